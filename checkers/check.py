@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from checkers.anomalies import find_anomalies
-from checkers.anomalies.malformed import malformed_history
+from checkers.anomalies.bookkeeping import RESOLVED, malformed_history, resolved_findings
 from checkers.anomalies.objects import decide, nonlinearizable, write_verdict
-from checkers.explanations.anomalies import explanation, faults_near
-from checkers.findings import unite
-from checkers.input.datasets import survey_dataset
-from checkers.input.run_facts import RunFacts, facts_of
+from checkers.explanations.explanation import explained
+from checkers.input.frames import unite
+from checkers.input.run_facts import facts_of
 from checkers.input.sizes import Size, partitions_for, settings_for, size_of
-from checkers.input.tables import RunFiles, survey
+from checkers.input.tables import RunFiles, survey, survey_dataset
 from checkers.relations.base import base_relations
-from checkers.relations.resolved_outcomes import NAME as RESOLVED
-from checkers.relations.resolved_outcomes import resolved_findings
-from checkers.screening.short import Short, screened_short
+from checkers.screening.in_driver import DriverScreening, screen_in_driver
 from checkers.spark import SQL_SETTINGS, is_usable, start_session
-from checkers.verdict.collect import Collected, Row, collect_findings, held_at, positions_of
+from checkers.verdict.collect import Collected, Row, add_malformed_small_rows, collect_findings, held_at, positions_of
 from checkers.verdict.contract import classified
-from checkers.verdict.metrics import metrics
+from checkers.verdict.metrics import metrics, numbers_by_run
 from checkers.verdict.verdict import ACKNOWLEDGED_MIN, Metrics, RunResult, judge
-from history.anomalies import MALFORMED
+from common.atomic_files import replacing
 from history.schema import ANOMALIES as ANOMALIES_SCHEMA
 
 
@@ -50,7 +45,7 @@ def check(
     """Check runs; write `anomalies/`, `repairs/` and `results.json` into each directory; return the results in order.
 
     `resolve_outcomes`: a send of unknown outcome whose record was read is taken to have happened
-    (`checkers.relations.resolved_outcomes`). Without `spark`, or if one of its calls was interrupted, a session is
+    (`checkers.relations.records`). Without `spark`, or if one of its calls was interrupted, a session is
     started on `master` (all cores of this machine by default) and kept for the next call.
     No content of a history raises. Raises `NoHistoryError` for a directory without a history,
     `checkers.spark.SparkUnavailableError` where Spark cannot start, `OSError` where results cannot be written.
@@ -64,9 +59,9 @@ def check(
     results: dict[Path, RunResult] = {}
     batches = _with_distinct_ids(surveyed)
     with ThreadPoolExecutor(1) as reader:  # Java takes seconds to start, and this process has nothing else to do
-        short = [reader.submit(_screened_if_short, batch) for batch in batches]
+        screenings = [reader.submit(_screened_in_driver, batch) for batch in batches]
         session = _session(spark, master, surveyed)
-        for batch, screened in zip(batches, short, strict=True):
+        for batch, screened in zip(batches, screenings, strict=True):
             for result in _check_batch(
                 session, batch, acknowledged_min, screened.result(), resolve_outcomes=resolve_outcomes
             ):
@@ -91,7 +86,7 @@ def check_dataset(
     for run in runs:
         run.directory.mkdir(parents=True, exist_ok=True)
     session = _session(spark, master, runs)
-    return _check_batch(session, runs, acknowledged_min, _screened_if_short(runs))
+    return _check_batch(session, runs, acknowledged_min, _screened_in_driver(runs))
 
 
 def _session(spark: SparkSession | None, master: str | None, runs: Sequence[RunFiles]) -> SparkSession:
@@ -100,8 +95,8 @@ def _session(spark: SparkSession | None, master: str | None, runs: Sequence[RunF
     return start_session(master, large=size_of(runs) is Size.LONG)
 
 
-def _screened_if_short(runs: Sequence[RunFiles]) -> Short | None:
-    return screened_short(runs) if size_of(runs) is Size.SHORT else None
+def _screened_in_driver(runs: Sequence[RunFiles]) -> DriverScreening | None:
+    return screen_in_driver(runs) if size_of(runs) is Size.SHORT else None
 
 
 def _with_distinct_ids(runs: Iterable[RunFiles]) -> list[list[RunFiles]]:
@@ -119,7 +114,7 @@ def _check_batch(
     spark: SparkSession,
     runs: Sequence[RunFiles],
     acknowledged_min: int,
-    short: Short | None,
+    in_driver: DriverScreening | None,
     *,
     resolve_outcomes: bool = True,
 ) -> list[RunResult]:
@@ -127,7 +122,9 @@ def _check_batch(
     for name, value in {**SQL_SETTINGS, **settings_for(runs)}.items():
         spark.conf.set(name, value)
     facts = [facts_of(run) for run in runs]
-    relations = base_relations(spark, runs, facts, resolve_outcomes=resolve_outcomes, screening=True, short=short)
+    relations = base_relations(
+        spark, runs, facts, resolve_outcomes=resolve_outcomes, screening=True, in_driver=in_driver
+    )
     decided = decide(relations, runs, facts)
     # A union has as many tasks as all its parts together, and each task carries the whole plan: bring them down again.
     counting = metrics(relations).coalesce(partitions)
@@ -145,89 +142,37 @@ def _check_batch(
         found = size.kept(found.coalesce(partitions))
         judged = classified(found, relations)
         collected = {} if judged is None else collect_findings(judged)
-        numbers = _numbers_by_run(counted.result())
+        numbers = numbers_by_run(counted.result())
     resolved = {run_id: of_run.take(RESOLVED) for run_id, of_run in collected.items()}
     positions = positions_of([row for of_run in collected.values() for row in of_run.rows])
-    replicas = held_at(relations, positions) if short is None else short.held_at(positions)
+    replicas = held_at(relations, positions) if in_driver is None else in_driver.held_at(positions)
     results = []
     for run, facts_of_run in zip(runs, facts, strict=True):
         of_run = collected.get(run.run_id, Collected())
-        _add_malformed_small_rows(of_run, facts_of_run)
+        add_malformed_small_rows(of_run, facts_of_run)
         resolved_of_run = resolved.get(run.run_id, Collected())
         numbers_of_run = Metrics(numbers.get(run.run_id, {}))
         objects = decided.get(run.run_id)
         result = judge(run, facts_of_run, numbers_of_run, of_run, acknowledged_min, resolved_of_run.total, objects)
         write_verdict(objects, run.directory)
-        _write_rows(run, "anomalies", [_finished(row, facts_of_run, replicas) for row in of_run.rows])
-        _write_rows(run, "repairs", [_finished(row, facts_of_run, {}) for row in resolved_of_run.rows])
+        _write_rows(run, "anomalies", [explained(row, facts_of_run, replicas) for row in of_run.rows])
+        _write_rows(run, "repairs", [explained(row, facts_of_run, {}) for row in resolved_of_run.rows])
         _write_results(run.directory, result)
         results.append(result)
     return results
-
-
-def _numbers_by_run(rows: Iterable[Any]) -> dict[str, dict[tuple[str, str, str | None, int | None], int]]:
-    by_run: dict[str, dict[tuple[str, str, str | None, int | None], int]] = {}
-    for row in rows:
-        if row.number is not None:
-            by_run.setdefault(row.run_id, {})[row.metric, row.name, row.topic, row.partition] = row.number
-    return by_run
-
-
-def _add_malformed_small_rows(collected: Collected, facts: RunFacts) -> None:
-    for table, problem in facts.malformed:
-        row: Row = dict.fromkeys(ANOMALIES_SCHEMA.names)
-        row |= {"run_id": facts.run_id, "anomaly": MALFORMED, "within_contract": True}
-        row["details"] = json.dumps({"table": table, "problem": problem})
-        collected.rows.append(row)
-        key = (MALFORMED, True)
-        collected.totals[key] = collected.totals.get(key, 0) + 1
-
-
-def _finished(row: Row, facts: RunFacts, replicas: Mapping[tuple[Any, ...], dict[int, int | None]]) -> Row:
-    """Add the explanation and the evidence to a finding."""
-    details: dict[str, Any] = json.loads(row["details"])
-    held = replicas.get((row["run_id"], row["topic"], row["partition"], row["offset"]), {})
-    evidence = {
-        **details,
-        "replicas": [{"broker": broker, "value": value} for broker, value in sorted(held.items())],
-        "faults": [
-            {
-                "fault": fault.number,
-                "kind": fault.kind,
-                "targets": list(fault.targets),
-                "started_ns": fault.started_ns,
-                "ended_ns": fault.ended_ns,
-                "when": when,
-            }
-            for when, fault in faults_near(facts.faults, row["at_ns"])
-        ],
-    }
-    if row.get("stale_because"):
-        evidence |= {"stale_because": row["stale_because"], "stale_for_ns": row["stale_for_ns"]}
-    return {
-        **{name: row.get(name) for name in ANOMALIES_SCHEMA.names},
-        "explanation": explanation(row, details, facts.faults, held),
-        "evidence": json.dumps(evidence),
-    }
 
 
 def _write_rows(run: RunFiles, table: str, rows: Sequence[Row]) -> None:
     directory = run.directory / table
     directory.mkdir(exist_ok=True)
     name = "part-000000.parquet"
-    unfinished = directory / f".{name}.unfinished"
-    pq.write_table(pa.Table.from_pylist(list(rows), schema=ANOMALIES_SCHEMA), unfinished)
-    unfinished.replace(directory / name)
+    with replacing(directory / name) as unfinished:
+        pq.write_table(pa.Table.from_pylist(list(rows), schema=ANOMALIES_SCHEMA), unfinished)
     for earlier in directory.glob("part-*.parquet"):
         if earlier.name != name:
             earlier.unlink()
 
 
 def _write_results(directory: Path, result: RunResult) -> None:
-    unfinished = directory / ".results.json.unfinished"
-    with unfinished.open("w") as file:
-        json.dump(result.to_json(), file, indent=2)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(directory / "results.json")
+    with replacing(directory / "results.json", sync=True) as unfinished:
+        unfinished.write_text(json.dumps(result.to_json(), indent=2) + "\n")

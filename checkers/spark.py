@@ -28,7 +28,8 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from checkers.executable_directory import directory_for_programs, may_execute
+from common.atomic_files import replacing
+from common.directories import cache_directory, directory_for_programs, may_execute
 
 # What goes through pandas here is integers and texts, which are the same in both; a user wants a verdict alone.
 warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas >= 3", FutureWarning)
@@ -297,9 +298,8 @@ def _wrapper_home(java: Path) -> Path:
     """Make the directory whose `bin/java` is the wrapper: in the user's cache if that may execute it, or temporary."""
     text = _WRAPPER.format(java=shlex.quote(str(java)))
     name = f"java-{sha256(text.encode()).hexdigest()[:12]}"
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "harrow" / name
     with suppress(OSError):
-        home = _write_wrapper(cache, text)
+        home = _write_wrapper(cache_directory() / name, text)
         if may_execute(home):
             return home
     temporary = Path(tempfile.mkdtemp(prefix="harrow-java-"))
@@ -311,10 +311,9 @@ def _write_wrapper(home: Path, text: str) -> Path:
     wrapper = home / "bin" / "java"
     if not (wrapper.is_file() and os.access(wrapper, os.X_OK)):
         wrapper.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = wrapper.with_name(f".java.{os.getpid()}")
-        unfinished.write_text(text)
-        unfinished.chmod(0o755)
-        unfinished.replace(wrapper)
+        with replacing(wrapper) as unfinished:
+            unfinished.write_text(text)
+            unfinished.chmod(0o755)
     return home
 
 

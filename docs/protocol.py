@@ -1,8 +1,8 @@
 """Prints docs/protocol.md: each rule and property of the protocol, its source, and where the code names it.
 
-Run from the root of the repository: `python -m docs.protocol > docs/protocol.md`. Sections and rules are data in
-docs/protocol.toml; statements of properties are those that the simulator's observer reports. A test
-(tests/test_protocol_page.py) compares the page with both and with the code.
+Run from the root of the repository: `python -m docs.protocol > docs/protocol.md`. Sections, rules and properties are
+data in history/protocol.toml. A test (tests/repository/test_protocol_page.py) compares the page with them and with
+the code.
 """
 
 from __future__ import annotations
@@ -10,84 +10,38 @@ from __future__ import annotations
 import ast
 import re
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from simulation.invariants.properties import PROPERTIES
+from history.protocol import FAMILIES, RULE_ID, ProtocolRule, protocol_sections
 
 ROOT = Path(__file__).parent.parent
-PRODUCT = ("broker", "simulation", "harness", "checkers", "nemesis", "workloads", "reports", "history", "naming")
-FAMILIES = (
-    *("CT", "MD", "BL", "RG", "HB", "PR", "FE", "LG", "HW", "ISR", "AP"),
-    *("RT", "EC", "OE", "TR", "EL", "ELR", "UR", "RA", "LO", "ST", "QU"),
-)
-
-_RULE = re.compile(
-    rf"\b({'|'.join(sorted(FAMILIES, key=len, reverse=True))})-([ES]\d*|\d+)(?![\w-])|\b([PV])-(R?\d+)\b"
-)
+PRODUCT = ("broker", "simulation", "harness", "checkers", "nemesis", "workloads", "reports", "history", "common")
 _RANGE = re.compile(r"\b([A-Z]{1,3})-(R?)(\d+) (?:…|to) (?:\1-)?(?:\2)?(\d+)\b")
 _SECTION = re.compile(r"§(\d+(?:\.\d+)*)")
 _REPLACEMENTS = ("broker/core/rules/flaws", "broker/core/rules/generations.py")
-"""Where rules are taken out; a rule is decided elsewhere."""
+"""Modules that replace rules, and do not decide them."""
 
 _PREAMBLE = """# The protocol
 
 The rules by which the broker replicates, and the properties that must hold, in the order of the protocol. A section
 number in a docstring (§5.1) is a section here; a rule id (BL-8) or property id (P-12) in code, reports and failures is
-a row here. *Where* is the code that names the id: decisions are methods in
-[broker/core/rules](../broker/core/rules), so that a protocol version or a [known flaw](flaws.md) can replace them; the
-rest of `broker/core` carries them out.
+a row here. *Where* is the code that names the id. Decisions are methods in
+[broker/core/rules](../broker/core/rules), which a protocol version or a [known flaw](reference/flaws.md) can replace;
+the rest of `broker/core` carries them out.
 
 Sources: *KIP-n* and *KAFKA-n* are Kafka's improvement proposals and issues; *description* is Jack Vanlightly's
 description of the replication protocol and *TLA+* his formal specification (github.com/Vanlightly/kafka-tlaplus);
 *Kafka's code* is behaviour that only the code has; *model checking* is a result of checking that specification;
 *derived* follows from other rules.
 
-Made by `python -m docs.protocol > docs/protocol.md` from `docs/protocol.toml` and the code.
+Made by `python -m docs.protocol > docs/protocol.md` from `history/protocol.toml` and the code.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A rule or property. `absent` says why no code names it; "" if code does."""
-
-    id: str
-    statement: str
-    source: str
-    absent: str
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A numbered section of the page."""
-
-    number: str
-    title: str
-    text: str
-    rows: tuple[Row, ...]
-
-
-def sections(path: Path = ROOT / "docs" / "protocol.toml") -> list[Section]:
-    """The sections in their order, as the data file has them."""
-    with path.open("rb") as file:
-        tables = tomllib.load(file)["section"]
-    return [_section(table) for table in tables]
-
-
-def _section(table: Mapping[str, Any]) -> Section:
-    rows = tuple(
-        Row(row["id"], row.get("rule") or PROPERTIES[row["id"]], row["source"], row.get("absent", ""))
-        for row in [*table.get("rules", ()), *table.get("properties", ())]
-    )
-    return Section(table["number"], table["title"], table.get("text", "").strip(), rows)
 
 
 def named_in(text: str) -> set[str]:
     """The ids that a line of code or text names; "HW-1 … HW-3" and "ISR-E2, E3" name each of theirs."""
-    found = {f"{match[1] or match[3]}-{match[2] or match[4]}" for match in _RULE.finditer(text)}
+    found = set(RULE_ID.findall(text))
     for family, letter, first, last in _RANGE.findall(text):
         if family in FAMILIES or family in "PV":
             found |= {f"{family}-{letter}{number}" for number in range(int(first), int(last) + 1)}
@@ -116,7 +70,7 @@ def places(root: Path = ROOT) -> dict[str, dict[str, list[str]]]:
     for path in sources(root):
         text = path.read_text(encoding="utf-8")
         module = path.relative_to(root).as_posix()
-        if module == "simulation/invariants/properties.py":
+        if module in ("broker/core/rules/flaws/properties.py", "simulation/invariants/properties.py"):
             continue
         definitions = _definitions(ast.parse(text))
         for number, line in enumerate(text.splitlines(), 1):
@@ -147,11 +101,11 @@ def _first_line(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> 
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
-def _where(row: Row, found: Mapping[str, Mapping[str, list[str]]]) -> str:
+def _where(row: ProtocolRule, found: Mapping[str, Mapping[str, list[str]]]) -> str:
     if row.absent:
         return row.absent
     modules = found.get(row.id, {})
-    if row.id[:2] in ("P-", "V-"):
+    if row.is_property:
         chosen = {module: names for module, names in modules.items() if module.startswith("simulation/")}
     else:
         core = {module: names for module, names in modules.items() if module.startswith("broker/core/")}
@@ -168,14 +122,14 @@ def page(root: Path = ROOT) -> str:
     """The whole page."""
     found = places(root)
     lines = [_PREAMBLE]
-    for section in sections():
+    for section in protocol_sections():
         depth = "#" * (2 + section.number.count("."))
         lines += [f'<a id="{section.number}"></a>', "", f"{depth} §{section.number} {section.title}", ""]
         if section.text:
             lines += [section.text, ""]
-        if section.rows:
+        if section.rules:
             lines += ["| id | | source | where |", "|---|---|---|---|"]
-            for row in section.rows:
+            for row in section.rules:
                 cells = (f'<a id="{row.id}"></a>{row.id}', row.statement, row.source, _where(row, found))
                 lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
             lines.append("")

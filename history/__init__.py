@@ -1,6 +1,1 @@
-"""The history of a run: schemas of its tables, writers, readers, and the catalogue of anomalies."""
-
-from history.clock import RunClock
-from history.writer import HistoryError, HistoryWriter
-
-__all__ = ["HistoryError", "HistoryWriter", "RunClock"]
+"""The history of a run: schemas of its tables, writers and readers; catalogues of anomalies, rules and promises."""

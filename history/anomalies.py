@@ -50,15 +50,15 @@ _ROWS: Final = (
         excused_by_loss=False,
     ),
     Anomaly(
-        "inconsistent-offset",
-        "An offset of a partition names one record, for every reader and on every replica.",
-        "offsets with more than one record",
+        "aborted-read",
+        "A write that certainly failed left nothing in the log.",
+        "records read whose write had failed",
         about_record=True,
     ),
     Anomaly(
-        "wrong-offset",
-        "The offset in an acknowledgement is the offset at which the record is read.",
-        "acknowledgements with a wrong offset",
+        "phantom-read",
+        "Every record that is read was sent by a client.",
+        "records read that were never sent",
         about_record=True,
     ),
     Anomaly(
@@ -69,15 +69,15 @@ _ROWS: Final = (
         excused_by_loss=False,
     ),
     Anomaly(
-        "phantom-read",
-        "Every record that is read was sent by a client.",
-        "records read that were never sent",
+        "inconsistent-offset",
+        "An offset of a partition names one record, for every reader and on every replica.",
+        "offsets with more than one record",
         about_record=True,
     ),
     Anomaly(
-        "aborted-read",
-        "A write that certainly failed left nothing in the log.",
-        "records read whose write had failed",
+        "wrong-offset",
+        "The offset in an acknowledgement is the offset at which the record is read.",
+        "acknowledgements with a wrong offset",
         about_record=True,
     ),
     Anomaly(
@@ -175,7 +175,7 @@ _ROWS: Final = (
 )
 
 CATALOGUE: Final[Mapping[str, Anomaly]] = {anomaly.name: anomaly for anomaly in _ROWS}
-"""By name; the gravest come first, and reports show them in this order."""
+"""By name; the gravest come first, and reports and simulations show them in this order."""
 
 OF_THE_SYSTEM: Final[tuple[str, ...]] = tuple(anomaly.name for anomaly in _ROWS if anomaly.breach)
 """Names of the anomalies that break a promise."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-ACKS_ALL = -1
-
 _KEY = ("run_id", pa.string())
 
 RUNS = pa.schema(
@@ -295,7 +293,7 @@ TABLES: dict[str, pa.Schema] = {
 ANOMALIES = pa.schema(
     [
         _KEY,
-        ("anomaly", pa.string()),  # name as in docs/checkers.md
+        ("anomaly", pa.string()),  # name as in docs/reference/checkers.md
         ("within_contract", pa.bool_()),
         ("topic", pa.string()),
         ("partition", pa.int32()),

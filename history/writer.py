@@ -25,6 +25,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from common.atomic_files import replacing
 from history.schema import TABLES
 
 FLUSH_INTERVAL_S: Final = 2.0
@@ -83,9 +84,8 @@ class TableWriter:
         table = pa.Table.from_arrays(columns, schema=self._schema)
         path = directory / self._name / f"part-{writer}-{self._parts:06d}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name(f".{path.name}.unfinished")
-        pq.write_table(table, unfinished)
-        unfinished.replace(path)
+        with replacing(path) as unfinished:
+            pq.write_table(table, unfinished)
         self._parts += 1
 
 

@@ -1,4 +1,6 @@
-"""Limits how many nodes may have lost unsynced data at the same time.
+"""Limits how many nodes may have lost unsynced data at the same time (ST-8).
+
+`LossWindows` counts, for real clusters and for simulations; who is complete again is found out in different ways.
 
 A *lossy window* of a broker lasts from a page-cache loss until the broker is back in the ISR of all partitions that it
 replicates. With `min.insync.replicas` = f + 1 acknowledged records must survive f overlapping windows; a nemesis that
@@ -14,7 +16,7 @@ tolerate f of them in a window, so f is the limit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from nemesis.capabilities.cluster import Cluster, active_among, is_broker, is_controller
 from nemesis.targets import OF_CONTROLLERS, Role
@@ -23,59 +25,81 @@ Behind = Callable[[Cluster], frozenset[int] | None]
 """The nodes that lack data according to the cluster's metadata; None if it is not available."""
 
 
-class LossyBudget:
-    """Counts open lossy windows of nodes of one role."""
+class LossWindows:
+    """The nodes in a lossy window, at most `limit` at a time, and whether the controller knows who is complete."""
 
-    def __init__(self, limit: int, behind: Behind) -> None:
+    def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._behind = behind
-        self._open: set[int] = set()  # nodes in a window
-        self._healed: set[int] = set()  # those of them that run again
-        self._forgetting = 0  # active changes that made the controller forget which replicas are complete
-        self._forgotten = False  # set until every node was observed complete again
+        self.forgotten = False
+        """The controller forgot which replicas are complete, and not all were observed complete since."""
+        self._nodes: set[int] = set()
+        self._forgetting = 0  # active changes that made the controller forget
 
-    def open(self, targets: tuple[int, ...]) -> None:
-        """Targets are about to lose data."""
-        self._open.update(targets)
-        self._healed.difference_update(targets)
+    def open(self, nodes: Iterable[int]) -> None:
+        """Nodes are about to lose data."""
+        self._nodes.update(nodes)
 
-    def healed(self, targets: tuple[int, ...]) -> None:
-        """Targets run again. Only from now on is the cluster's metadata about them meaningful."""
-        self._healed.update(self._open.intersection(targets))
+    def close(self, nodes: Iterable[int]) -> None:
+        """Nodes have caught up."""
+        self._nodes.difference_update(nodes)
 
     def forget(self) -> None:
         """The controller is about to forget which replicas are complete."""
         self._forgetting += 1
-        self._forgotten = True
+        self.forgotten = True
 
     def remembered(self) -> None:
         """The change that made the controller forget was reverted."""
         self._forgetting -= 1
 
-    def refresh(self, cluster: Cluster) -> None:
-        """Close the windows of nodes that have caught up."""
-        if not self._healed and not self._forgotten:
-            return
-        behind = self._behind(cluster)
-        if behind is None:
-            return
-        self._forgotten = self._forgetting > 0 or (self._forgotten and bool(behind))
-        back = self._healed - behind
-        self._open -= back
-        self._healed -= back
+    def all_complete(self) -> None:
+        """Every node was observed complete; that counts once no change is active that made the controller forget."""
+        self.forgotten = self._forgetting > 0
 
     @property
     def in_window(self) -> frozenset[int]:
         """Nodes whose window is open."""
-        return frozenset(self._open)
+        return frozenset(self._nodes)
 
     def allows(self, more: int) -> bool:
         """Whether `more` further nodes may lose data now."""
-        return not self._forgotten and len(self._open) + more <= self.limit
+        return not self.forgotten and len(self._nodes) + more <= self.limit
 
     def allows_forgetting(self) -> bool:
         """Whether no window is open, so that the controller may forget which replicas are complete."""
-        return not self._open
+        return not self._nodes
+
+
+class LossyBudget(LossWindows):
+    """The windows of real nodes of one role, which end as the cluster's metadata says."""
+
+    def __init__(self, limit: int, behind: Behind) -> None:
+        super().__init__(limit)
+        self._behind = behind
+        self._healed: set[int] = set()  # nodes in a window that run again
+
+    def open(self, nodes: Iterable[int]) -> None:
+        """Nodes are about to lose data."""
+        lost = frozenset(nodes)
+        super().open(lost)
+        self._healed -= lost
+
+    def healed(self, nodes: Iterable[int]) -> None:
+        """Nodes run again. Only from now on is the cluster's metadata about them meaningful."""
+        self._healed.update(self.in_window.intersection(nodes))
+
+    def refresh(self, cluster: Cluster) -> None:
+        """Close the windows of nodes that have caught up."""
+        if not self._healed and not self.forgotten:
+            return
+        behind = self._behind(cluster)
+        if behind is None:
+            return
+        if not behind:
+            self.all_complete()
+        back = self._healed - behind
+        self.close(back)
+        self._healed -= back
 
 
 class Budgets:

@@ -17,14 +17,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from nemesis.capabilities.cluster import Node, NodeError, is_controller
-from nemesis.clock import POLL_S
+from nemesis.capabilities.cluster import ClusterNode, NodeError, is_controller
 from nemesis.faults import KINDS
-from nemesis.faults.base import Healing, Injection, NotInEffect, Recurring, Site
+from nemesis.faults.base import POLL_S, Healing, Injection, NotInEffect, Recurring, Site
 from nemesis.loss_budget import Budgets
 from nemesis.schedule import Schedule, ScheduledFault
-from nemesis.targets import OF_CONTROLLERS, NoTarget, ResolvedTarget, resolve
-from nemesis.triggers import holds
+from nemesis.targets import OF_CONTROLLERS, NoTarget, ResolvedTarget, holds, resolve
 
 Row = Mapping[str, object]
 """A row of the table `faults`, without `run_id`, or the details of an entry of the journal."""
@@ -278,7 +276,7 @@ def mend(site: Site) -> list[str]:
     return failures
 
 
-def _resume(node: Node) -> None:
+def _resume(node: ClusterNode) -> None:
     if node.is_paused():
         node.resume()
 

@@ -20,12 +20,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
-from naming import unknown
+from common.names import unknown
 from nemesis.draws import Draws
 from nemesis.faults import KINDS
 from nemesis.faults.base import FaultKind
-from nemesis.targets import OF_CONTROLLERS, OF_MANY, ROLES, FaultTarget, Role
-from nemesis.triggers import CONDITIONS, Trigger
+from nemesis.targets import CONDITIONS, OF_CONTROLLERS, OF_MANY, ROLES, FaultTarget, Role, Trigger
 
 _TOGETHER_MS = 1_000
 """Faults of a composition by name (`a+b`) begin within this time of the first."""

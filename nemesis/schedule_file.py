@@ -30,7 +30,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from naming import unknown
+from common.names import unknown
 from nemesis.schedule import Schedule, ScheduleError, loads, loads_entries
 
 _FIELDS = ("at", "kind", "target", "partition", "pick", "lasts", "beside", "parameters", "when")

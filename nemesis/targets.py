@@ -1,16 +1,21 @@
-"""Resolves the target of a fault: a role, drawn with the schedule, becomes nodes when the fault fires.
+"""Decides from the cluster's state whom a fault of a schedule hits (targets), and whether it fires now (triggers).
 
 A schedule cannot know which node will lead when a fault fires, so it names a role and carries a drawn number that
 picks among the nodes which have that role then. The picked nodes are recorded with the fault.
+
+A trigger is a condition that an entry may wait for, besides a time; the cluster's metadata decides, and while it is not
+available, no condition is true:
+
+    {"condition": "isr-at-most", "partition": 0, "value": 1}     the ISR of the first partition has one member or none
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
-from nemesis.capabilities.cluster import Cluster, Node, PartitionView, is_broker, is_controller
+from nemesis.capabilities.cluster import Cluster, ClusterNode, PartitionView, is_broker, is_controller
 
 Role = Literal[
     "leader",  # of the target's partition
@@ -88,7 +93,7 @@ def resolve(target: FaultTarget, cluster: Cluster, excluded: frozenset[int] = fr
     return _replicas(target, cluster, brokers)
 
 
-def _alive(cluster: Cluster, has_role: Callable[[Node], bool], excluded: frozenset[int]) -> list[int]:
+def _alive(cluster: Cluster, has_role: Callable[[ClusterNode], bool], excluded: frozenset[int]) -> list[int]:
     return [
         node_id
         for node_id, node in sorted(cluster.nodes.items())
@@ -153,3 +158,77 @@ def _pick(candidates: Sequence[int], target: FaultTarget, otherwise: str) -> int
     if not candidates:
         raise NoTarget(otherwise)
     return candidates[target.pick % len(candidates)]
+
+
+Condition = Literal[
+    "isr-at-most",  # the partition has at most `value` replicas in its ISR
+    "isr-at-least",
+    "no-leader",  # the partition has none
+    "has-elr",  # a replica of the partition is eligible for leadership without being in the ISR
+    "leader-epoch-at-least",  # the partition has had at least so many leaders
+    "no-controller",  # no controller is active
+]
+
+CONDITIONS: tuple[Condition, ...] = get_args(Condition)
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """A condition of one partition, or of the cluster."""
+
+    condition: Condition
+    partition: int = 0  # index into the cluster's partitions, modulo their number
+    value: int = 0
+
+    def __str__(self) -> str:
+        value = f" {self.value}" if "-at-" in self.condition else ""
+        where = "" if self.condition == "no-controller" else f" of partition {self.partition}"
+        return f"{self.condition}{value}{where}"
+
+
+def is_trigger(plain: object) -> bool:
+    """Whether a decoded JSON value has the fields of a trigger."""
+    if not isinstance(plain, dict) or plain.get("condition") not in CONDITIONS:
+        return False
+    numbers = {key: value for key, value in plain.items() if key != "condition"}
+    return set(numbers) <= {"partition", "value"} and all(type(n) is int and n >= 0 for n in numbers.values())
+
+
+class ObservedPartition(Protocol):
+    """The state of a partition that conditions read."""
+
+    @property
+    def leader(self) -> int: ...
+
+    @property
+    def leader_epoch(self) -> int: ...
+
+    @property
+    def isr(self) -> Sequence[int]: ...
+
+    @property
+    def elr(self) -> Sequence[int]: ...
+
+
+_HOLDS: dict[Condition, Callable[[ObservedPartition, int], bool]] = {
+    "isr-at-most": lambda view, value: len(view.isr) <= value,
+    "isr-at-least": lambda view, value: len(view.isr) >= value,
+    "no-leader": lambda view, _: view.leader < 0,
+    "has-elr": lambda view, _: bool(view.elr),
+    "leader-epoch-at-least": lambda view, value: view.leader_epoch >= value,
+}
+
+
+def holds(trigger: Trigger, cluster: Cluster) -> bool:
+    """Whether the condition is true now."""
+    views = sorted(cluster.partitions(), key=lambda view: (view.topic, view.partition))
+    return met(trigger, views, cluster.active_controller)
+
+
+def met(trigger: Trigger, partitions: Sequence[ObservedPartition], active_controller: Callable[[], int | None]) -> bool:
+    """Whether the condition is true of these partitions (sorted). Without partitions only `no-controller` can be."""
+    if trigger.condition == "no-controller":
+        return active_controller() is None
+    return bool(partitions) and _HOLDS[trigger.condition](
+        partitions[trigger.partition % len(partitions)], trigger.value
+    )

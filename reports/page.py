@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 from pathlib import Path
 
 import jinja2
 
+from common.atomic_files import replacing
 from history.anomalies import MALFORMED
 from reports import templating
 from reports.data.availability import FAULTS_MAX, outages, quiet_gap_ns
 from reports.data.joined import Joined
-from reports.data.node_logs import LINES, node_logs
-from reports.data.replicas import PartitionHistory, partition_history
-from reports.data.stored_run import Run, load_run
+from reports.data.partition_history import PartitionHistory, partition_history
+from reports.data.stored_run import LOG_LINES_MAX, Run, load_run, node_logs
 from reports.data.suspects import fault_parameters, fault_role
-from reports.data.totals import disagreements
-from reports.pictures.objects import draw_objects, picture_name
+from reports.pictures.linearizability import draw_objects, picture_name
 from reports.pictures.sequence import sequence
 from reports.pictures.strips import PARTITIONS_MAX, controller_strip, fault_segments, partition_strips, ticks
 from reports.pictures.theme import fault_family
 from reports.pictures.timeline import timeline
-from reports.text import contract, wording
+from reports.rules import with_rules
+from reports.text import configuration, wording
 from reports.text.anomalies import groups
-from reports.text.reproduce import reproduce_command
-from reports.text.summary import summarize
+from reports.text.configuration import reproduce_command
+from reports.text.summary import disagreements, summarize
 
 PROBLEMS_SHOWN = 40
 TROUBLES_MAX = 100
@@ -40,10 +39,9 @@ def render(run_directory: Path) -> Path:
     directory, and `OSError` if the page cannot be written.
     """
     page = run_directory / "report.html"
-    unfinished = page.with_suffix(".html.part")
     run = load_run(run_directory)
-    unfinished.write_text(html(run), encoding="utf-8")
-    os.replace(unfinished, page)  # noqa: PTH105
+    with replacing(page) as unfinished:
+        unfinished.write_text(html(run), encoding="utf-8")
     draw_objects(run)
     return page
 
@@ -58,7 +56,7 @@ def html(run: Run) -> str:
 
     histories = [history_of(*pair) for pair in joined.partitions[:PARTITIONS_MAX]]
     template = _environment().get_template("page.html")
-    return template.render(
+    page = template.render(
         run=run,
         summary=summarize(run, joined),
         command=reproduce_command(run),
@@ -67,7 +65,7 @@ def html(run: Run) -> str:
         problems_shown=PROBLEMS_SHOWN,
         timeline=timeline(run, joined),
         diagram=sequence(run.directory),
-        contract=contract.contract_sentences(run),
+        contract=configuration.contract_sentences(run),
         groups=groups(run, joined, history_of),
         strips=partition_strips(run, histories),
         partitions=len(joined.partitions),
@@ -80,9 +78,10 @@ def html(run: Run) -> str:
         anchors=_anchors(run),
         troubles_max=TROUBLES_MAX,
         node_logs=node_logs(run.directory),
-        log_lines=LINES,
+        log_lines=LOG_LINES_MAX,
         configuration=_configuration(run),
     )
+    return with_rules(page)
 
 
 def _anchors(run: Run) -> dict[int, int]:

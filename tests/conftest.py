@@ -1,4 +1,4 @@
-"""What holds for every test: who may run it, which share what they need, and in which order files come."""
+"""Settings of all tests: privileges, the shared Spark session, and the order of files."""
 
 from __future__ import annotations
 

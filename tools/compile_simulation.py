@@ -18,11 +18,11 @@ import sys
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent
-PACKAGES = ("broker", "simulation", "harness", "nemesis", "history", "checkers", "workloads", "reports", "naming")
+PACKAGES = ("broker", "simulation", "harness", "nemesis", "history", "checkers", "workloads", "reports", "common")
 
 SIMULATOR = (
-    *("engine/choices", "engine/clock", "engine/cluster", "engine/disk", "engine/network", "engine/node_views"),
-    *("engine/transport", "faults/nemesis", "faults/schedule", "invariants/*", "scenario/scenario"),
+    *("engine/choices", "engine/cluster", "engine/disk", "engine/machine", "engine/node_views"),
+    *("engine/transport", "faults/nemesis", "invariants/*", "scenario/scenario"),
     *("workload/administration", "workload/clients"),
 )
 """The modules of `simulation` that run for every event, as patterns; the observer is among them."""

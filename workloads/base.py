@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from history import RunClock
+from history.clock import RunClock
 from workloads.clients.base import ClientLibrary, Partition
 from workloads.config import WorkerConfig
 from workloads.recording import Recorder

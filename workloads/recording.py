@@ -13,11 +13,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from history import HistoryWriter
-from history.writer import Row, TableWriter
+from history.writer import HistoryWriter, Row, TableWriter
 from workloads.clients.base import EndOffset, Partition, Poll, SendOutcome
 from workloads.clients.classify import Status, combine
-from workloads.clients.groups import CommitEnd, CommittedOffset
+from workloads.clients.optional_interfaces import CommitEnd, CommittedReply
 from workloads.values import decode_value
 
 Phase = Literal["main", "final"]
@@ -58,7 +57,7 @@ class MemberView(NamedTuple):
     kept_in: int | None
 
 
-class _Ended(NamedTuple):
+class _OperationEnd(NamedTuple):
     kind: OperationKind
     status: Status
     error: str | None
@@ -109,7 +108,7 @@ class Recorder:
             (invocation.op, *partition, value, self._acks, outcome.offset, ordinal)
             for ordinal, (value, outcome) in enumerate(zip(values, outcomes, strict=True))
         ]
-        self._record(_Ended("send", status, error, node, completed_ns), invocation, sends=rows)
+        self._record(_OperationEnd("send", status, error, node, completed_ns), invocation, sends=rows)
         return status
 
     def poll_ended(
@@ -144,16 +143,16 @@ class Recorder:
             for polled in poll.partitions
             for record in polled.records
         ]
-        self._record(_Ended("poll", "ok", None, poll.node, completed_ns), invocation, polls=polls, reads=reads)
+        self._record(_OperationEnd("poll", "ok", None, poll.node, completed_ns), invocation, polls=polls, reads=reads)
 
     def latest_ended(self, invocation: Invocation, partition: Partition, end: EndOffset, completed_ns: int) -> None:
         """Record an offset query that was answered."""
         row = (invocation.op, *partition, None, end.offset, None, 0, False)
-        self._record(_Ended("latest", "ok", None, end.node, completed_ns), invocation, polls=[row])
+        self._record(_OperationEnd("latest", "ok", None, end.node, completed_ns), invocation, polls=[row])
 
     def read_failed(self, invocation: Invocation, kind: OperationKind, error: str, completed_ns: int) -> None:
         """Record a poll or an offset query that ended with an error; neither has any effect."""
-        self._record(_Ended(kind, "fail", error, None, completed_ns), invocation)
+        self._record(_OperationEnd(kind, "fail", error, None, completed_ns), invocation)
 
     def command_ended(self, row: Row) -> None:
         """Record a command to an object stored in the log: one row of `commands`."""
@@ -168,22 +167,24 @@ class Recorder:
         completed_ns: int,
     ) -> None:
         """Record a commit; an earlier attempt that may still take effect is recorded as a commit of its own."""
-        self._commit(_Ended("commit", end.status, end.error, end.node, completed_ns), invocation, member, offsets, end)
+        self._commit(
+            _OperationEnd("commit", end.status, end.error, end.node, completed_ns), invocation, member, offsets, end
+        )
         if end.in_doubt:
             attempt = invocation._replace(op=next(self._numbers))
-            self._commit(_Ended("commit", "info", "EarlierAttempt", None, None), attempt, member, offsets, end)
+            self._commit(_OperationEnd("commit", "info", "EarlierAttempt", None, None), attempt, member, offsets, end)
 
     def committed_answered(
         self,
         invocation: Invocation,
         member: MemberView,
         partition: Partition,
-        answer: CommittedOffset,
+        answer: CommittedReply,
         completed_ns: int,
     ) -> None:
         """Record the answer to a committed-offset query."""
         row = (invocation.op, member.group, *partition, answer.offset, member.name, None, member.kept_in)
-        self._record(_Ended("committed", "ok", None, answer.node, completed_ns), invocation, commits=[row])
+        self._record(_OperationEnd("committed", "ok", None, answer.node, completed_ns), invocation, commits=[row])
 
     def ownership_ended(self, row: Row) -> None:
         """Record that a group member no longer owns a partition: one row of `ownerships`."""
@@ -215,7 +216,7 @@ class Recorder:
 
     def _commit(
         self,
-        ended: _Ended,
+        ended: _OperationEnd,
         invocation: Invocation,
         member: MemberView,
         offsets: Mapping[Partition, int],
@@ -242,7 +243,7 @@ class Recorder:
 
     def _record(
         self,
-        ended: _Ended,
+        ended: _OperationEnd,
         invocation: Invocation,
         *,
         sends: Sequence[Row] = (),

@@ -24,23 +24,47 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Final, TextIO
 
-from history import HistoryError, HistoryWriter, RunClock
+from common.names import unknown
+from history.clock import RunClock
+from history.writer import HistoryError, HistoryWriter
+from workloads.admin import AdminWorkload
 from workloads.base import Context, Workload
 from workloads.clients import client_named
 from workloads.clients.base import ClientError, ClientMissingError, Partition
 from workloads.config import WorkerConfig, WorkerConfigError, read_config
+from workloads.groups import GroupsWorkload
+from workloads.log import LogWorkload
+from workloads.objects import queue_workload, register_workload
 from workloads.recording import Recorder
-from workloads.registry import UnknownWorkloadError, workload_named
+
+WORKLOADS: Final[Mapping[str, Callable[[Context], Workload]]] = {
+    "log": LogWorkload,
+    "register": register_workload,
+    "queue": queue_workload,
+    "groups": GroupsWorkload,
+    "admin": AdminWorkload,
+}
 
 TICK_S: Final = 0.05
 COUNTS_INTERVAL_S: Final = 1.0
 STOP: Final = "stop"
+
+
+class UnknownWorkloadError(Exception):
+    """The workload is unknown. One line that lists the known ones."""
+
+
+def workload_named(name: str) -> Callable[[Context], Workload]:
+    """Return the factory of a workload. Raises `UnknownWorkloadError`."""
+    if name not in WORKLOADS:
+        raise UnknownWorkloadError(unknown(name, WORKLOADS, "a workload"))
+    return WORKLOADS[name]
 
 
 class WorkerError(Exception):

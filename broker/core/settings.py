@@ -43,7 +43,7 @@ def _no_addresses() -> Mapping[int, Address]:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Settings of one node. Defaults are Kafka's unless docs/broker.md says otherwise."""
+    """Settings of one node. Defaults are Kafka's unless docs/reference/broker.md says otherwise."""
 
     node_id: int
     voters: Mapping[int, Address]

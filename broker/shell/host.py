@@ -58,7 +58,7 @@ def _brief(event: Event) -> str:
     return type(event.request).__name__ if isinstance(event, RequestReceived) else type(event).__name__
 
 
-class Host:
+class NodeHost:
     """One running node. Create it inside the loop that is to run it."""
 
     def __init__(self, node: Node, settings: Settings, files: Files, on_ready: Callable[[], None]) -> None:

@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import sys
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -25,8 +26,8 @@ from broker.shell import properties
 from broker.shell.files.joined_files import JoinedFiles
 from broker.shell.files.ledger_files import LedgerFiles
 from broker.shell.files.posix_files import PosixFiles
-from broker.shell.host import Host
-from broker.shell.observability import admin, logs
+from broker.shell.host import NodeHost
+from broker.shell.observability import admin
 
 LOG = logging.getLogger(__name__)
 
@@ -44,9 +45,18 @@ class CannotStartError(Exception):
         self.status = status
 
 
+def configure_logging() -> None:
+    """Send all log records to standard error, one line each: `12:00:01.234 INFO  text`, time in UTC."""
+    formatter = logging.Formatter("%(asctime)s.%(msecs)03d %(levelname)-7s %(message)s", "%H:%M:%S")
+    formatter.converter = time.gmtime
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+
+
 def run(path: str, factory: NodeFactory = make_node) -> int:
     """Run a node until it ends and return its exit status."""
-    logs.configure()
+    configure_logging()
     try:
         settings = properties.load(Path(path))
         return asyncio.run(_run(settings, factory))
@@ -61,7 +71,7 @@ def run(path: str, factory: NodeFactory = make_node) -> int:
 async def _run(settings: Settings, factory: NodeFactory) -> int:
     files = _open_files(settings)
     node = _make_node(factory, settings, files)
-    host = Host(node, settings, files, on_ready=lambda: print(f"ready node={settings.node_id}", flush=True))
+    host = NodeHost(node, settings, files, on_ready=lambda: print(f"ready node={settings.node_id}", flush=True))
     await _bind(host, settings, node)
     _handle_signals(host)
     return await host.run()
@@ -95,7 +105,7 @@ def _make_node(factory: NodeFactory, settings: Settings, files: Files) -> Node:
         raise CannotStartError(EXIT_USAGE, str(error)) from error
 
 
-async def _bind(host: Host, settings: Settings, node: Node) -> None:
+async def _bind(host: NodeHost, settings: Settings, node: Node) -> None:
     try:
         await host.listen()
     except OSError as error:
@@ -117,7 +127,7 @@ async def _bind(host: Host, settings: Settings, node: Node) -> None:
         raise CannotStartError(EXIT_ENVIRONMENT, text) from error
 
 
-def _handle_signals(host: Host) -> None:
+def _handle_signals(host: NodeHost) -> None:
     loop = asyncio.get_running_loop()
     stopping = False
 

@@ -1,4 +1,4 @@
-"""Finds anomalies, one function each: base relations in, findings out (`checkers.findings`). None raises."""
+"""Finds anomalies, one function each: base relations in, findings out (`checkers.anomalies.rows`). None raises."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from checkers.anomalies import availability, epochs, groups, loss, offsets, order, reads, replicas
+from checkers.anomalies import availability, groups, offsets, order, replicas, values
 from checkers.relations.base import Relations
 
 AnomalyFunction = Callable[[Relations], DataFrame]
@@ -17,15 +17,15 @@ PLANNERS: Final = 2
 """Threads that have Spark plan findings: planning is most of the work on a small history."""
 
 ANOMALIES: tuple[AnomalyFunction, ...] = (
-    loss.lost_acked_write,
-    loss.lost_read,
-    loss.unseen,
+    values.lost_acked_write,
+    values.lost_read,
+    values.unseen,
     offsets.inconsistent_offset,
     offsets.wrong_offset,
     offsets.duplicate,
-    reads.phantom_read,
-    reads.aborted_read,
-    reads.dirty_read,
+    values.phantom_read,
+    values.aborted_read,
+    values.dirty_read,
     replicas.corrupt_record,
     order.reordered_send,
     order.nonmonotonic_send,
@@ -34,8 +34,8 @@ ANOMALIES: tuple[AnomalyFunction, ...] = (
     order.nonmonotonic_poll,
     order.skipped_poll,
     replicas.divergent_replicas,
-    epochs.epoch_regression,
-    epochs.two_leaders,
+    replicas.epoch_regression,
+    replicas.two_leaders,
     availability.no_acknowledged_write,
     availability.no_progress_of_readers,
     availability.isr_not_full,
@@ -51,40 +51,44 @@ GROUP_ANOMALIES: tuple[AnomalyFunction, ...] = (
 
 SHOWN_BY: dict[str, tuple[AnomalyFunction, ...]] = {
     "values": (
-        loss.lost_acked_write,
-        loss.lost_read,
-        loss.unseen,
+        values.lost_acked_write,
+        values.lost_read,
+        values.unseen,
         offsets.wrong_offset,
         offsets.duplicate,
-        reads.phantom_read,
-        reads.aborted_read,
-        reads.dirty_read,
+        values.phantom_read,
+        values.aborted_read,
+        values.dirty_read,
     ),
-    "absent": (loss.lost_acked_write,),
-    "gone": (loss.lost_read,),
-    "unseen": (loss.unseen,),
+    "absent": (values.lost_acked_write,),
+    "gone": (values.lost_read,),
+    "unseen": (values.unseen,),
     "at-another-offset": (offsets.wrong_offset,),
     "at-two-offsets": (offsets.duplicate,),
-    "unsent": (reads.phantom_read,),
-    "failed": (reads.aborted_read,),
-    "uncommitted": (reads.dirty_read,),
+    "unsent": (values.phantom_read,),
+    "failed": (values.aborted_read,),
+    "uncommitted": (values.dirty_read,),
     "partitions": (
         offsets.inconsistent_offset,
         order.nonmonotonic_poll,
         order.skipped_poll,
         replicas.corrupt_record,
         replicas.divergent_replicas,
-        epochs.epoch_regression,
+        replicas.epoch_regression,
     ),
     "sends": (order.reordered_send, order.nonmonotonic_send, order.stale_read),
     "time": (availability.no_acknowledged_write, availability.no_progress_of_readers, availability.isr_not_full),
 }
-"""What must not be ruled out (`Relations.ruled_out`) for an anomaly to exist; all others are always looked for."""
+"""What an anomaly needs in the history to exist: it is not looked for in one that is free of it (`Relations.free_of`).
+
+All others are always looked for."""
 
 
 def find_anomalies(relations: Relations) -> list[DataFrame]:
     """Return the findings of all anomaly functions that can find anything."""
-    vain = {anomaly for what in relations.ruled_out for anomaly in SHOWN_BY.get(what, ())}
+    impossible = {anomaly for what in relations.free_of for anomaly in SHOWN_BY.get(what, ())}
     wanted = ANOMALIES if relations.groups is None else (*ANOMALIES, *GROUP_ANOMALIES)
     with ThreadPoolExecutor(PLANNERS) as planners:
-        return list(planners.map(lambda anomaly: anomaly(relations), (each for each in wanted if each not in vain)))
+        return list(
+            planners.map(lambda anomaly: anomaly(relations), (each for each in wanted if each not in impossible))
+        )

@@ -13,8 +13,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from checkers.findings import ACKS_ALL, KEY, findings
+from checkers.anomalies.rows import findings
+from checkers.input.frames import KEY
 from checkers.relations.base import Relations
+from history.contract import ACKS_ALL
 
 _QUARTERS = 4
 

@@ -7,13 +7,18 @@ the contract for the record there, and a deposed coordinator that cannot know it
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from checkers.findings import ACKS_ALL, findings, one_promise, operation
-from checkers.relations.base import Relations
-from checkers.relations.groups import GROUP_KEY, GroupRelations, kept_at
-from checkers.relations.leadership import FOREVER, NEVER
+from checkers.anomalies.rows import findings, one_promise, operation
+from checkers.input.frames import FOREVER, NEVER
+from checkers.relations.base import GROUP_KEY, GroupRelations, Relations
+from history.contract import ACKS_ALL
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+"""The topic in which a cluster stores its groups: a promise about a group is a promise about a record there."""
 
 _BEGINS, _ASKS, _ENDS = 0, 1, 2
 """The order at one instant: what only touches is concurrent."""
@@ -92,7 +97,7 @@ def double_ownership(relations: Relations) -> DataFrame:
     return findings(
         shared,
         "double-ownership",
-        **kept_at(),
+        **_kept_at(),
         at_ns=fn.col("since_ns"),
         promises=one_promise(ACKS_ALL, fn.col("before.since_ns")),
         details={
@@ -119,7 +124,7 @@ def _commits_of_the_past(groups: GroupRelations) -> DataFrame:
     return findings(
         before.where("before.generation > generation and before.offset > offset"),
         "committed-offset-regression",
-        **kept_at(),
+        **_kept_at(),
         offset=_not_of_a_log(),
         broker=fn.col("node"),
         at_ns=fn.col("completed_ns"),
@@ -182,7 +187,7 @@ def _answered(answers: DataFrame, anomaly: str, details: dict[str, Column]) -> D
     return findings(
         answers,
         anomaly,
-        **kept_at(),
+        **_kept_at(),
         offset=_not_of_a_log(),
         broker=fn.col("node"),
         at_ns=fn.col("completed_ns"),
@@ -208,3 +213,12 @@ def _whose() -> dict[str, Column]:
 def _not_of_a_log() -> Column:
     """A committed offset is no offset of the log that stores it."""
     return fn.lit(None)
+
+
+def _kept_at() -> dict[str, Column]:
+    """Assign a finding to the partition that stores the group, if known: the contract of that partition counts."""
+    known = fn.col("kept_in").isNotNull()
+    return {
+        "topic": fn.when(known, fn.lit(OFFSETS_TOPIC)).otherwise(fn.col("topic")),
+        "partition": fn.coalesce("kept_in", "partition"),
+    }

@@ -16,18 +16,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from checkers.findings import findings, one_promise
+from checkers.anomalies.rows import findings, one_promise
 from checkers.input.run_facts import RunFacts
 from checkers.input.tables import RunFiles
 from checkers.linearizability.operations import NOT_LINEARIZABLE
 from checkers.linearizability.tasks import UNREADABLE, decide_in_tasks, united, verdicts_by_run
 from checkers.relations.base import Relations
+from common.atomic_files import replacing
 
 NAME: Final = "nonlinearizable"
 TABLE: Final = "commands"
 FILE: Final = "linearizability.json"
-WORKLOADS: Final = frozenset({"register", "queue"})
-"""Workloads whose histories must have commands."""
 FINDINGS_PER_BUCKET: Final = 30
 """Objects shown of each of the `checkers.linearizability.tasks.BUCKETS` parts of a run's."""
 SHOWN_MAX: Final = 1_000
@@ -42,7 +41,7 @@ class Decided:
     """What was decided about the objects of one run."""
 
     verdict: Mapping[str, Any]
-    """As `checkers.linearizability.exchange` has it."""
+    """As `checkers.linearizability.evidence` has it."""
     ok: int
     """Commands whose outcome is known."""
     whole: bool
@@ -140,29 +139,14 @@ def nonlinearizable(
     ]
 
 
-def undecided(decided: Decided | None, workload: str | None, ok_min: int) -> list[str]:
-    """Return why the objects of a run leave its verdict open."""
-    if decided is None:
-        return [f"the workload {workload} left no commands"] if workload in WORKLOADS else []
-    reasons = []
-    if not decided.whole:
-        reasons.append("commands are missing, so nothing is decided of the objects that clients kept")
-    elif decided.keys_unknown:
-        reasons.append(f"{decided.keys_unknown:,} of {decided.keys:,} objects are undecided")
-    if decided.ok < ok_min:
-        reasons.append(f"only {decided.ok:,} commands had a known outcome, {ok_min:,} are needed for a verdict")
-    return reasons
-
-
 def write_verdict(decided: Decided | None, directory: Path) -> None:
     """Write the verdict with some of its evidence into the run, for its picture; remove it if nothing was decided."""
     path = directory / FILE
     if decided is None:
         path.unlink(missing_ok=True)
         return
-    unfinished = directory / f".{FILE}.unfinished"
-    unfinished.write_text(json.dumps(united([decided.verdict])) + "\n")
-    unfinished.replace(path)
+    with replacing(path) as unfinished:
+        unfinished.write_text(json.dumps(united([decided.verdict])) + "\n")
 
 
 def _operations(commands: DataFrame, model: str) -> DataFrame:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from checkers.findings import ACKS_ALL, KEY, findings, one_promise, operation, promise
+from checkers.anomalies.rows import findings, one_promise, operation, promise
+from checkers.input.frames import KEY
 from checkers.relations.base import Relations
+from history.contract import ACKS_ALL
 
 
 def inconsistent_offset(relations: Relations) -> DataFrame:
@@ -92,7 +94,7 @@ def wrong_offset(relations: Relations) -> DataFrame:
         " and (read_offset_min != send_offset or read_offset_max != send_offset)"
     ).join(fn.broadcast(relations.runs.select("run_id", "idempotence", "unclean_election")), "run_id")
     found_there = fn.col("send_offset").between(fn.col("read_offset_min"), fn.col("read_offset_max"))
-    ends = relations.finals.where("complete").select(*KEY, fn.lit(True).alias("complete"), "log_start")
+    ends = relations.final_reads.where("complete").select(*KEY, fn.lit(True).alias("complete"), "log_start")
     wrong = (
         values.join(fn.broadcast(ends), list(KEY), "left")
         .where(

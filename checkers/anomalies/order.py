@@ -9,8 +9,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from checkers.findings import ACKS_ALL, KEY, findings, one_promise, operation
+from checkers.anomalies.rows import findings, one_promise, operation
+from checkers.input.frames import KEY
 from checkers.relations.base import Relations
+from history.contract import ACKS_ALL
 
 _ASKS = 0
 _ANSWERS = 1
@@ -148,7 +150,7 @@ def nonmonotonic_poll(relations: Relations) -> DataFrame:
         .withColumn("within_poll", fn.lit(False))
     )
     within = (
-        relations.walk.where("offset <= previous_offset and op = previous_op")
+        relations.uneven_reads.where("offset <= previous_offset and op = previous_op")
         .withColumn("node", fn.lit(None).cast("int"))
         .select(
             *KEY,
@@ -187,7 +189,7 @@ def skipped_poll(relations: Relations) -> DataFrame:
 
         process 7:  poll … 44, 45        poll 48 …            46 and 47 are known from others, or from their sends
     """
-    jumps = relations.walk.where("offset > previous_offset and status = 'ok'")
+    jumps = relations.uneven_reads.where("offset > previous_offset and status = 'ok'")
     rank = _ranks(relations, jumps)
     rank_before = rank.select(*KEY, fn.col("offset").alias("previous_offset"), fn.col("rank").alias("previous_rank"))
     ranked = rank.join(fn.broadcast(jumps), [*KEY, "offset"])

@@ -1,5 +1,5 @@
 """Recognises, reads and judges histories of other tools, by Harrow's kernels or by Jepsen's own kinds of anomaly.
 
-`checkers.foreign.check.check_files` is the entry point. Each format has one module that turns bytes into `Event`s and
-`Malformed` rows, and never raises for what a file holds.
+`checkers.foreign.check.check_files` is the entry point. `checkers.foreign.formats` turns bytes of any format into
+`Event`s and `Malformed` rows, and never raises for what a file holds.
 """

@@ -12,22 +12,31 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final, Literal
 
 from checkers.foreign.events import Aside, Event, Malformed, Value
+from checkers.foreign.formats import FORMATS, STORE, UnreadableError, recognise, rows_of
 from checkers.foreign.jepsen_kafka import judge_kafka
-from checkers.foreign.kafka import KafkaOperation, is_kafka, kafka_history
-from checkers.foreign.operations import ALIASES, initial_values, model_of, operations_of
-from checkers.foreign.recognise import FORMATS, STORE, UnreadableError, recognise, rows_of
+from checkers.foreign.operations import (
+    ALIASES,
+    KafkaOperation,
+    initial_values,
+    is_kafka,
+    kafka_history,
+    model_of,
+    operations_of,
+)
 from checkers.foreign.tables import operations_of_run, write_history
-from checkers.foreign.verdicts import FileVerdict, Verdict, unreadable, with_malformed
 from checkers.linearizability.check import check_history
-from checkers.linearizability.exchange import verdict_json
+from checkers.linearizability.evidence import verdict_json
 from checkers.linearizability.models import MODELS, MalformedOperation, initial_state
 from checkers.linearizability.operations import LinearizabilityVerdict, Operation
 from checkers.verdict.verdict import RunResult
+from common.names import unknown
 from history.anomalies import MALFORMED
-from naming import unknown
+
+Verdict = Literal["valid", "invalid", "unknown"]
+
 
 PROFILES: Final[Mapping[str, str]] = {
     "jepsen-kafka": "the kinds of the checker of Jepsen's Kafka workload",
@@ -37,9 +46,56 @@ EVENTS_MAX = 5_000_000
 """A foreign history is held in memory; at about a kilobyte an event, this is what a small machine can hold."""
 MALFORMED_KEPT_MAX = 20
 NAMED_MAX = 5
-
 CheckRuns = Callable[[Sequence[Path]], list[RunResult]]
 """Checks Harrow's own runs, all in one Spark job."""
+
+
+@dataclass(frozen=True)
+class FileVerdict:
+    """The verdict on one file or directory."""
+
+    file: str
+    verdict: Verdict
+    kinds: tuple[str, ...]
+    """Names of all anomalies found, those within the contract (or legal in the profile) included."""
+    counts: Mapping[str, int]
+    """How often each kind was found, and how much there was: operations, …"""
+    reason: str
+    """One line."""
+    decision: Mapping[str, Any] | None = None
+    """For a sequential object: its verdict as JSON of `checkers.linearizability.evidence`."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `--json` prints."""
+        return {
+            "file": self.file,
+            "verdict": self.verdict,
+            "kinds": list(self.kinds),
+            "counts": dict(self.counts),
+            "reason": self.reason,
+        }
+
+
+def unreadable(file: str, reason: str) -> FileVerdict:
+    """Return the verdict on a file that cannot be read."""
+    return FileVerdict(file, "unknown", (MALFORMED,), {MALFORMED: 1}, reason)
+
+
+def with_malformed(judged: FileVerdict, malformed: Sequence[Malformed], total: int) -> FileVerdict:
+    """Add malformed rows to a verdict: valid becomes unknown, invalid stays invalid."""
+    if not total:
+        return judged
+    rows = "; ".join(f"line {row.line}: {row.problem}" for row in malformed[:3])
+    malformed_rows = f"{total:,} malformed rows ({rows}{'; …' if total > 3 else ''})"
+    verdict: Verdict = "unknown" if judged.verdict == "valid" else judged.verdict
+    return FileVerdict(
+        judged.file,
+        verdict,
+        tuple(sorted({*judged.kinds, MALFORMED})),
+        {**judged.counts, MALFORMED: judged.counts.get(MALFORMED, 0) + total},
+        malformed_rows if judged.verdict == "valid" else f"{judged.reason}; {malformed_rows}",
+        judged.decision,
+    )
 
 
 class UnknownNameError(Exception):

@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.foreign.events import Value
-from checkers.foreign.kafka import SUBSCRIPTIONS, KafkaOperation, KafkaRecord
+from checkers.foreign.operations import SUBSCRIPTIONS, KafkaOperation, KafkaRecord
+from history.contract import ACKS_ALL
 from history.reader import load_table
-from history.schema import ACKS_ALL, TABLES
+from history.schema import TABLES
 
 NS_PER_PLACE = 1_000
 _INT64_MAX = (1 << 63) - 1

@@ -1,7 +1,7 @@
 """Prepares remote runs for checking: on any file system that Spark has a driver for, named by a URI.
 
 The small tables of such a run are copied into a local directory; of its large tables only the footers are read, and the
-directory gets a list of their parts (`history/<table>/elsewhere.json`), which Spark reads remotely. The directory can
+directory gets a list of their parts (`history/<table>/remote.json`), which Spark reads remotely. The directory can
 then be checked like any other run; results are written into it.
 """
 

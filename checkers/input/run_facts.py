@@ -8,25 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.input.tables import RunFiles
-
-LOSSY_KINDS = frozenset(
-    {
-        "page-cache-loss",
-        "torn-page-cache-loss",
-        "lying-fsync",
-        "bit-flip",
-        "file-truncation",
-        "file-loss",
-        "disk-loss",
-        "disk-rollback",
-    }
-)
-"""Kinds of fault after which a replica may lack what it had written: lossy unclean shutdowns."""
-
-ENDING_KINDS = frozenset(
-    {"kill", "power-cut", "crash-loop", "restart", "rolling-restart", "out-of-memory", "broker-removal"}
-)
-"""Further kinds of fault that end a node's process: what a system loses that keeps its records in memory alone."""
+from history.contract import ENDING_KINDS, LOSSY_KINDS
 
 _NS_PER_MS = 1_000_000
 _BOUND_MS_MAX = 10**9
@@ -72,7 +54,7 @@ class RecordedFault:
 
 
 @dataclass(frozen=True)
-class PartitionEnd:
+class RecordedEnd:
     """The end of one partition that the final reads had to reach."""
 
     topic: str
@@ -105,7 +87,7 @@ class RunFacts:
     faults: tuple[RecordedFault, ...]
     phases: Mapping[str, tuple[int, int | None]]
     """Start and end of each phase, in nanoseconds."""
-    ends: tuple[PartitionEnd, ...]
+    ends: tuple[RecordedEnd, ...]
     controller_elections: int
     """How often one of the controllers was seen to have become the leader of the quorum."""
     workers_closed: int
@@ -234,15 +216,15 @@ def _troubles(rows: Iterable[Row]) -> Iterable[Trouble]:
         yield Trouble(row["phase"] or "", row["source"] or "harness", first_line)
 
 
-def _ends(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> Iterable[PartitionEnd]:
-    ends: dict[tuple[str, int], PartitionEnd] = {}
+def _ends(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> Iterable[RecordedEnd]:
+    ends: dict[tuple[str, int], RecordedEnd] = {}
     for row in rows:
         topic, partition, offset = row["topic"], row["partition"], row["end_offset"]
         if topic is None or partition is None or offset is None or offset < 0:
             malformed.append(("ends", f"end {offset} of {topic}-{partition}"))
         elif (topic, partition) in ends:
             malformed.append(("ends", f"two ends of {topic}-{partition}"))
-            ends[topic, partition] = PartitionEnd(topic, partition, offset, agreed=False)
+            ends[topic, partition] = RecordedEnd(topic, partition, offset, agreed=False)
         else:
-            ends[topic, partition] = PartitionEnd(topic, partition, offset, row["agreed"] is True)
+            ends[topic, partition] = RecordedEnd(topic, partition, offset, row["agreed"] is True)
     return ends.values()

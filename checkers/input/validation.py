@@ -10,8 +10,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
+from checkers.input.polls import POLL
 from checkers.linearizability.models import MODELS
-from checkers.relations.polls import POLL
 
 _OPERATION = ("process", "kind", "status", "node", "phase", "invoked_ns", "completed_ns")
 
@@ -76,7 +76,7 @@ def examined_reads(reads: DataFrame, operations: DataFrame) -> DataFrame:
 
 
 def examined_polls(polls: DataFrame, operations: DataFrame, returned: DataFrame) -> DataFrame:
-    """Examine polls, and compare the numbers of records they claim with those recorded (`checkers.relations.polls`)."""
+    """Examine polls, and compare the numbers of records they claim with those recorded (`checkers.input.polls`)."""
     same_poll = Window.partitionBy(*POLL).orderBy("position", "next_position")
     joined = (
         _with_operation(polls, operations, "poll", "latest")

@@ -9,6 +9,6 @@ A small pure library: plain values in, plain values out, no I/O, no clock unless
 | `check` | `check_history(operations, model, budget, initial)`: all keys of one history |
 | `search` | depth-first search of one key, for every model |
 | `special` | the models that O(n log n) decides |
-| `exchange` | a verdict as JSON, for tasks and for the picture |
+| `evidence` | why there is no order; a verdict as JSON, for tasks and for the picture |
 | `tasks` | any number of histories inside Spark tasks |
 """

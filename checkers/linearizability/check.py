@@ -1,15 +1,17 @@
-"""Decides a whole history: every key by itself, the undecided ones in turn with growing budgets."""
+"""Decides a whole history: every independent object by itself, the undecided ones in turn with growing budgets.
+
+Linearizability is local (Herlihy and Wing 1990): a history is linearizable if the part of every object is.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from checkers.linearizability.evidence import evidence_of, evidence_of_contradiction
-from checkers.linearizability.exchange import described
+from checkers.linearizability.evidence import described, evidence_of, evidence_of_contradiction
 from checkers.linearizability.models import MODELS, MalformedOperation, Model, initial_state, prepared
 from checkers.linearizability.operations import (
     DEFAULT_BUDGET,
@@ -20,10 +22,9 @@ from checkers.linearizability.operations import (
     Operation,
     SearchBudget,
 )
-from checkers.linearizability.partition import by_key
 from checkers.linearizability.search import Search, StatesTooLarge
 from checkers.linearizability.special import Contradiction, decide_quickly
-from naming import unknown
+from common.names import unknown
 
 FIRST_SLICE: Final = 1_000
 SLICE_MAX: Final = 200_000
@@ -197,3 +198,51 @@ def _reason(
     if problems:
         return f"{counts.malformed} operations are malformed, the first: {next(iter(problems.values()))[1]}"
     return f"{counts.valid} keys are linearizable" if counts.valid != 1 else "linearizable"
+
+
+def by_key(
+    model: Model, operations: Sequence[Operation], spoilt: Container[Hashable] | Mapping[Hashable, object]
+) -> dict[Hashable, list[Operation] | None]:
+    """Return the operations of each independent part, None for the keys in `spoilt`, whose history is incomplete.
+
+    A part is a key, or, where one operation may touch several names of a key, the names that operations connect.
+    """
+    whole: dict[Hashable, list[Operation]] = {}
+    for operation in operations:
+        whole.setdefault(operation.key, []).append(operation)
+    parts: dict[Hashable, list[Operation] | None] = {}
+    for key, of_key in whole.items():
+        if key not in spoilt and model.names_in_argument is not None:
+            for names, of_names in _connected(model, of_key).items():
+                parts[names if key is None else (key, *names)] = of_names
+        else:
+            parts[key] = None if key in spoilt else of_key
+    if isinstance(spoilt, Mapping):
+        parts |= dict.fromkeys(spoilt)
+    return parts
+
+
+def _connected(model: Model, operations: Iterable[Operation]) -> dict[tuple[Hashable, ...], list[Operation]]:
+    names_of = model.names_in_argument
+    if names_of is None:
+        return {}
+    parent: dict[Hashable, Hashable] = {}
+
+    def root(name: Hashable) -> Hashable:
+        while parent.setdefault(name, name) != name:
+            parent[name] = parent[parent[name]]
+            name = parent[name]
+        return name
+
+    named = [(operation, tuple(names_of(operation.argument))) for operation in operations]
+    for _, names in named:
+        for name in names[1:]:
+            parent[root(name)] = root(names[0])
+    members: dict[Hashable, list[Hashable]] = {}
+    parts: dict[Hashable, list[Operation]] = {}
+    for operation, names in named:
+        if names:
+            parts.setdefault(root(names[0]), []).append(operation)
+    for name in {name: None for _, names in named for name in names}:
+        members.setdefault(root(name), []).append(name)
+    return {tuple(sorted(members[of], key=str)): operations_of for of, operations_of in parts.items()}

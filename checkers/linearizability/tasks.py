@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from checkers.linearizability.check import check_history, model_named
-from checkers.linearizability.exchange import verdict_json
+from checkers.linearizability.evidence import verdict_json
 from checkers.linearizability.operations import DEFAULT_BUDGET, UNKNOWN, Operation, SearchBudget
 
 OPERATIONS_SCHEMA: Final = (

@@ -1,1 +1,1 @@
-"""Derives the relations that anomalies are found in: sends, polls, final reads, outcomes, leaders, groups."""
+"""Derives the relations that anomalies are found in: sends, reads, final reads, outcomes, groups, cluster events."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from checkers.findings import ACKS_ALL, KEY
+from checkers.input.frames import nothing_of, rows_by_run, usable
 from checkers.input.run_facts import RunFacts
 from checkers.input.sizes import size_of
 from checkers.input.tables import LARGE_TABLES, RunFiles, read_large
@@ -22,19 +23,31 @@ from checkers.input.validation import (
     examined_commits,
     examined_ownerships,
 )
-from checkers.relations.conflicts import log_conflicts
-from checkers.relations.final_reads import deleted_finals, final_reads
-from checkers.relations.groups import GroupRelations, group_relations
-from checkers.relations.polls import with_legs
-from checkers.relations.resolved_outcomes import resolved_sends
-from checkers.screening.premises import VALUES, premises_not_met, watched
-from checkers.screening.screen import at_disorders, disorders
-from checkers.screening.selection import nothing_of, rows_by_run, screened_history, usable, whole_history
-from checkers.screening.short import Short
-from checkers.screening.sources import LongSource, ShortSource
-from checkers.screening.summaries import Suspicion
+from checkers.relations.ends import final_reads, final_reads_of_deleted, log_conflicts
+from checkers.relations.records import resolved_sends, uneven_reads, values_of
+from checkers.screening.exclusions import (
+    CONDITIONS_ON_VALUES,
+    at_disorders,
+    disorders,
+    observed_after_heal,
+    values_are_free_of,
+)
+from checkers.screening.in_driver import DriverScreening
+from checkers.screening.rows_to_check import rows_to_check
+from checkers.screening.stretches import Suspicion
 
-_END_OF_TIME = (1 << 63) - 1
+GROUP_KEY: Final = ("run_id", "group", "topic", "partition")
+
+
+@dataclass(frozen=True)
+class GroupRelations:
+    """The frames of group anomalies. Malformed rows are set apart."""
+
+    commits: DataFrame
+    """Commits that happened or may have, one row per partition: those that certainly failed are left out."""
+    answers: DataFrame
+    """Answers to queries for a committed offset; `offset` -1: there was none."""
+    ownerships: DataFrame
 
 
 @dataclass(frozen=True)
@@ -57,11 +70,11 @@ class Relations:
     values: DataFrame
     """One row per value of a partition that has to be checked: how it was sent (`sent`, `send_…`), how it was read
     (`reads`, `ok_reads` …); `served_ns`: when an ok poll first returned it from a known broker, `read_node`."""
-    walk: DataFrame
+    uneven_reads: DataFrame
     """P where a process's path through a partition is uneven: records not at the offset after the one before."""
-    finals: DataFrame
+    final_reads: DataFrame
     """One row per partition: `complete`, and from where and when it was read to its end."""
-    touched: DataFrame
+    used_partitions: DataFrame
     """Partitions to which a value was sent, or from which one was read."""
     cluster: DataFrame
     logs: DataFrame
@@ -71,9 +84,9 @@ class Relations:
     replicas: DataFrame
     """One row per replica with a dumped log: its partition and `broker`."""
     resolved: DataFrame
-    """Sends of unknown outcome that were read (`checkers.relations.resolved_outcomes`)."""
+    """Sends of unknown outcome that were read (`checkers.relations.records`)."""
     conflicts: DataFrame
-    """One row per offset at which the dumped logs differ (`checkers.relations.conflicts`)."""
+    """One row per offset at which the dumped logs differ (`checkers.relations.ends`)."""
     deleted: DataFrame
     """Topics that a client has deleted, or may have: `run_id`, `topic`."""
     groups: GroupRelations | None
@@ -83,11 +96,11 @@ class Relations:
     only if there are any."""
     rows: dict[str, DataFrame]
     """Numbers of rows that Spark read of each large table: `run_id`, `rows`, to be summed."""
-    ruled_out: frozenset[str]
-    """What cannot show an anomaly: "values", "partitions" (their logs, reads and paths of readers), "sends" (their
-    order in time), "problems" (malformed rows, except of commands and groups), premises that no value meets
-    (`checkers.screening.premises`), "uncommitted" (reads), "time" (after the last heal, too short for
-    `unavailable`)."""
+    free_of: frozenset[str]
+    """What the history is certainly free of, so that no anomaly is looked for that it would show
+    (`checkers.screening.exclusions`): suspect "values", suspect "partitions" (their logs, reads and paths of readers),
+    "sends" that may be out of order, "problems" (malformed rows, except of commands and groups), the conditions that no
+    value meets, "uncommitted" reads, and enough "time" after the last heal for `unavailable`."""
     suspicion: Suspicion | None
     """What screening suspects; None if everything is checked."""
 
@@ -99,12 +112,12 @@ def base_relations(
     *,
     resolve_outcomes: bool = True,
     screening: bool = False,
-    short: Short | None = None,
+    in_driver: DriverScreening | None = None,
 ) -> Relations:
     """Derive the base relations of some runs with distinct ids.
 
     `resolve_outcomes`: a send whose record was read has happened. `screening`: check in full only what is suspect
-    (`checkers.screening`); the findings stay the same. `short`: what the driver has screened already.
+    (`checkers.screening`); the findings stay the same. `in_driver`: what the driver has screened already.
     """
     size = size_of(runs)
     keep = size.kept
@@ -114,13 +127,8 @@ def base_relations(
     read = {"commands": has["commands"], "commits": has_groups, "ownerships": has_groups}
     recorded = {table: size.gathered(read_large(spark, runs, table)) for table in LARGE_TABLES if read.get(table, True)}
     deleted = _deleted_frame(spark, facts)
-    close = None
-    if screening:
-        source = LongSource(spark, runs, recorded, size) if short is None else ShortSource(spark, short, size)
-        close = screened_history(spark, recorded, source, size)
-    if close is None:
-        close = whole_history(recorded, size)
-    examined = close.examined
+    selected = rows_to_check(spark, runs, recorded, size, screening=screening, in_driver=in_driver)
+    examined = selected.examined
     operations = examined["operations"]
     if has["commands"]:
         examined["commands"] = keep(examined_commands(recorded["commands"]))
@@ -129,23 +137,25 @@ def base_relations(
         examined["ownerships"] = keep(examined_ownerships(recorded["ownerships"]))
     reads, polls, cluster, logs = (usable(examined[table]) for table in ("reads", "polls", "cluster", "logs"))
     attempts = usable(examined["sends"])
-    values = _values(close.sends, reads)
-    values = nothing_of(values) if "values" in close.ruled_out else keep(values)
+    values = values_of(selected.sends, reads)
+    values = nothing_of(values) if "values" in selected.free_of else keep(values)
     resolved = resolved_sends(values, wanted=resolve_outcomes)
-    sends, ruled_out = attempts, close.ruled_out
-    if close.suspicion is not None:
-        ruled_out |= VALUES.keys() if "values" in ruled_out else premises_not_met(values)
-        ruled_out |= {"uncommitted"} if ruled_out >= {"gone", "partitions"} else set()
-        resolved = nothing_of(resolved) if "unanswered" in ruled_out else keep(resolved)
+    sends, free_of = attempts, selected.free_of
+    if selected.suspicion is not None:
+        free_of |= CONDITIONS_ON_VALUES.keys() if "values" in free_of else values_are_free_of(values)
+        free_of |= {"uncommitted"} if free_of >= {"gone", "partitions"} else set()
+        resolved = nothing_of(resolved) if "unanswered" in free_of else keep(resolved)
         out_of_order = disorders(attempts, resolved, polls)
         sends = at_disorders(attempts, spark, out_of_order) if out_of_order else nothing_of(attempts)
-        ruled_out |= set() if out_of_order else {"sends"}
-    if short is not None and not watched(facts, short.last_ns):
-        ruled_out |= {"time"}
-    walk, conflicts = _walk(close.walked, polls), log_conflicts(logs, cluster)
-    calm = "partitions" in ruled_out
-    finals = keep(
-        final_reads(_end_frame(spark, facts), polls, cluster).unionByName(deleted_finals(close.touched, deleted))
+        free_of |= set() if out_of_order else {"sends"}
+    if in_driver is not None and not observed_after_heal(facts, in_driver.last_ns):
+        free_of |= {"time"}
+    uneven, conflicts = uneven_reads(selected.reads_of_uneven_paths, polls), log_conflicts(logs, cluster)
+    undisputed = "partitions" in free_of
+    read_to_end = keep(
+        final_reads(_end_frame(spark, facts), polls, cluster).unionByName(
+            final_reads_of_deleted(selected.used_partitions, deleted)
+        )
     )
     return Relations(
         runs=_run_frame(spark, facts),
@@ -156,123 +166,34 @@ def base_relations(
         reads=reads,
         polls=polls,
         values=values,
-        walk=nothing_of(walk) if calm else keep(walk),
-        finals=finals,
-        touched=close.touched,
+        uneven_reads=nothing_of(uneven) if undisputed else keep(uneven),
+        final_reads=read_to_end,
+        used_partitions=selected.used_partitions,
         cluster=cluster,
         logs=logs,
-        dumped=close.dumped,
-        replicas=close.replicas,
+        dumped=selected.dumped,
+        replicas=selected.replicas,
         resolved=resolved,
-        conflicts=nothing_of(conflicts) if calm else keep(conflicts),
+        conflicts=nothing_of(conflicts) if undisputed else keep(conflicts),
         deleted=deleted,
-        groups=group_relations(examined["commits"], examined["ownerships"]) if "commits" in examined else None,
+        groups=_group_relations(examined["commits"], examined["ownerships"]) if "commits" in examined else None,
         examined=examined,
-        rows={**{table: rows_by_run(frame) for table, frame in examined.items()}, **close.rows},
-        ruled_out=ruled_out,
-        suspicion=close.suspicion,
+        rows={**{table: rows_by_run(frame) for table, frame in examined.items()}, **selected.rows},
+        free_of=free_of,
+        suspicion=selected.suspicion,
     )
 
 
-def _values(sends: DataFrame, reads: DataFrame) -> DataFrame:
-    """Join sends and reads by value. Every value has one send at most, so that any aggregate returns its columns."""
-    ok = fn.col("status") == "ok"
-    read = reads.where("value is not null").select(
-        *KEY,
-        "value",
-        fn.col("offset").alias("read_offset"),
-        fn.col("op").alias("read_op"),
-        fn.col("process").alias("read_process"),
-        fn.col("node").alias("read_node"),
-        fn.col("completed_ns").alias("read_ns"),
-        fn.when(ok, fn.col("completed_ns")).alias("ok_read_ns"),
-        fn.when(ok & fn.col("node").isNotNull(), fn.col("completed_ns")).alias("served_ns"),
-        fn.when(ok & (fn.col("phase") == "final"), 1).alias("final_read"),
-    )
-    sent = sends.select(
-        *KEY,
-        "value",
-        fn.lit(1).alias("sent"),
-        *(
-            fn.col(name).alias(f"send_{name}")
-            for name in ("op", "process", "node", "acks", "offset", "invoked_ns", "completed_ns")
+def _group_relations(commits: DataFrame, ownerships: DataFrame) -> GroupRelations:
+    """Derive the relations from the examined tables `commits` and `ownerships`."""
+    good = commits.where("usable and status is not null").drop("usable", "problem")
+    return GroupRelations(
+        commits=good.where("kind = 'commit' and status != 'fail' and offset is not null"),
+        answers=good.where("kind = 'committed' and status = 'ok'").withColumn(
+            "offset", fn.coalesce("offset", fn.lit(-1))
         ),
-        # A number, because Spark must sort to take the maximum of a string.
-        fn.array_position(_statuses(), fn.col("status")).alias("send_state"),
+        ownerships=ownerships.where("usable").drop("usable", "problem"),
     )
-    both = sent.unionByName(read, allowMissingColumns=True)
-    return (
-        both.groupBy(*KEY, "value")
-        .agg(
-            fn.count("sent").alias("sent"),
-            *(fn.max(name).alias(name) for name in sent.columns if name.startswith("send_")),
-            fn.count("read_offset").alias("reads"),
-            fn.count("ok_read_ns").alias("ok_reads"),
-            fn.count("final_read").alias("final_reads"),
-            fn.min(fn.when(fn.col("final_read") == 1, fn.col("read_offset"))).alias("final_offset_min"),
-            fn.max(fn.when(fn.col("final_read") == 1, fn.col("read_offset"))).alias("final_offset_max"),
-            fn.min("read_offset").alias("read_offset_min"),
-            fn.max("read_offset").alias("read_offset_max"),
-            fn.min("ok_read_ns").alias("read_first_ns"),
-            fn.max("ok_read_ns").alias("read_last_ns"),
-            # Not only of the first: clients do not always know which broker served them.
-            fn.min("served_ns").alias("served_ns"),
-            fn.min_by("read_node", "served_ns").alias("read_node"),
-            fn.min_by("read_op", fn.coalesce("read_ns", fn.lit(_END_OF_TIME))).alias("read_op"),
-            fn.min_by("read_process", fn.coalesce("read_ns", fn.lit(_END_OF_TIME))).alias("read_process"),
-            fn.min_by("read_offset", fn.coalesce("read_ns", fn.lit(_END_OF_TIME))).alias("read_offset"),
-        )
-        .withColumn("send_status", fn.get(_statuses(), (fn.col("send_state") - 1).cast("int")))
-        .withColumn(
-            "committed",
-            fn.coalesce(
-                (fn.col("send_status") == "ok") | ((fn.col("send_status") == "info") & (fn.col("ok_reads") > 0)),
-                fn.lit(False),
-            ),
-        )
-        .withColumn("acknowledged", _acknowledged())
-    )
-
-
-def _statuses() -> Column:
-    return fn.array(fn.lit("ok"), fn.lit("fail"), fn.lit("info"))
-
-
-def _acknowledged() -> Column:
-    """Return whether a broker acknowledged the send with a promise: acks=0 promises nothing."""
-    return fn.coalesce((fn.col("send_status") == "ok") & fn.col("send_acks").isin(ACKS_ALL, 1), fn.lit(False))
-
-
-def _walk(reads: DataFrame, polls: DataFrame) -> DataFrame:
-    """Follow each process through a partition, and keep the records that are not at the offset after the one before.
-
-    Only within a leg (`checkers.relations.polls`) must positions follow each other, so the record and the one before
-    it are of the same one.
-    """
-    path = Window.partitionBy(*KEY, "process").orderBy("invoked_ns", "op", "ordinal")
-    before = fn.lag(fn.struct("offset", "op", "invoked_ns")).over(path)
-    uneven = (
-        reads.where("process is not null")
-        .select(
-            *KEY,
-            "process",
-            "op",
-            "status",
-            "ordinal",
-            "offset",
-            "value",
-            "invoked_ns",
-            "completed_ns",
-            before.alias("before"),
-        )
-        .where("before is not null and offset != before.offset + 1")
-        .select("*", *(fn.col(f"before.{name}").alias(f"previous_{name}") for name in ("offset", "op", "invoked_ns")))
-        .drop("before")
-    )
-    legs = with_legs(polls).select(*KEY, "op", "leg")
-    previous_legs = legs.select(*KEY, fn.col("op").alias("previous_op"), fn.col("leg").alias("previous_leg"))
-    here = legs.join(fn.broadcast(uneven), [*KEY, "op"])
-    return previous_legs.join(fn.broadcast(here), [*KEY, "previous_op"]).where("leg = previous_leg")
 
 
 def _frame(spark: SparkSession, columns: dict[str, pa.DataType], rows: Sequence[Sequence[object]]) -> DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,8 +10,11 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
-from checkers.findings import KEY
+from checkers.input.frames import KEY
+from checkers.input.run_facts import RunFacts
 from checkers.relations.base import Relations
+from history.anomalies import MALFORMED
+from history.schema import ANOMALIES as ANOMALIES_SCHEMA
 
 ROWS_MAX = 1_000
 """Rows kept per run, anomaly and side of the contract."""
@@ -81,3 +85,14 @@ def held_at(relations: Relations, positions: Sequence[tuple[Any, ...]]) -> dict[
     for row in held.collect():
         found.setdefault((row.run_id, row.topic, row.partition, row.offset), {})[row.broker] = row.value
     return found
+
+
+def add_malformed_small_rows(collected: Collected, facts: RunFacts) -> None:
+    """Add the malformed rows of the small tables, which no anomaly function sees."""
+    for table, problem in facts.malformed:
+        row: Row = dict.fromkeys(ANOMALIES_SCHEMA.names)
+        row |= {"run_id": facts.run_id, "anomaly": MALFORMED, "within_contract": True}
+        row["details"] = json.dumps({"table": table, "problem": problem})
+        collected.rows.append(row)
+        key = (MALFORMED, True)
+        collected.totals[key] = collected.totals.get(key, 0) + 1

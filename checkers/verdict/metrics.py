@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, Final
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from checkers.anomalies.loss import unseen_numbers
-from checkers.findings import KEY, unite
-from checkers.relations.base import Relations
-from checkers.relations.groups import METRIC, group_numbers
+from checkers.anomalies.values import unseen_numbers
+from checkers.input.frames import KEY, unite
+from checkers.relations.base import GROUP_KEY, GroupRelations, Relations
+
+GROUPS: Final = "groups"
+"""The metric of consumer groups."""
 
 SILENCE_NS_MIN = 20_000_000
 """Shorter gaps between acknowledged writes are ordinary."""
@@ -36,10 +41,19 @@ def metrics(relations: Relations) -> DataFrame:
         _operations(relations),
         _sends(relations),
         _latency(relations),
-        _finals(relations),
+        _final_reads(relations),
         _silences(relations),
         *_groups(relations),
     ])  # fmt: skip
+
+
+def numbers_by_run(rows: Iterable[Any]) -> dict[str, dict[tuple[str, str, str | None, int | None], int]]:
+    """Collect rows of `metrics`: by run, the number of each metric, name and partition."""
+    by_run: dict[str, dict[tuple[str, str, str | None, int | None], int]] = {}
+    for row in rows:
+        if row.number is not None:
+            by_run.setdefault(row.run_id, {})[row.metric, row.name, row.topic, row.partition] = row.number
+    return by_run
 
 
 def _metric(frame: DataFrame, metric: str | Column, name: Column, number: Column) -> DataFrame:
@@ -109,23 +123,23 @@ def _latency(relations: Relations) -> DataFrame:
     return _metric(latency, "latency_ns", fn.col("pair.name"), fn.col("pair.quantiles"))
 
 
-def _finals(relations: Relations) -> DataFrame:
-    """Count per partition that a client touched: one without an agreed end is not complete."""
-    finals = relations.touched.join(relations.finals, list(KEY), "full")
-    if "unseen" in relations.ruled_out:
-        finals = finals.withColumn("unseen", fn.lit(0))
+def _final_reads(relations: Relations) -> DataFrame:
+    """Count per partition that a client used: one without an agreed end is not complete."""
+    final_reads = relations.used_partitions.join(relations.final_reads, list(KEY), "full")
+    if "unseen" in relations.free_of:
+        final_reads = final_reads.withColumn("unseen", fn.lit(0))
     else:
-        finals = finals.join(unseen_numbers(relations), list(KEY), "left")
-    finals = finals.withColumn("complete", fn.coalesce("complete", fn.lit(False))).withColumn(
+        final_reads = final_reads.join(unseen_numbers(relations), list(KEY), "left")
+    final_reads = final_reads.withColumn("complete", fn.coalesce("complete", fn.lit(False))).withColumn(
         "unseen", fn.coalesce("unseen", fn.lit(0))
     )
-    return _unpivoted(finals, "final", "complete", "agreed", "end_offset", "read_to", "unseen")
+    return _unpivoted(final_reads, "final", "complete", "agreed", "end_offset", "read_to", "unseen")
 
 
 def _groups(relations: Relations) -> list[DataFrame]:
     if relations.groups is None:
         return []
-    return [_unpivoted(group_numbers(relations.groups), METRIC, "commits_ok", "not_asked")]
+    return [_unpivoted(_group_numbers(relations.groups), GROUPS, "commits_ok", "not_asked")]
 
 
 def _silences(relations: Relations) -> DataFrame:
@@ -141,7 +155,7 @@ def _silences(relations: Relations) -> DataFrame:
     gaps = writes.select(
         "run_id", fn.col("last_ns").alias("from_ns"), fn.lead("first_ns").over(following).alias("to_ns")
     ).where(f"to_ns - from_ns >= {SILENCE_NS_MIN}")
-    touched = (
+    silences = (
         faults.join(fn.broadcast(gaps), "run_id")
         .where("from_ns < ended_ns and to_ns > started_ns")
         .groupBy("run_id", "fault")
@@ -152,4 +166,20 @@ def _silences(relations: Relations) -> DataFrame:
             ),
         )
     )
-    return _metrics_named(touched, "fault", "silence_ns", "recovery_ns")
+    return _metrics_named(silences, "fault", "silence_ns", "recovery_ns")
+
+
+def _group_numbers(groups: GroupRelations) -> DataFrame:
+    """Count per run acknowledged commits, and partitions with such commits that no client queried at the end."""
+    asked = groups.answers.where("phase = 'final'").select(*GROUP_KEY, fn.lit(1).alias("asked")).distinct()
+    return (
+        groups.commits.where("status = 'ok'")
+        .groupBy(*GROUP_KEY)
+        .agg(fn.countDistinct("op").alias("commits"))
+        .join(asked, list(GROUP_KEY), "left")
+        .groupBy("run_id")
+        .agg(
+            fn.sum("commits").alias("commits_ok"),
+            fn.count(fn.when(fn.col("asked").isNull(), 1)).alias("not_asked"),
+        )
+    )

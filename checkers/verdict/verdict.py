@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from checkers.anomalies.objects import Decided
-from checkers.anomalies.objects import undecided as undecided_objects
 from checkers.input.run_facts import RunFacts
 from checkers.input.tables import LARGE_TABLES, RunFiles
-from checkers.relations.groups import METRIC, undecided_groups
 from checkers.verdict.collect import Collected
+from checkers.verdict.metrics import GROUPS
 from history.anomalies import MALFORMED
 
 Verdict = Literal["valid", "invalid", "unknown"]
 
 ACKNOWLEDGED_MIN = 100
 """A run with fewer acknowledged records has tested too little to be called valid."""
+
+GROUP_WORKLOAD: Final = "groups"
+"""The workload that must have left commits."""
+OBJECT_WORKLOADS: Final = frozenset({"register", "queue"})
+"""Workloads whose histories must have commands."""
 
 PARTITIONS_NAMED_MAX = 5
 
@@ -74,11 +78,11 @@ class Metrics:
 
     def partitions(self) -> dict[tuple[str, int], dict[str, int]]:
         """Return the metrics of FINAL, per partition."""
-        finals: dict[tuple[str, int], dict[str, int]] = {}
+        by_partition: dict[tuple[str, int], dict[str, int]] = {}
         for (metric, name, topic, partition), number in self.numbers.items():
             if metric == "final" and topic is not None and partition is not None:
-                finals.setdefault((topic, partition), {})[name] = number
-        return dict(sorted(finals.items()))
+                by_partition.setdefault((topic, partition), {})[name] = number
+        return dict(sorted(by_partition.items()))
 
 
 def judge(
@@ -98,11 +102,11 @@ def judge(
         *_malformed(anomalies),
         *_too_little(facts, measured, acknowledged_min),
         *_unread(measured),
-        *undecided_objects(objects, facts.settings.workload, acknowledged_min),
-        *undecided_groups(
+        *_undecided_objects(objects, facts.settings.workload, acknowledged_min),
+        *_undecided_groups(
             facts.settings.workload,
-            measured.get(METRIC, "commits_ok"),
-            measured.get(METRIC, "not_asked"),
+            measured.get(GROUPS, "commits_ok"),
+            measured.get(GROUPS, "not_asked"),
             acknowledged_min,
         ),
     ]
@@ -187,6 +191,30 @@ def _why_unread(topic: str, partition: int, final: Mapping[str, int]) -> str:
     return f"{topic}-{partition} was not read completely at the end: {why}{never}"
 
 
+def _undecided_objects(decided: Decided | None, workload: str | None, ok_min: int) -> list[str]:
+    """Return why the objects of a run leave its verdict open."""
+    if decided is None:
+        return [f"the workload {workload} left no commands"] if workload in OBJECT_WORKLOADS else []
+    reasons = []
+    if not decided.whole:
+        reasons.append("commands are missing, so nothing is decided of the objects that clients kept")
+    elif decided.keys_unknown:
+        reasons.append(f"{decided.keys_unknown:,} of {decided.keys:,} objects are undecided")
+    if decided.ok < ok_min:
+        reasons.append(f"only {decided.ok:,} commands had a known outcome, {ok_min:,} are needed for a verdict")
+    return reasons
+
+
+def _undecided_groups(workload: str | None, commits_ok: int, not_asked: int, commits_min: int) -> Sequence[str]:
+    """Say why the groups of a run leave its verdict open."""
+    reasons = []
+    if workload == GROUP_WORKLOAD and commits_ok < commits_min:
+        reasons.append(f"only {commits_ok:,} commits were acknowledged, {commits_min:,} are needed for a verdict")
+    if not_asked:
+        reasons.append(f"the committed offsets of {not_asked:,} partitions were not asked for at the end")
+    return reasons
+
+
 def _counts(facts: RunFacts, measured: Metrics) -> dict[str, int]:
     sends = measured.named("sends")
     return {
@@ -204,7 +232,7 @@ def _counts_of_objects(objects: Decided | None) -> dict[str, int]:
 
 
 def _counts_of_groups(measured: Metrics) -> dict[str, int]:
-    commits = measured.get(METRIC, "commits_ok")
+    commits = measured.get(GROUPS, "commits_ok")
     return {"commits_ok": commits, "ownerships": measured.get("rows", "ownerships")} if commits else {}
 
 

@@ -1,1 +1,1 @@
-"""The subcommands of `harrow`, one module each. They import large modules only when they run."""
+"""The subcommands of `harrow`. They import large modules only when they run."""

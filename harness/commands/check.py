@@ -1,8 +1,9 @@
-"""The commands `harrow check` and `harrow report`: check stored histories, write reports."""
+"""The commands `harrow check`, `report` and `replay`: check stored histories, write reports, run stored runs again."""
 
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from harness.commands.parts.stores import need_history, run_of, store_option
-from harness.store.store import find_run
-from harness.terminal.exits import worst
+from harness.commands.shared import need_history, run_of, store_option
+from harness.store.run_directories import find_run
+from harness.terminal.exits import ExitStatus, worst
 
 if TYPE_CHECKING:
-    from checkers.foreign.verdicts import FileVerdict
+    from checkers.foreign.check import FileVerdict
 
 REMOTE_RESULTS: Final = "elsewhere"
 """Directory in the store for the results of remote runs."""
@@ -66,7 +67,7 @@ def check(
     """  # noqa: D301 (\b is for click)
     from checkers.foreign.check import UnknownNameError, Wanted, check_files
     from harness.run.judging import results_of
-    from harness.terminal import consoles
+    from harness.terminal.console import results_console
     from reports.text.terminal import summary_lines
 
     try:
@@ -76,7 +77,7 @@ def check(
         verdicts = check_files(paths, wanted, lambda runs: results_of(runs, master=master, repair=not no_repair))
     except UnknownNameError as error:
         raise click.UsageError(str(error)) from error
-    console = consoles.results()
+    console = results_console()
     for file, path, found in zip(files, paths, verdicts, strict=True):
         if as_json:
             click.echo(json.dumps(replace(found, file=str(file)).to_json()))
@@ -156,3 +157,52 @@ def report(what: str | None, store: Path) -> None:
     from reports import render
 
     click.echo(render(run_of(store, what)))
+
+
+@click.command("replay", short_help="Run a stored run again.")
+@click.argument("what", metavar="[RUN]", required=False)
+@store_option
+def replay(what: str | None, store: Path) -> None:
+    """Run a stored run again: RUN is its directory, or its name in the store; without it the newest of the store.
+
+    A simulated run is repeated event by event; the first event that differs is printed. A real run can't be repeated
+    exactly: the command is printed that fires its faults again at the same times.
+
+    Exit status: 0 the replay was identical, 1 something differed, 2 usage.
+    """
+    from simulation.runs import choice_files
+
+    run = find_run(store, what)
+    if choice_files.file_in(run).is_file():
+        sys.exit(_simulated(run))
+    sys.exit(_real(run))
+
+
+def _simulated(run: Path) -> ExitStatus:
+    from simulation.runs.choice_files import ChoiceFileError
+    from simulation.runs.stored import replay_run
+
+    try:
+        replayed = replay_run(run)
+    except ChoiceFileError as error:
+        raise click.UsageError(str(error)) from error
+    for finding in replayed.findings:
+        click.echo(f"{finding.layer}: {finding}")
+    if replayed.equal:
+        click.echo(f"equal: every event was repeated, hash {replayed.digest}")
+        return ExitStatus.VALID
+    click.echo(f"different: hash {replayed.digest}, stored {replayed.stored_digest}")
+    if replayed.difference is not None:
+        click.echo(f"first difference, stored and now: {replayed.difference}")
+    return ExitStatus.ANOMALIES
+
+
+def _real(run: Path) -> ExitStatus:
+    specification, schedule = run / "spec.json", run / "schedule.json"
+    for path in (specification, schedule):
+        if not path.is_file():
+            raise click.UsageError(f"{run}: expected the directory of a run, found no {path.name} in it")
+    click.echo("a real run; its schedule is repeated, its timing can't be:")
+    again = ["harrow", "run", str(specification.absolute()), "--schedule", str(schedule.absolute())]
+    click.echo(f"  {shlex.join(again)}")
+    return ExitStatus.VALID

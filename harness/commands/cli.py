@@ -8,12 +8,11 @@ from collections.abc import Sequence
 
 import click
 
-from harness.commands.parts.lazy import Entry, LazyGroup
-from harness.commands.parts.names import about_option
+from common.names import SpecError
+from harness.commands.groups import LazyCommand, LazyGroup, about_option
 from harness.run.stopping import MissingPrerequisite, sigterm_interrupts
-from harness.store.store import StoreError
-from harness.terminal.exits import Exit, describe, is_own_error
-from naming import SpecError
+from harness.store.run_directories import StoreError
+from harness.terminal.exits import ExitStatus, describe, is_own_error
 from nemesis.schedule import ScheduleError
 
 DEBUG = "--debug"
@@ -44,26 +43,26 @@ def harrow(context: click.Context, debug: bool) -> None:  # noqa: ARG001 (`main`
 
 
 harrow.entries = {
-    "run": Entry("harness.commands.run", "Inject faults into a cluster and check it."),
-    "suite": Entry("harness.commands.suite", "Run a matrix of runs."),
-    "sim": Entry("harness.commands.simulation.sim", "Simulate clusters, each determined by a seed."),
-    "replay": Entry("harness.commands.simulation.replay", "Repeat a stored run."),
-    "shrink": Entry("harness.commands.simulation.shrink", "Minimize a failing simulation."),
-    "known-flaws": Entry(
+    "run": LazyCommand("harness.commands.run", "Inject faults into a cluster and check it."),
+    "suite": LazyCommand("harness.commands.suite", "Run a matrix of runs."),
+    "sim": LazyCommand("harness.commands.simulation.sim", "Simulate clusters, each determined by a seed."),
+    "replay": LazyCommand("harness.commands.check", "Repeat a stored run."),
+    "shrink": LazyCommand("harness.commands.simulation.shrink", "Minimize a failing simulation."),
+    "known-flaws": LazyCommand(
         "harness.commands.simulation.known_flaws", "Hunt for every known flaw in simulation.", "known_flaws"
     ),
-    "check": Entry("harness.commands.check", "Check stored runs and foreign histories."),
-    "report": Entry("harness.commands.check", "Write the report of a stored run again."),
-    "heal": Entry("harness.commands.heal", "Clean up after harnesses that were killed."),
-    "doctor": Entry("harness.commands.heal", "Check what this machine can do."),
-    "cluster": Entry("harness.commands.cluster", "Start and stop an interactive cluster."),
-    "fault": Entry("harness.commands.cluster", "Inject one fault into the interactive cluster."),
-    "broker": Entry("harness.commands.broker", "Run one node of Harrow's own broker."),
-    "faults": Entry("harness.commands.lists", "List the faults."),
-    "flaws": Entry("harness.commands.lists", "List the known flaws of Harrow's own broker."),
-    "suites": Entry("harness.commands.lists", "List the suites that come with Harrow."),
-    "systems": Entry("harness.commands.lists", "List the other brokers that Harrow can test."),
-    "schedules": Entry("harness.commands.lists", "List the schedules that come with Harrow."),
+    "check": LazyCommand("harness.commands.check", "Check stored runs and foreign histories."),
+    "report": LazyCommand("harness.commands.check", "Write the report of a stored run again."),
+    "heal": LazyCommand("harness.commands.heal", "Clean up after harnesses that were killed."),
+    "doctor": LazyCommand("harness.commands.heal", "Check what this machine can do."),
+    "cluster": LazyCommand("harness.commands.cluster", "Start and stop an interactive cluster."),
+    "fault": LazyCommand("harness.commands.cluster", "Inject one fault into the interactive cluster."),
+    "broker": LazyCommand("harness.commands.cluster", "Run one node of Harrow's own broker."),
+    "faults": LazyCommand("harness.commands.lists", "List the faults."),
+    "flaws": LazyCommand("harness.commands.lists", "List the known flaws of Harrow's own broker."),
+    "suites": LazyCommand("harness.commands.lists", "List the suites that come with Harrow."),
+    "systems": LazyCommand("harness.commands.lists", "List the other brokers that Harrow can test."),
+    "schedules": LazyCommand("harness.commands.lists", "List the schedules that come with Harrow."),
 }
 harrow.aliases = {"zoo": "known-flaws"}  # its former name
 
@@ -77,18 +76,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with sigterm_interrupts():
             sys.exit(harrow.main(given, prog_name="harrow", standalone_mode=False))
     except click.NoSuchOption as error:
-        _fail(error, _with_help(about_option(error), error), Exit.USAGE, debug)
+        _fail(error, _with_help(about_option(error), error), ExitStatus.USAGE, debug)
     except click.ClickException as error:
-        _fail(error, _with_help(error.format_message().rstrip("."), error), Exit.USAGE, debug)
+        _fail(error, _with_help(error.format_message().rstrip("."), error), ExitStatus.USAGE, debug)
     except (SpecError, ScheduleError, StoreError, MissingPrerequisite) as error:  # nothing was started
-        _fail(error, str(error), Exit.USAGE, debug)
+        _fail(error, str(error), ExitStatus.USAGE, debug)
     except (KeyboardInterrupt, click.Abort) as error:
-        _fail(error, "interrupted", Exit.UNKNOWN, debug)
+        _fail(error, "interrupted", ExitStatus.UNKNOWN, debug)
     except Exception as error:  # every error must reach the user as a line and an exit status
-        _fail(error, _line(error), Exit.FAILED, debug)
+        _fail(error, _line(error), ExitStatus.FAILED, debug)
 
 
-def _fail(error: BaseException, line: str, status: Exit, debug: bool) -> None:
+def _fail(error: BaseException, line: str, status: ExitStatus, debug: bool) -> None:
     if debug:
         traceback.print_exception(error)
     click.echo(f"harrow: {line}", err=True)

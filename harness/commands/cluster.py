@@ -1,18 +1,18 @@
-"""The commands `harrow cluster` and `harrow fault`: an interactive cluster, and single faults in it."""
+"""The commands `harrow cluster`, `fault` and `broker`: an interactive cluster, single faults in it, a single node."""
 
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.commands.parts.names import NamedGroup, OneOf
-from harness.commands.parts.starting import before_start
-from harness.commands.parts.stores import command_for, store_option
-from harness.environments.machine.helpers.own_python import module_command
+from harness.commands.groups import NamedGroup, OneOf
+from harness.commands.shared import before_start, command_for, store_option
+from harness.environments.machine.helpers.programs import module_command
 from harness.store.run_names import plain
 from nemesis.faults import KINDS
 from nemesis.schedule import parts
@@ -47,11 +47,11 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     Clients on this machine reach it through proxies (the default); a network of namespaces is separate from them.
     """
     from harness.environments import possible_faults
-    from harness.interactive.protocol import ABOUT, about
+    from harness.run.daemon_client import ABOUT, about
     from harness.run.stopping import MissingPrerequisite, RunFailed
     from harness.spec import spec as specs
-    from harness.store.store import make_run_directory
-    from harness.systems import selection
+    from harness.store.run_directories import make_run_directory
+    from harness.systems.factory import make_system
 
     if (_link(store) / ABOUT).exists():
         raise MissingPrerequisite(
@@ -62,14 +62,14 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     copies = {"replication_factor": min(3, flags["brokers"]), "min_insync_replicas": min(2, flags["brokers"])}
     spec = specs.resolve({**flags, **copies, "name": NAME}, 0)
     with before_start():
-        system = selection.make(spec)
-        spec = possible_faults.settled(spec, system)
-        possible_faults.check(spec, [KINDS[part] for name in spec.faults for part in parts(name)], system)
+        system = make_system(spec)
+        spec = possible_faults.expand_families(spec, system)
+        possible_faults.refuse_impossible(spec, [KINDS[part] for name in spec.faults for part in parts(name)], system)
     directory = make_run_directory(store, plain([NAME, spec.environment]), None)
     log = directory / "owner.log"
     with log.open("wb") as errors:
         daemon = subprocess.Popen(
-            module_command("harness.interactive.daemon", str(directory.absolute()), specs.to_json(spec, {}, "")),
+            module_command("harness.run.daemon", str(directory.absolute()), specs.to_json(spec, {}, "")),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -91,7 +91,7 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
 @store_option
 def status(store: Path) -> None:
     """Show the state of nodes and partitions as the cluster reports it."""
-    from harness.interactive.protocol import about, request
+    from harness.run.daemon_client import about, request
 
     click.echo(f"brokers at {','.join(about(_link(store))['bootstrap'])}")
     for reply in request(_link(store), do="status"):
@@ -104,7 +104,7 @@ def status(store: Path) -> None:
 @store_option
 def logs(node: int, lines: int, store: Path) -> None:
     """Print the last log lines of a node."""
-    from harness.interactive.protocol import about
+    from harness.run.daemon_client import about
     from harness.run.stopping import MissingPrerequisite
 
     about(_link(store))
@@ -121,7 +121,7 @@ def logs(node: int, lines: int, store: Path) -> None:
 @store_option
 def down(store: Path) -> None:
     """Stop the cluster; logs and data stay in the store."""
-    from harness.interactive.protocol import ABOUT, request
+    from harness.run.daemon_client import ABOUT, request
     from harness.run.stopping import RunFailed
 
     link = _link(store)
@@ -161,7 +161,7 @@ def down(store: Path) -> None:
 @store_option
 def fault(name: str, target: str, partition: int, lasts: float, parameters: tuple[str, ...], store: Path) -> None:
     """Inject one fault into the interactive cluster, hold it, and heal it. See `harrow faults` for names."""
-    from harness.interactive.protocol import request
+    from harness.run.daemon_client import request
     from harness.run.stopping import RunFailed
 
     given = dict(_parameter(text) for text in parameters)
@@ -181,6 +181,27 @@ def fault(name: str, target: str, partition: int, lasts: float, parameters: tupl
     if not (took_hold and healed):
         missing = "heal" if took_hold else "take effect"
         raise RunFailed(f"expected {name} to take effect and to heal, found that it did not {missing}")
+
+
+@click.command("broker")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def broker(file: Path) -> None:
+    """Run one node of Harrow's own broker in the foreground, from a properties FILE with Kafka's setting names.
+
+    \b
+    A controller and a broker on one machine:
+      process.roles=controller        process.roles=broker
+      node.id=100                     node.id=1
+      controller.quorum.voters=100@127.0.0.1:9093   (in both)
+      listeners=CONTROLLER://127.0.0.1:9093
+                                      listeners=CLIENT://127.0.0.1:9092,BROKER://127.0.0.1:9192
+      log.dirs=/var/tmp/node-100      log.dirs=/var/tmp/node-1
+
+    SIGTERM shuts it down in a controlled way. All settings: docs/broker.md.
+    """  # noqa: D301 (\b is for click)
+    from harness.systems.harrow_broker import run_node
+
+    sys.exit(run_node(file))
 
 
 def _link(store: Path) -> Path:

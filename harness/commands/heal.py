@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from harness.commands.parts.names import OneOf
-from harness.commands.parts.stores import store_option
-from harness.doctor.titles import TITLES
-from harness.store.store import StoreError, find_run
-from harness.terminal.exits import Exit
+from harness.commands.groups import OneOf
+from harness.commands.shared import store_option
+from harness.doctor.remedies.table import TITLES
+from harness.store.run_directories import StoreError, find_run
+from harness.terminal.exits import ExitStatus
 
 
 @click.command("heal")
@@ -64,21 +64,21 @@ def doctor(
         click.echo(fault_matrix.markdown() if markdown else fault_matrix.here())
         return
     if remedies:
-        from harness.doctor import document
+        from harness.doctor.remedies import table
 
-        click.echo(document.markdown() if markdown else document.plain())
+        click.echo(table.markdown() if markdown else table.plain())
         return
     from harness.doctor.examination import default_job, examine
 
     findings = examine(store, capabilities)
     job = None if capabilities else default_job(findings)
     if for_programs:
-        from harness.doctor.findings import as_json
+        from harness.doctor.diagnosis import as_json
 
         click.echo(json.dumps(as_json(findings, job), indent=2))
     else:
-        from harness.doctor.output import render
+        from harness.doctor.diagnosis import render
 
         render(findings, job)
     works = all(finding.available for finding in findings) if job is None else job.works
-    sys.exit(Exit.VALID if works else Exit.FAILED)
+    sys.exit(ExitStatus.VALID if works else ExitStatus.FAILED)

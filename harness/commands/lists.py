@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 import click
 
+from common.names import unknown
+from common.shelf import Shelf
 from harness.shipped import SCHEDULES, SUITES, SYSTEMS
-from naming import unknown
-from naming.shelf import Shelf
 from nemesis.faults import KINDS, USUAL
 from nemesis.faults.families import FAMILIES, PARTITION
+from nemesis.kinds import LISTED_KINDS, ListedKind, Where
 
 
 @click.command("faults")
@@ -18,7 +19,7 @@ def faults() -> None:
     """List the names for --faults, one line each: names of several faults first, then single faults by family.
 
     `all` and a family stand for those of their faults that the run's environment can inject; a fault that is named
-    must be possible there.
+    must be possible there. `harrow sim` has those that are marked "simulation".
     """
     words = {
         "usual": f"the default: {', '.join(USUAL)}",
@@ -27,9 +28,15 @@ def faults() -> None:
         **{family: f"family: {', '.join(kinds)}" for family, kinds in FAMILIES.items()},
         PARTITION: f"the faults of the family network that cut connections: {', '.join(FAMILIES[PARTITION])}",
     }
-    by_family = sorted(KINDS.values(), key=lambda kind: list(FAMILIES).index(kind.family))
-    kinds = {kind.name: f"{kind.family}: {kind.summary} (needs {', '.join(sorted(kind.needs))})" for kind in by_family}
+    kinds = {name: f"{kind.family}: {kind.summary} ({_needs(name, kind)})" for name, kind in LISTED_KINDS.items()}
     _print({**words, **kinds})
+
+
+def _needs(name: str, kind: ListedKind) -> str:
+    if kind.where is Where.SIMULATED:
+        return "simulation only"
+    needs = f"needs {', '.join(sorted(KINDS[name].needs))}"
+    return f"{needs}; or simulation" if kind.where is Where.BOTH else needs
 
 
 @click.command("flaws")
@@ -38,7 +45,7 @@ def flaws() -> None:
 
     A flaw removes one rule of the protocol. It shows that Harrow can find the violation of that rule.
     """
-    from simulation.scenario.rules import flaws as known
+    from simulation.scenario.overrides import flaws as known
 
     _print(known())
 
@@ -65,13 +72,13 @@ def schedules(name: str | None) -> None:
     Schedules of faults are for `harrow run --schedule` and `harrow sim --faults`, schedules of steps for `harrow sim
     --schedule`.
     """
-    from simulation.directed.files import STORIES
+    from simulation.directed.files import DIRECTED_SCHEDULES
 
     if name is not None:
-        _list_or_print(name, STORIES if name in STORIES.files() else SCHEDULES)
+        _list_or_print(name, DIRECTED_SCHEDULES if name in DIRECTED_SCHEDULES.files() else SCHEDULES)
         return
     faults = {each: f"faults of a run: {about}" for each, about in SCHEDULES.abouts().items()}
-    steps = {each: f"steps of a simulation: {about}" for each, about in STORIES.abouts().items()}
+    steps = {each: f"steps of a simulation: {about}" for each, about in DIRECTED_SCHEDULES.abouts().items()}
     _print({**faults, **steps})
 
 

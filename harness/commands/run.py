@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from harness.commands.parts.starting import before_start
-from harness.commands.parts.stores import command_for, store_option
+from common.names import SpecError
+from harness.commands.shared import before_start, command_for, store_option
 from harness.run.stopping import Interrupted
 from harness.shipped import SCHEDULES
 from harness.spec import spec as specs
 from harness.spec.spec import Spec
 from harness.store.run_names import of_run
-from harness.terminal.exits import VERDICTS, Exit
-from naming import SpecError
+from harness.terminal.exits import VERDICTS, ExitStatus
 from nemesis import schedule as schedules
 from nemesis.faults import KINDS
 from nemesis.schedule import Schedule
@@ -27,8 +26,8 @@ from nemesis.schedule_file import loads_file
 
 if TYPE_CHECKING:
     from harness.environments.base import System
-    from harness.run.phases.context import Plan
-    from harness.terminal.progress import Progress
+    from harness.run.context import Plan
+    from harness.terminal.console import RunProgress
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -138,7 +137,7 @@ def run(file: Path | None, schedule_named: str | None, check: bool, store: Path,
     harrow run --acks 1 --faults kill,isolate          losses that acks=1 allows
     harrow run --brokers 5 --controllers 3             a quorum of controllers, which are targets of faults, too
     harrow run --controllers 3 --combined              three nodes, each broker and controller
-    harrow run --system apache-kafka                   another broker; see docs/systems.md
+    harrow run --system apache-kafka                   another broker; see docs/guide/systems.md
     harrow run --schedule last-replica-standing        the faults of a schedule file, not drawn ones
     harrow run nightly.toml --duration 600
     harrow run store/latest/spec.json --schedule store/latest/schedule.json
@@ -146,14 +145,14 @@ def run(file: Path | None, schedule_named: str | None, check: bool, store: Path,
     Exit status: 0 valid, 1 anomalies, 2 usage, 3 unknown, 4 the harness failed.
     """  # noqa: D301 (\b is for click)
     from harness.environments import possible_faults
-    from harness.systems import selection
+    from harness.systems.factory import make_system
 
     spec = _spec(file, flags)
     schedule_file = None if schedule_named is None else _schedule_file(schedule_named)
     with before_start():
-        system = selection.make(spec)
+        system = make_system(spec)
         name = of_run(spec, system.name, "" if schedule_file is None else schedule_file.stem)
-        spec = possible_faults.settled(spec, system)
+        spec = possible_faults.expand_families(spec, system)
         schedule = _schedule(spec, schedule_file)
         _check(spec, schedule, system)
     known = None if schedule_named is None else SCHEDULES.name_of(schedule_named)
@@ -162,17 +161,17 @@ def run(file: Path | None, schedule_named: str | None, check: bool, store: Path,
 
 
 def _spec(file: Path | None, flags: dict[str, Any]) -> Spec:
-    from harness.systems import selection
+    from harness.systems.factory import with_defaults
 
     given: dict[str, Any] = specs.from_file(file) if file is not None else {}
     given |= {key: value for key, value in flags.items() if value not in (None, ())}
-    return specs.resolve(selection.with_defaults(given), secrets.randbelow(specs.SEEDS))
+    return specs.resolve(with_defaults(given), secrets.randbelow(specs.SEEDS))
 
 
 def _schedule_file(named: str) -> Path:
-    from simulation.directed.files import STORIES
+    from simulation.directed.files import DIRECTED_SCHEDULES
 
-    if SCHEDULES.name_of(named) is None and STORIES.name_of(named) is not None:
+    if SCHEDULES.name_of(named) is None and DIRECTED_SCHEDULES.name_of(named) is not None:
         raise SpecError(f"expected a schedule of faults, found one in steps: {named}; harrow sim --schedule {named}")
     return SCHEDULES.find(named)
 
@@ -197,9 +196,8 @@ def _check(spec: Spec, schedule: Schedule, system: System) -> None:
     from harness.doctor.remedies.table import to_install
     from harness.environments import possible_faults
     from workloads.clients import client_named
-    from workloads.clients.administration import admin_library
     from workloads.clients.base import ClientMissingError
-    from workloads.clients.groups import group_library
+    from workloads.clients.optional_interfaces import admin_library, group_library
 
     try:
         library = client_named(spec.client)
@@ -210,16 +208,14 @@ def _check(spec: Spec, schedule: Schedule, system: System) -> None:
     except ClientMissingError as error:
         raise SpecError(f"{error}{f'; {to_install(error.distribution)}' if error.distribution else ''}") from error
     wanted = [KINDS[part] for fault in spec.faults for part in schedules.parts(fault)]
-    possible_faults.check(spec, [*schedules.kinds_of(schedule), *wanted], system)
+    possible_faults.refuse_impossible(spec, [*schedules.kinds_of(schedule), *wanted], system)
 
 
-def _run(request: RunRequest, store: Path, *, check: bool) -> Exit:
-    from harness.run.judging import WarmSpark, judge, need_java
-    from harness.run.phases.context import Plan
-    from harness.run.reporting import write_report
-    from harness.store.store import make_run_directory
-    from harness.terminal import consoles
-    from harness.terminal.progress import Progress
+def _run(request: RunRequest, store: Path, *, check: bool) -> ExitStatus:
+    from harness.run.context import Plan
+    from harness.run.judging import WarmSpark, judge, need_java, write_report
+    from harness.store.run_directories import make_run_directory
+    from harness.terminal.console import RunProgress, progress_console, results_console
     from reports.text.terminal import summary_lines
 
     if check:
@@ -232,14 +228,14 @@ def _run(request: RunRequest, store: Path, *, check: bool) -> Exit:
     )
     spark = WarmSpark()
     try:
-        with Progress(consoles.progress()) as progress:
+        with RunProgress(progress_console()) as progress:
             progress.log(f"seed {spec.seed}; history in {directory}; to repeat: {command}")
             plan = Plan(spec, request.schedule, directory, command, request.name)
             heal = command_for(store, "heal")
             _perform(plan, request.system, progress, heal, spark.start if check else lambda: None)
             if not check:
                 click.echo(f"history: {directory}; see `harrow check {directory}`")
-                return Exit.VALID
+                return ExitStatus.VALID
             progress.phase("check", "Spark checks the history")
             verdict = judge([directory], spark.session())[0]
             progress.phase("report")
@@ -247,18 +243,18 @@ def _run(request: RunRequest, store: Path, *, check: bool) -> Exit:
     except (Interrupted, KeyboardInterrupt):
         state = f"interrupted; all nodes are stopped; the history is in {directory}"
         click.echo(f"harrow: {state}; see `harrow check {directory}`", err=True)
-        return Exit.UNKNOWN
+        return ExitStatus.UNKNOWN
     except Exception:
         click.echo(f"harrow: the history is in {directory}; see `harrow check {directory}`", err=True)
         raise
-    console = consoles.results()
+    console = results_console()
     console.print(summary_lines(directory), soft_wrap=True)
     if page is not None:
         console.print(f"report: {page}", soft_wrap=True)
     return VERDICTS[verdict]
 
 
-def _perform(plan: Plan, system: System, progress: Progress, heal: str, when_quiescent: Callable[[], None]) -> None:
+def _perform(plan: Plan, system: System, progress: RunProgress, heal: str, when_quiescent: Callable[[], None]) -> None:
     """Run the cluster; Ctrl-C and SIGTERM end it in an orderly way."""
     from harness.environments import factory
     from harness.run import runner

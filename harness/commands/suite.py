@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.parts.stores import command_for, store_option
+from harness.commands.shared import command_for, store_option
 from harness.shipped import SUITES
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from harness.suites.cells import Cell
     from harness.suites.definition import Suite
     from harness.suites.runner import SuiteOutcome
-    from harness.suites.state import CellResult, SuiteState
-    from harness.terminal.progress import Progress
+    from harness.suites.suite_state import CellResult, SuiteState
+    from harness.terminal.console import RunProgress
 
 _STYLES = {"valid": "green", "invalid": "bold red", "unknown": "yellow", "crashed": "bold magenta", "skipped": "dim"}
 
@@ -30,8 +30,8 @@ _STYLES = {"valid": "green", "invalid": "bold red", "unknown": "yellow", "crashe
 def suite(named: str, store: Path, fresh: bool) -> None:
     """Run all cells of a suite, check them, and write one page, a JUnit file and a summary in Markdown.
 
-    SUITE is a name (see `harrow suites`) or a TOML file; see docs/suites.md. An interrupted suite is resumed: cells
-    that have ended are not run again.
+    SUITE is a name (see `harrow suites`) or a TOML file; see docs/guide/suites.md. An interrupted suite is resumed:
+    cells that have ended are not run again.
 
     \b
     harrow suite smoke            a few minutes
@@ -43,23 +43,21 @@ def suite(named: str, store: Path, fresh: bool) -> None:
     """  # noqa: D301 (\b is for click)
     from harness.run.judging import need_java
     from harness.suites import definition
-    from harness.suites.state import resume_or_start
-    from harness.terminal import consoles
-    from harness.terminal.progress import Progress
+    from harness.suites.suite_state import resume_or_start
+    from harness.terminal.console import RunProgress, progress_console
 
     wanted = definition.load(SUITES.find(named))
     if not all(cell.is_simulated for cell in (*wanted.canary, *wanted.cells)):
         need_java()
     state = resume_or_start(store, wanted, fresh=fresh)
-    with Progress(consoles.progress()) as progress:
+    with RunProgress(progress_console()) as progress:
         outcome = _run_suite(wanted, state, progress, command_for(store, "heal"))
     _print_outcome(state, outcome, command_for(store, "suite", named))
     sys.exit(outcome.status)
 
 
-def _run_suite(wanted: Suite, state: SuiteState, progress: Progress, heal: str) -> SuiteOutcome:
-    from harness.run.judging import WarmSpark, results_of
-    from harness.run.reporting import write_report
+def _run_suite(wanted: Suite, state: SuiteState, progress: RunProgress, heal: str) -> SuiteOutcome:
+    from harness.run.judging import WarmSpark, results_of, write_report
     from harness.run.stopping import Stop, on_signals
     from harness.suites.runner import SuiteHooks, run_suite
     from reports.suite import render_suite

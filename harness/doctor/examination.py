@@ -9,13 +9,13 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as TookTooLong
 from pathlib import Path
 
-from harness.doctor import basics
-from harness.doctor.findings import DefaultJob, Finding
-from harness.doctor.remedies.here import find
-from harness.doctor.titles import TITLES
+from harness.doctor import default_job_probes
+from harness.doctor.diagnosis import CapabilityState, DefaultJob
+from harness.doctor.remedies.machine_state import find
+from harness.doctor.remedies.table import TITLES
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Missing
-from harness.environments.docker.probe import try_docker
+from harness.environments.docker.capabilities import try_docker
 from harness.environments.local import capabilities as local
 from harness.environments.machine.feature_probes import (
     ProbeResult,
@@ -26,7 +26,7 @@ from harness.environments.machine.feature_probes import (
     try_namespaces,
     try_shaping,
 )
-from harness.environments.ssh.probe import try_ssh
+from harness.environments.ssh.capabilities import try_ssh
 from harness.environments.ssh.vms.probe import try_vms
 from harness.terminal.exits import describe
 from nemesis.capabilities.cluster import Capability
@@ -39,21 +39,21 @@ NEEDED = ("python", "packages", "java", "store", "temporary-directory", "memory"
 """Capabilities that the default job requires."""
 
 
-def examine(store: Path, only: Collection[str] = ()) -> list[Finding]:
+def examine(store: Path, only: Collection[str] = ()) -> list[CapabilityState]:
     """Probe all capabilities, or only these, each within two minutes.
 
     `store` is where runs are kept, or would be.
     """
     probes: Mapping[str, Callable[[], ProbeResult]] = {
-        "python": basics.try_python,
-        "packages": basics.try_packages,
-        "java": basics.try_java,
-        "store": lambda: basics.try_store(store),
-        "temporary-directory": basics.try_temporary_directory,
-        "memory": basics.try_memory,
-        "tasks": basics.try_tasks,
-        "processes": basics.try_processes,
-        "loopback": basics.try_loopback,
+        "python": default_job_probes.try_python,
+        "packages": default_job_probes.try_packages,
+        "java": default_job_probes.try_java,
+        "store": lambda: default_job_probes.try_store(store),
+        "temporary-directory": default_job_probes.try_temporary_directory,
+        "memory": default_job_probes.try_memory,
+        "tasks": default_job_probes.try_tasks,
+        "processes": default_job_probes.try_processes,
+        "loopback": default_job_probes.try_loopback,
         "namespaces": try_namespaces,
         "shaping": try_shaping,
         "proxies": lambda: ProbeResult(True, "needs nothing"),
@@ -77,10 +77,10 @@ def examine(store: Path, only: Collection[str] = ()) -> list[Finding]:
         known |= {name: _await(future) for name, future in waiting.items()}
     else:
         known |= {name: _await(_start(probe)) for name, probe in wanted.items() if name not in known}
-    return [Finding.of(known[name], name, TITLES[name], needed=name in NEEDED) for name in wanted]
+    return [CapabilityState.of(known[name], name, TITLES[name], needed=name in NEEDED) for name in wanted]
 
 
-def default_job(findings: Sequence[Finding]) -> DefaultJob:
+def default_job(findings: Sequence[CapabilityState]) -> DefaultJob:
     """Decide from the findings whether `harrow run` works, and by which mechanisms."""
     lacks = [finding for finding in findings if finding.needed and not finding.available]
     if lacks:

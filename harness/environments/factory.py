@@ -19,7 +19,7 @@ def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: Syst
     from harness.environments.local.environment import LocalEnvironment
 
     if spec.environment == "docker":
-        from harness.systems.from_image import BrokerFromImage
+        from harness.systems.foreign import BrokerFromImage
 
         return DockerEnvironment(
             directory,
@@ -52,8 +52,8 @@ def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: Syst
 def _over_ssh(
     spec: Spec, needs: frozenset[Capability], directory: Path, system: System, journal: Journal
 ) -> Environment:
+    from harness.environments.ssh import selection
     from harness.environments.ssh.environment import SshEnvironment
-    from harness.environments.ssh.fleet import selection
 
     return SshEnvironment(
         directory,

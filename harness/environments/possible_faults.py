@@ -1,7 +1,14 @@
-"""Decides which faults are possible: in the environment of a run, on this machine, with the system under test.
+"""Decides which faults are impossible: on this machine, in the run's environment, with its cluster and its system.
 
-`check` refuses kinds that a user named, with the reason; `settled` leaves out kinds of a family that are not possible.
-What an environment can do comes from its `capabilities`, which tries mechanisms before it counts on them.
+A kind of fault names the capabilities that it needs (`FaultKind.needs`). It is impossible if one is missing from
+
+- the environment on this machine: `CAPABILITIES` has the module of each environment that says what it has, and why not;
+  `offered` there probes each mechanism before it counts on it, and `lacking` gives the reason and the remedy;
+- the shape of the cluster: `_of_the_cluster`;
+- the system under test: its `cannot`.
+
+`refuse_impossible` refuses kinds that a user named, with the reason. `expand_families` leaves out the impossible kinds
+of a family.
 """
 
 from __future__ import annotations
@@ -10,21 +17,22 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import get_args
 
+from common.names import SpecError
 from harness.environments.base import Capabilities, EnvironmentFailed, System
 from harness.environments.docker import capabilities as docker
 from harness.environments.local import capabilities as local
 from harness.environments.ssh.capabilities import CAPABILITIES_OF_VMS
 from harness.spec.spec import OWN_SYSTEM, Spec
-from naming import SpecError
 from nemesis.capabilities.cluster import Capability
 from nemesis.faults import KINDS, families
 from nemesis.faults.base import FaultKind
 from nemesis.schedule import parts
 
 CAPABILITIES: Mapping[str, Capabilities] = {"local": local, "docker": docker, "ssh": CAPABILITIES_OF_VMS}
+"""What each environment can do on this machine; for `ssh`, with VMs of the run (an inventory's hosts are examined)."""
 
 
-def check(spec: Spec, kinds: Iterable[FaultKind], system: System) -> None:
+def refuse_impossible(spec: Spec, kinds: Iterable[FaultKind], system: System) -> None:
     """Check that the environment can inject these faults into the system, by the mechanisms that the user asked for.
 
     It starts nothing but short probes of mechanisms. Raises `SpecError`, and `EnvironmentFailed` for a missing image.
@@ -70,11 +78,11 @@ def check(spec: Spec, kinds: Iterable[FaultKind], system: System) -> None:
         if needs & cannot:
             raise SpecError(
                 f"faults: {name} needs {', '.join(sorted(needs & cannot))}, which {system.name} does not go along with "
-                f"by {' and '.join(mechanisms)}; leave it out of --faults, or see docs/systems.md"
+                f"by {' and '.join(mechanisms)}; leave it out of --faults, or see docs/guide/systems.md"
             )
 
 
-def settled(spec: Spec, system: System) -> Spec:
+def expand_families(spec: Spec, system: System) -> Spec:
     """Expand families of faults, and `all`, in the specification to the kinds of fault that can be injected here.
 
     Raises `SpecError` for a family without any such kind.
@@ -105,7 +113,7 @@ def _capabilities_of(spec: Spec) -> Capabilities:
     """The capabilities of a specification's environment. Raises `EnvironmentFailed` if its machines cannot be nodes."""
     if spec.environment != "ssh":
         return CAPABILITIES[spec.environment]
-    from harness.environments.ssh.fleet import selection
+    from harness.environments.ssh import selection
 
     return selection.capabilities_of(spec)
 

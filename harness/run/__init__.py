@@ -1,1 +1,1 @@
-"""Performs one run on a real cluster: its phases, worker processes, sampler and health checks."""
+"""Performs runs on real clusters (phases, workers, sampler, health checks), and keeps an interactive cluster."""

@@ -12,7 +12,7 @@ from nemesis.loss_budget import behind_the_quorum
 
 
 @dataclass(frozen=True)
-class PartitionEnd:
+class ReportedEnd:
     """The end offset of a partition."""
 
     topic: str
@@ -62,7 +62,7 @@ def _partition_problem(view: PartitionView, lost: frozenset[int]) -> str | None:
 
 def partition_ends(
     system: System, plans: Sequence[NodePlan], views: Sequence[PartitionView], lost: frozenset[int] = frozenset()
-) -> Sequence[PartitionEnd]:
+) -> Sequence[ReportedEnd]:
     """The end of each partition as all its replicas report it, except on `lost` nodes, or as its leader alone does."""
     reported: dict[tuple[str, int], list[ReplicaState]] = defaultdict(list)
     for plan in plans:
@@ -81,14 +81,14 @@ def is_internal(topic: str) -> bool:
     return topic.startswith("__")
 
 
-def _end(view: PartitionView, replicas: Sequence[ReplicaState], wanted: int) -> PartitionEnd:
+def _end(view: PartitionView, replicas: Sequence[ReplicaState], wanted: int) -> ReportedEnd:
     positions = {position for replica in replicas for position in (replica.log_end, replica.high_watermark)}
     agreed = len(replicas) == wanted and len(positions) == 1
     end = max((replica.high_watermark for replica in replicas), default=0)
-    return PartitionEnd(view.topic, view.partition, end, agreed)
+    return ReportedEnd(view.topic, view.partition, end, agreed)
 
 
-def by_topic(found: Sequence[PartitionEnd]) -> Mapping[str, Mapping[str, int]]:
+def by_topic(found: Sequence[ReportedEnd]) -> Mapping[str, Mapping[str, int]]:
     """The ends in the form that workers take: topic → partition → end offset."""
     by_name: dict[str, dict[str, int]] = defaultdict(dict)
     for end in found:

@@ -1,15 +1,16 @@
-"""Runs the checkers on stored runs, in Spark, and returns their verdicts."""
+"""Runs the checkers on stored runs, in Spark, and writes the runs' reports."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.doctor.remedies.table import to_install
 from harness.run.stopping import MissingPrerequisite
+from harness.terminal.exits import describe
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,3 +67,14 @@ def results_of(
     # Py4J logs every interrupted call with its trace to the root logger's handlers; a user wants one line.
     logging.getLogger().addHandler(logging.NullHandler())
     return check(directories, spark, master, resolve_outcomes=repair)
+
+
+def write_report(run: Path, warn: Callable[[str], object]) -> Path | None:
+    """Write the report page of a run and return its path; if that fails, warn with one line and return None."""
+    from reports import render
+
+    try:
+        return render(run)
+    except Exception as error:
+        warn(f"no report: {describe(error)}; see `harrow report {run}`")
+        return None

@@ -12,19 +12,17 @@ import time
 from collections.abc import Callable, Mapping
 
 from harness.environments.base import Environment, System
-from harness.run.phases.context import Plan, RunContext, RunOutcome
-from harness.run.phases.final import read_all
-from harness.run.phases.main import main_phase
-from harness.run.phases.recovery import recover
-from harness.run.phases.set_up import set_up, worker_count
+from harness.run.context import Plan, RunContext, RunOutcome
+from harness.run.phases import main_phase, read_all, recover, set_up, worker_count
 from harness.run.sampler import Sampler
 from harness.run.stopping import Stop
 from harness.shipped import SYSTEMS
 from harness.spec.spec import OWN_COPY, OWN_SYSTEM, to_json
 from harness.store.journal import Journal
+from harness.terminal.console import RunProgress
 from harness.terminal.exits import describe
-from harness.terminal.progress import Progress
-from history import HistoryWriter, RunClock
+from history.clock import RunClock
+from history.writer import HistoryWriter
 from nemesis import schedule
 
 UNAVAILABLE_AFTER_MS = 30_000
@@ -35,7 +33,7 @@ def run(
     plan: Plan,
     system: System,
     make_environment: Callable[[Journal], Environment],
-    progress: Progress,
+    progress: RunProgress,
     stop: Stop,
     when_quiescent: Callable[[], None] = lambda: None,
 ) -> RunOutcome:

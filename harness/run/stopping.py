@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 
 POLL_S = 0.05
 
@@ -64,7 +64,7 @@ def on_signals(stop: Stop, heal: str = "harrow heal") -> Iterator[None]:
     def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         if stop.requested:
             os.write(sys.stderr.fileno(), f"harrow: ended at once; `{heal}` cleans up after the run\n".encode())
-            os._exit(Exit.UNKNOWN)
+            os._exit(ExitStatus.UNKNOWN)
         stop.request()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}

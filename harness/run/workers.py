@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.environments.base import Environment, Process
-from harness.environments.machine.helpers.own_python import module_command
+from harness.environments.machine.helpers.programs import module_command
 from harness.run.stopping import RunFailed
 
 STOP_TIMEOUT_S = 20.0

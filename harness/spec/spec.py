@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 import math
+import platform
 import re
 import shlex
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, get_type_hints
 
-from harness.spec.versions import versions
-from naming import SpecError, unknown
+from common.names import SpecError, unknown
 from nemesis.faults import USUAL, families
 
 ENVIRONMENTS: Final = ("local", "docker", "ssh")
@@ -45,6 +46,9 @@ SEEDS: Final = 1 << 32
 
 _FLUSH: Final = re.compile(r"never|every-write|[1-9]\d{0,8}(ms)?")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+_DESCRIPTIVE_KEYS: Final = ("reproduce", "mechanisms", "versions")
+"""Keys of `spec.json` that describe the run to its readers and are not settings."""
 
 
 @dataclass(frozen=True)
@@ -281,10 +285,6 @@ def _of_run(stored: dict[str, Any], directory: Path) -> dict[str, Any]:
     return {**stored, "system": str(kept.absolute())} if kept.is_file() else stored
 
 
-_DESCRIPTIVE_KEYS: Final = ("reproduce", "mechanisms", "versions")
-"""Keys of `spec.json` that describe the run to its readers and are not settings."""
-
-
 def to_json(
     spec: Spec, mechanisms: Mapping[str, str], command: str, further_versions: Mapping[str, str] = MappingProxyType({})
 ) -> str:
@@ -343,3 +343,20 @@ def _words(name: str, value: object) -> list[str]:
     if value is False:
         return [f"--no-{_flag(name)}"]
     return [flag, f"{value:g}" if isinstance(value, float) else str(value)]
+
+
+def versions(client: str) -> Mapping[str, str]:
+    """Name → version of Harrow, of the client library (its distribution's name), of Python and of the kernel."""
+    return {
+        "harrow": _installed("harrow"),
+        client: _installed(client),
+        "Python": platform.python_version(),
+        platform.system(): platform.release(),
+    }
+
+
+def _installed(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "not installed"  # run from a source tree

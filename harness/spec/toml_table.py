@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from naming import SpecError, unknown
+from common.names import SpecError, unknown
 
 
 class Table:

@@ -112,7 +112,7 @@ def _heal_hosts(entries: Sequence[Entry]) -> Iterator[str]:
     hosts = [entry for entry in entries if entry["kind"] == "ssh"]
     token = next((entry["token"] for entry in entries if entry["kind"] == "run"), None)
     if hosts and token is not None:
-        from harness.environments.ssh.heal import heal_hosts
+        from harness.environments.ssh.machine import heal_hosts
 
         yield from heal_hosts(token, hosts)
 

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from common.atomic_files import sync_directory
 from harness.environments.machine.kernel import process_identity
-from harness.store.durable import sync_directory
 
 FILE_NAME = "journal.jsonl"
 _ENDINGS = ("finished", "healed")

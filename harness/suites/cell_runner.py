@@ -1,23 +1,34 @@
-"""Runs one cell of a suite: its process, then the checkers on the run that it stored."""
+"""Runs one cell of a suite: a child process that ends when the suite's does, then the checkers on the run it stored."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import shlex
+import signal
+import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from harness.run.stopping import Stop
+from harness.environments.machine.helpers.programs import module_command
+from harness.run.stopping import POLL_S, Stop
 from harness.store.heal import heal
-from harness.store.store import runs
-from harness.suites import cell_process
+from harness.store.run_directories import runs
 from harness.suites.cells import Cell, Skipped, arguments, command_line, require_possible
-from harness.suites.state import CellResult, Verdict
-from harness.terminal.exits import Exit
+from harness.suites.suite_state import CellResult, Verdict
+from harness.terminal.exits import ExitStatus
 
 if TYPE_CHECKING:
     from checkers.verdict.verdict import RunResult
+
+_PR_SET_PDEATHSIG: Final = 1
+HEAL_S: Final = 90.0
+"""Time for a run that was asked to end to undo its faults and stop its nodes."""
+
+_TAIL_LINES: Final = 5
 
 Judge = Callable[[Path], "RunResult"]
 """Checks the run in a directory, and writes its report."""
@@ -32,7 +43,7 @@ def run_cell(cell: Cell, directory: Path, judge: Judge, stop: Stop) -> CellResul
     except Skipped as skipped:
         return _result(cell, "skipped", [str(skipped)])
     log = directory / "logs" / cell.name
-    ending = cell_process.run(arguments(cell, directory), log, cell.limit_s, stop)
+    ending = run_process(arguments(cell, directory), log, cell.limit_s, stop)
     if ending.stopped:
         heal(directory)
         return None
@@ -47,7 +58,7 @@ def run_cell(cell: Cell, directory: Path, judge: Judge, stop: Stop) -> CellResul
         return _result(cell, "crashed", [reason, *ending.log_tail], **details)
     if cell.is_simulated:
         return _of_sweep(cell, ending, details, directory)
-    if ending.status != Exit.VALID:
+    if ending.status != ExitStatus.VALID:
         heal(directory)
         return _result(cell, "crashed", [_describe_exit(ending.status), *ending.log_tail], **details)
     return _of_run(cell, directory, details, judge)
@@ -71,7 +82,7 @@ def _of_run(cell: Cell, directory: Path, details: Mapping[str, Any], judge: Judg
     )
 
 
-def _of_sweep(cell: Cell, ended: cell_process.ProcessResult, details: Mapping[str, Any], directory: Path) -> CellResult:
+def _of_sweep(cell: Cell, ended: ProcessResult, details: Mapping[str, Any], directory: Path) -> CellResult:
     try:
         swept = json.loads(ended.stdout)
         failures, seeds = swept["failures"], swept["seeds"]
@@ -80,7 +91,7 @@ def _of_sweep(cell: Cell, ended: cell_process.ProcessResult, details: Mapping[st
     stored = next((failure["stored"] for failure in failures if failure["stored"]), None)
     details = {**details, "run": None if stored is None else str(Path(stored).absolute().relative_to(directory))}
     reasons = [f"seed {failure['seed']}: {failure['findings'][0]['what']}" for failure in failures]
-    verdict: Verdict = "invalid" if failures else "valid" if ended.status == Exit.VALID else "crashed"
+    verdict: Verdict = "invalid" if failures else "valid" if ended.status == ExitStatus.VALID else "crashed"
     return _result(cell, verdict, reasons, **details, counts={"seeds": seeds}, anomalies=swept["failed_by_property"])
 
 
@@ -117,4 +128,61 @@ def _result(
         anomalies=anomalies or {},
         again=shlex.join(command_line(cell)),
         canary_found=found,
+    )
+
+
+@dataclass(frozen=True)
+class ProcessResult:
+    """How a process ended."""
+
+    status: int  # negative: the signal that killed it
+    seconds: float
+    stdout: str
+    log_tail: tuple[str, ...]
+    overdue: bool = False  # it was ended because it took too long
+    stopped: bool = False  # it was ended because the suite was asked to end
+
+
+def run_process(arguments: Sequence[str], directory: Path, limit_s: float, stop: Stop) -> ProcessResult:
+    """Run `harrow` with these arguments until it ends; end it after the limit, or when `stop` is requested.
+
+    Its output is kept in `directory`: `stdout.txt`, `log.txt`.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    stdout, log = directory / "stdout.txt", directory / "log.txt"
+    libc = ctypes.CDLL(None)
+
+    def end_with_us() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+    began_s = time.monotonic()
+    with stdout.open("wb") as out, log.open("wb") as errors:
+        process = subprocess.Popen(
+            module_command("harness", *arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=errors,
+            start_new_session=True,  # Ctrl-C reaches this process, which passes it on
+            preexec_fn=end_with_us,  # noqa: PLW1509 - nothing but one system call
+        )
+        overdue = stopped = False
+        while process.poll() is None and not (overdue or stopped):
+            time.sleep(POLL_S)
+            stopped = stop.requested
+            overdue = time.monotonic() - began_s > limit_s
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(HEAL_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+    lines = log.read_text(errors="replace").splitlines()
+    return ProcessResult(
+        status=process.returncode,
+        seconds=time.monotonic() - began_s,
+        stdout=stdout.read_text(errors="replace"),
+        log_tail=tuple(line for line in lines[-_TAIL_LINES:] if line.strip()),
+        overdue=overdue,
+        stopped=stopped,
     )

@@ -7,13 +7,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from common.names import SpecError
 from harness.spec import spec as specs
 from harness.spec.spec import ACKS, ENVIRONMENTS, Spec
-from harness.systems import selection
-from naming import SpecError
+from harness.systems.factory import make_system, with_defaults
 from nemesis.faults import KINDS
 from nemesis.schedule import parts
-from simulation.faults import kinds
+from simulation.faults import shared_kinds
 from simulation.scenario import overrides
 from simulation.scenario.configuration import Configuration
 
@@ -63,7 +63,7 @@ def spec_of(cell: Cell) -> Spec:
     """The specification of a run on a real cluster. Raises `SpecError`."""
     given = {key: value for key, value in cell.settings.items() if key != SIMULATION}
     given |= {"environment": cell.environment, "faults": cell.faults, "seed": cell.first_seed, "name": cell.name}
-    return specs.resolve(selection.with_defaults(given), cell.first_seed)
+    return specs.resolve(with_defaults(given), cell.first_seed)
 
 
 def check(cell: Cell) -> None:
@@ -78,8 +78,8 @@ def require_possible(cell: Cell) -> None:
     """Require that this machine can run the cell. Raises `Skipped`."""
     if cell.is_simulated:
         try:
-            kinds.chosen(cell.faults)
-        except kinds.NotSimulated as error:
+            shared_kinds.chosen(cell.faults)
+        except shared_kinds.NotSimulated as error:
             raise Skipped(str(error)) from error
         return
     if cell.environment not in ENVIRONMENTS:
@@ -89,9 +89,9 @@ def require_possible(cell: Cell) -> None:
 
     try:
         spec = spec_of(cell)
-        system = selection.make(spec)
-        spec = possible_faults.settled(spec, system)
-        possible_faults.check(spec, [KINDS[part] for fault in spec.faults for part in parts(fault)], system)
+        system = make_system(spec)
+        spec = possible_faults.expand_families(spec, system)
+        possible_faults.refuse_impossible(spec, [KINDS[part] for fault in spec.faults for part in parts(fault)], system)
     except (SpecError, EnvironmentFailed) as error:
         raise Skipped(str(error)) from error
 
@@ -119,7 +119,7 @@ def _simulated_settings(cell: Cell) -> dict[str, object]:
         shared["acks"] = ACKS[str(shared["acks"])]
     if "flaws" in shared:
         shared["flaws"] = tuple(shared["flaws"])
-    faults = kinds.chosen(cell.faults, leave_out=True)
+    faults = shared_kinds.chosen(cell.faults, leave_out=True)
     if faults is not None:
         shared["faults"] = faults
     return {**shared, **cell.settings.get(SIMULATION, {})}

@@ -1,4 +1,4 @@
-"""Reads a suite's file: the matrix of runs, their configurations, the budget, the canary (docs/suites.md)."""
+"""Reads a suite's file: the matrix of runs, their configurations, the budget, the canary (docs/guide/suites.md)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
+from common.names import SpecError
 from harness.spec.spec import Spec
 from harness.spec.toml_table import Table
 from harness.suites import cells
 from harness.suites.cells import SIMULATION, Cell
-from naming import SpecError
 
 KNOWN_ENVIRONMENTS: Final = (SIMULATION, "local", "docker", "ssh")
 
-_SEE: Final = "see docs/suites.md"
+_SEE: Final = "see docs/guide/suites.md"
 _SEEDS: Final = re.compile(r"(\d+)(?::(\d+))?")
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)([smh])")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
@@ -112,9 +112,9 @@ def _canary(table: Table) -> Sequence[Cell]:
 def _anomalies(environment: str) -> Sequence[str]:
     """What may reveal a canary: anomalies of the checkers, and properties of the simulation."""
     from history.anomalies import OF_THE_SYSTEM
-    from simulation.invariants.properties import PROPERTIES
+    from simulation.invariants.properties import PROPERTY_IDS
 
-    return ("any", *OF_THE_SYSTEM, *(("crash", *PROPERTIES) if environment == SIMULATION else ()))
+    return ("any", *OF_THE_SYSTEM, *(("crash", *PROPERTY_IDS) if environment == SIMULATION else ()))
 
 
 def _cells(table: Table, configurations: Mapping[str, Mapping[str, Any]]) -> Iterator[Cell]:

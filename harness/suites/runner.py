@@ -12,8 +12,8 @@ from harness.store.heal import heal
 from harness.suites.cell_runner import Judge, run_cell
 from harness.suites.cells import Cell
 from harness.suites.definition import Suite
-from harness.suites.state import CellResult, SuiteState
-from harness.terminal.exits import Exit
+from harness.suites.suite_state import CellResult, SuiteState
+from harness.terminal.exits import ExitStatus
 
 OUT_OF_TIME = "the suite's budget was already spent"
 
@@ -37,15 +37,15 @@ class SuiteOutcome:
     interrupted: bool
 
     @property
-    def status(self) -> Exit:
+    def status(self) -> ExitStatus:
         """An anomaly outweighs a crash, which outweighs an undecided verdict."""
         verdicts = {result.verdict for result in self.results}
         if "invalid" in verdicts:
-            return Exit.ANOMALIES
+            return ExitStatus.ANOMALIES
         if "crashed" in verdicts or not (self.canary_found or self.interrupted):
-            return Exit.FAILED
+            return ExitStatus.FAILED
         late = any(OUT_OF_TIME in result.reasons for result in self.results)
-        return Exit.UNKNOWN if self.interrupted or late or "unknown" in verdicts else Exit.VALID
+        return ExitStatus.UNKNOWN if self.interrupted or late or "unknown" in verdicts else ExitStatus.VALID
 
 
 def run_suite(suite: Suite, state: SuiteState, hooks: SuiteHooks) -> SuiteOutcome:

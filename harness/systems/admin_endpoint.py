@@ -1,17 +1,20 @@
 """Reads a node's admin endpoint: the Unix socket at which it, or its sidecar, reports its state.
 
-docs/broker.md describes the answers. A paused or dead node does not answer, and is left out.
+docs/reference/broker.md describes the answers. A paused or dead node does not answer, and is left out.
 """
 
 from __future__ import annotations
 
 import base64
+import http.client
+import json
+import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 from harness.environments.base import LogRecord, NodePlan, ReplicaState
-from harness.systems.unix_http import NoAnswer, get_json
 from nemesis.capabilities.cluster import PartitionView, is_broker, is_controller
 
 ANSWER_TIMEOUT_S = 0.5
@@ -100,3 +103,35 @@ def log_of(plan: NodePlan, topic: str, partition: int) -> Iterator[LogRecord]:
             yield LogRecord(at, epoch, crc, base64.b64decode(value or ""))
             offset = at + 1
         log_end = page["log_end"] if page["records"] else offset
+
+
+class NoAnswer(Exception):
+    """No answer in time, or not a valid one. The message says what was found."""
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path, timeout_s: float) -> None:
+        super().__init__("node", timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+def get_json(path: Path, target: str, timeout_s: float) -> dict[str, Any]:
+    """Request `target`; the answer must be a JSON object with status 200. Raises `NoAnswer`."""
+    connection = _UnixConnection(path, timeout_s)
+    try:
+        connection.request("GET", target)
+        response = connection.getresponse()
+        body = response.read()
+        answer = json.loads(body)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise NoAnswer(f"{path.name} did not answer {target}: {error}") from error
+    finally:
+        connection.close()
+    if response.status != http.HTTPStatus.OK or not isinstance(answer, dict):
+        raise NoAnswer(f"{path.name} answered {target} with status {response.status}: {body[:200]!r}")
+    return answer

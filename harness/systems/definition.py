@@ -1,4 +1,4 @@
-"""Reads a system definition: the TOML file that describes how to run a third-party broker (docs/systems.md).
+"""Reads a system definition: the TOML file that describes how to run a third-party broker (docs/guide/systems.md).
 
 An error in a file is reported in one line, before anything is started.
 """
@@ -17,7 +17,7 @@ from nemesis.capabilities.cluster import Capability
 
 Command = tuple[str, ...]
 
-_SEE = "see docs/systems.md"
+_SEE = "see docs/guide/systems.md"
 _NOT_FOR_DEFAULTS = frozenset({"seed", "system", "flaws", "generation"})
 
 

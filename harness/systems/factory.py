@@ -1,27 +1,68 @@
-"""Creates the system of a run from a definition file, after checking programs and templates."""
+"""Makes the system under test, after checking that it can run: Harrow's own broker, or one from a definition file."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from harness.environments.base import NodePlan
+from common.names import SpecError
+from harness.environments.base import NodePlan, System
 from harness.environments.common.layout import roles
-from harness.spec.spec import Spec
-from harness.systems.definition import Definition
-from harness.systems.foreign import ForeignBroker, sidecar_config
-from harness.systems.from_image import BrokerFromImage
+from harness.shipped import SYSTEMS
+from harness.spec.spec import OF_CONTAINERS, OWN_SYSTEM, Spec
+from harness.systems.definition import Definition, load
+from harness.systems.foreign import BrokerFromImage, ForeignBroker, sidecar_config
 from harness.systems.runtime import image_of, runtimes_of
 from harness.systems.templating import TemplateError, fill, filled, node_names
-from naming import SpecError
 
 
-def make(spec: Spec, definition: Definition) -> ForeignBroker:
+def with_defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Add the defaults of the system's definition to the given fields of a specification."""
+    system = given.get("system", OWN_SYSTEM)
+    if system == OWN_SYSTEM or not isinstance(system, str):
+        return given
+    system = SYSTEMS.name_of(system) or str(_file(system).absolute())
+    definition = load(SYSTEMS.find(system))
+    made = {**({"controllers": 0} if definition.controller is None else {}), **definition.defaults, **given}
+    made["system"] = system
+    if made.get("environment") != "docker":  # settings of containers do not apply to other environments
+        preset = OF_CONTAINERS & (definition.defaults.keys() - given.keys())
+        return {key: value for key, value in made.items() if key not in preset}
+    return made
+
+
+def _file(system: str) -> Path:
+    try:
+        return SYSTEMS.find(system)
+    except SpecError as error:
+        raise SpecError(f"system: {error}") from error
+
+
+def make_system(spec: Spec) -> System:
+    """Create the system, and check that it can run with this specification.
+
+    Raises `SpecError`; and `EnvironmentFailed` when the image or the hosts of a third-party broker cannot be examined,
+    or lack it.
+    """
+    if spec.system != OWN_SYSTEM:
+        return _from_definition(spec, load(_file(spec.system)))
+    from harness.systems.harrow_broker import HarrowBroker
+    from simulation.scenario.overrides import check_names
+
+    check_names(spec.generation, spec.flaws)
+    if spec.controllers < 1:
+        raise SpecError(f"controllers: expected at least 1 for Harrow's own broker, found {spec.controllers}")
+    return HarrowBroker(spec)
+
+
+def _from_definition(spec: Spec, definition: Definition) -> ForeignBroker:
     """Create the system of a run, and check all its programs and templates.
 
     Raises `SpecError`, and `EnvironmentFailed` when an image or a host is missing or lacks the broker.
     """
-    _check(spec, definition)
+    _check_definition(spec, definition)
     runtimes = runtimes_of(spec, definition)
     if image := image_of(spec, definition):
         system: ForeignBroker = BrokerFromImage(spec, definition, runtimes, image=image)
@@ -31,7 +72,7 @@ def make(spec: Spec, definition: Definition) -> ForeignBroker:
     return system
 
 
-def _check(spec: Spec, definition: Definition) -> None:
+def _check_definition(spec: Spec, definition: Definition) -> None:
     where = definition.path
     if not image_of(spec, definition) and any(kind.start is None for kind in definition.kinds.values()):
         raise SpecError(

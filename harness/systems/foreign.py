@@ -1,16 +1,19 @@
 """A system under test from a definition file: any third-party broker that speaks Kafka's protocol.
 
 A sidecar of each broker (`harness.systems.sidecar`) queries it over the protocol, and serves the results at the
-socket, in the format, of the admin endpoint of Harrow's own broker.
+socket, in the format, of the admin endpoint of Harrow's own broker. A broker may run from its own image, which needs
+nothing of ours: the node's container runs the broker alone, and its sidecar is a process of this machine, in the
+node's network.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
-from harness.environments.machine.helpers.own_python import module_command
+from harness.environments.machine.helpers.programs import module_command
 from harness.spec.spec import Spec
 from harness.systems.admin_endpoint import (
     log_of,
@@ -20,9 +23,10 @@ from harness.systems.admin_endpoint import (
     states_of_brokers,
     states_of_controllers,
 )
-from harness.systems.definition import Definition, NodeKind
+from harness.systems.definition import Command, Definition, NodeKind
 from harness.systems.runtime import NodeRuntime
 from harness.systems.sidecar.config import SidecarConfig
+from harness.systems.sidecar.launch import FAILED
 from harness.systems.templating import CLIENT, fill, filled, names_in, node_names
 from nemesis.capabilities.cluster import CLIENTS, Capability, NodeRole, PartitionView, VoterView, is_broker
 
@@ -155,6 +159,39 @@ class ForeignBroker:
         """Nothing to do: it keeps no record of the files."""
 
 
+@dataclass(frozen=True)
+class BrokerFromImage(ForeignBroker):
+    """Also implements `harness.environments.docker.environment.Contents`."""
+
+    image: str = ""
+
+    def cannot(self, network: str, page_cache: str) -> frozenset[Capability]:
+        """Also excludes clocks: a library compiled on this machine may not load with the image's C library."""
+        return super().cannot(network, page_cache) | {"clock"}
+
+    def configure(self, plan: NodePlan, plans: Sequence[NodePlan], addresses: Addresses) -> None:
+        """Write the node's files; its container sees them under the same path."""
+        super().configure(plan, plans, addresses)
+        plan.data.mkdir(parents=True, exist_ok=True)
+
+    def command(self, plan: NodePlan) -> Sequence[str]:
+        """The broker's own command, run by the image's shell if there are commands to prepare the node."""
+        config = _config(plan)
+        if not config.prepare:
+            return tuple(config.command)
+        prepared = [_or_give_up(command) for command in config.prepare]
+        return ("sh", "-c", "\n".join([*prepared, f"exec {shlex.join(config.command)}"]))
+
+    def environment(self, plan: NodePlan) -> Mapping[str, str]:
+        """Environment variables of the container, besides those of its image."""
+        return _config(plan).environment
+
+    def sidecar(self, plan: NodePlan, pid: int) -> Command:
+        """The command of the sidecar of the node's process, which has this pid on this machine."""
+        config = (plan.directory / CONFIG_NAME).absolute()
+        return module_command("harness.systems.sidecar.serve", str(config), str(pid))
+
+
 def sidecar_config(
     kind: NodeKind,
     runtime: NodeRuntime,
@@ -184,3 +221,12 @@ def sidecar_config(
         ready=ready if isinstance(ready, str) else "command",
         ready_command=() if isinstance(ready, str) else filled(ready, names),
     )
+
+
+def _config(plan: NodePlan) -> SidecarConfig:
+    return SidecarConfig.load(plan.directory / CONFIG_NAME)
+
+
+def _or_give_up(command: Sequence[str]) -> str:
+    complaint = shlex.quote(f"expected `{' '.join(command)}` to prepare the node, found that it ended with status")
+    return f"{shlex.join(command)} || {{ echo {complaint} $? >&2; exit {FAILED}; }}"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from broker.core.broker_node.groups.records import partition_of
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
-from harness.environments.machine.helpers.own_python import module_command
+from harness.environments.machine.helpers.programs import module_command
 from harness.spec.spec import Spec
 from harness.systems.admin_endpoint import (
     State,

@@ -15,18 +15,18 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from common.names import SpecError
 from harness.environments.base import EnvironmentFailed
 from harness.environments.common.layout import roles
 from harness.spec.spec import Spec
 from harness.systems.definition import Command, Definition
 from harness.systems.templating import TemplateError, filled
-from naming import SpecError
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-    from harness.environments.ssh.connection.ssh import Connection
-    from harness.environments.ssh.fleet.hosts import SshHost
+    from harness.environments.ssh.connection.hosts import SshHost
+    from harness.environments.ssh.connection.ssh import SshConnection
 
 _TIMEOUT_S = 20.0
 
@@ -141,21 +141,21 @@ def _run_here(command: Command) -> Printed:
 
 def _in_image(definition: Definition, name: str) -> NodeRuntime:
     """The runtime in an image, which is pulled if it is missing."""
-    from harness.environments.docker import engine, given_image
-    from harness.environments.docker.image import PYTHON
+    from harness.environments.docker import engine, image
+    from harness.environments.docker.python_tree import PYTHON
 
     with closing(engine.connect()) as client:
-        settings = given_image.pulled(client, name)
+        settings = image.pulled(client, name)
         runtime = NodeRuntime(f" in the image {name}", settings.environment, PYTHON, command=settings.command)
         return _examined(definition, runtime, _in_container(client, name))
 
 
 def _in_container(client: DockerClient, name: str) -> _Run:
-    from harness.environments.docker import engine, given_image
+    from harness.environments.docker import engine, image
 
     def run(command: Command) -> Printed:
         try:
-            return Printed(*given_image.run_once(client, name, command, _TIMEOUT_S))
+            return Printed(*image.run_once(client, name, command, _TIMEOUT_S))
         except engine.troubles() as error:
             raise CannotRunError(engine.reason_of(error)) from error
 
@@ -164,13 +164,13 @@ def _in_container(client: DockerClient, name: str) -> _Run:
 
 def _on_hosts(spec: Spec, definition: Definition) -> Sequence[NodeRuntime]:
     """The runtimes on the hosts of the nodes."""
-    from harness.environments.ssh.connection.ssh import Connection
-    from harness.environments.ssh.fleet import selection
+    from harness.environments.ssh import selection
+    from harness.environments.ssh.connection.ssh import SshConnection
 
     selection.capabilities_of(spec)  # reports other errors of the hosts first
 
     def examine(host: SshHost) -> NodeRuntime:
-        with closing(Connection(host)) as connection:
+        with closing(SshConnection(host)) as connection:
             return on_host(definition, connection)
 
     hosts = selection.hosts_of(spec)
@@ -178,7 +178,7 @@ def _on_hosts(spec: Spec, definition: Definition) -> Sequence[NodeRuntime]:
         return list(pool.map(examine, hosts))
 
 
-def on_host(definition: Definition, connection: Connection) -> NodeRuntime:
+def on_host(definition: Definition, connection: SshConnection) -> NodeRuntime:
     """The runtime on a host, over an open connection. Raises `SpecError`, `EnvironmentFailed`."""
 
     def run(command: Command) -> Printed:

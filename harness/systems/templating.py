@@ -80,7 +80,7 @@ def node_names(
     addresses: Addresses,
     outer: Mapping[str, Any],
 ) -> Mapping[str, Any]:
-    """All names for the templates of a node (docs/systems.md). `listeners`: by role; `outer`: of its runtime."""
+    """All names for the templates of a node (docs/guide/systems.md). `listeners`: by role; `outer`: of its runtime."""
     own = listeners[plan.role]
     bind = {name: Bound(addresses.bind(plan.node_id, name)) for name in own}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 
-class Exit(IntEnum):
+class ExitStatus(IntEnum):
     """Exit status, for scripts."""
 
     VALID = 0
@@ -15,16 +15,16 @@ class Exit(IntEnum):
     FAILED = 4  # the harness failed
 
 
-VERDICTS = {"valid": Exit.VALID, "invalid": Exit.ANOMALIES, "unknown": Exit.UNKNOWN}
+VERDICTS = {"valid": ExitStatus.VALID, "invalid": ExitStatus.ANOMALIES, "unknown": ExitStatus.UNKNOWN}
 
 
-def worst(verdicts: list[str]) -> Exit:
+def worst(verdicts: list[str]) -> ExitStatus:
     """The exit status of several runs: an anomaly outweighs an undecided run, which outweighs a valid one."""
-    severity = (Exit.ANOMALIES, Exit.UNKNOWN, Exit.VALID)
-    return min((VERDICTS[verdict] for verdict in verdicts), key=severity.index, default=Exit.UNKNOWN)
+    severity = (ExitStatus.ANOMALIES, ExitStatus.UNKNOWN, ExitStatus.VALID)
+    return min((VERDICTS[verdict] for verdict in verdicts), key=severity.index, default=ExitStatus.UNKNOWN)
 
 
-_OURS = ("harness", "simulation", "nemesis", "workloads", "checkers", "reports", "history", "naming", "broker")
+_OURS = ("harness", "simulation", "nemesis", "workloads", "checkers", "reports", "history", "common", "broker")
 
 
 def describe(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""The interfaces that faults are written against: nodes, the network between them, and the cluster's metadata.
+"""The interfaces that faults are written against: nodes with their clocks, network, metadata, administration.
 
 Environments implement them. An endpoint of the network is a node id, or `CLIENTS`.
 """
@@ -9,10 +9,65 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from nemesis.capabilities.administration import Administrator
-from nemesis.capabilities.clocks import WallClock
-from nemesis.capabilities.disks import Disk, PageCacheLoss, Survival
+from nemesis.capabilities.disks import BreakableDisk, PageCacheLoss, Survival
 from nemesis.capabilities.shapes import LinkSample, Shape
+
+
+class Administrator(Protocol):
+    """Administers topics. Errors are `NodeError`: the cluster refused, or did not answer."""
+
+    def create_topic(self, topic: str, partitions: int, replication_factor: int) -> None:
+        """Create a topic."""
+        ...
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic."""
+        ...
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Increase the number of a topic's partitions to `total`."""
+        ...
+
+    def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
+        """Request these replicas, the preferred leader first; returns before they are in place."""
+        ...
+
+    def elect(self, topic: str, partition: int) -> None:
+        """Elect the preferred leader."""
+        ...
+
+    def setting(self, topic: str, name: str) -> str:
+        """Return the value of a topic's setting."""
+        ...
+
+    def set(self, topic: str, name: str, value: str) -> None:
+        """Change a topic's setting."""
+        ...
+
+
+class NodeWallClock(Protocol):
+    """The wall clock of one node's processes. Their monotonic clock is always right. Errors are `NodeError`."""
+
+    def bend(self, offset_ms: float, drift_ppm: int = 0) -> None:
+        """Be off by `offset_ms` from now on, and gain `drift_ppm` microseconds per second."""
+        ...
+
+    def straighten(self) -> None:
+        """Set the clock right."""
+        ...
+
+    def error_ms(self) -> float:
+        """Ask a process that uses this clock for the time; returns how much it is off."""
+        ...
+
+    def answers(self) -> int:
+        """How many times the node's processes have read the clock so far, where that is counted."""
+        ...
+
+    def governs(self, pid: int) -> bool:
+        """Whether the process uses this clock."""
+        ...
+
 
 CLIENTS = 0
 """The endpoint of all client processes."""
@@ -40,7 +95,7 @@ Capability = Literal[
 ]
 
 
-class Node(Protocol):
+class ClusterNode(Protocol):
     """A machine, container or process group that runs the system under test. Errors are `NodeError`."""
 
     @property
@@ -119,12 +174,12 @@ class Node(Protocol):
         ...
 
     @property
-    def disk(self) -> Disk:
+    def disk(self) -> BreakableDisk:
         """The disk with its files."""
         ...
 
     @property
-    def clock(self) -> WallClock:
+    def clock(self) -> NodeWallClock:
         """Its wall clock. Raises `NodeError` if it has none of its own."""
         ...
 
@@ -229,7 +284,7 @@ class Cluster(Protocol):
     """The system under test."""
 
     @property
-    def nodes(self) -> Mapping[int, Node]:
+    def nodes(self) -> Mapping[int, ClusterNode]:
         """All nodes by id."""
         ...
 

@@ -39,7 +39,7 @@ Trouble = Literal[
 ]
 
 
-class Disk(Protocol):
+class BreakableDisk(Protocol):
     """One node's disk. Errors are `NodeError`. Methods that change files need a dead node; changes are durable."""
 
     def files(self) -> Mapping[str, int]:

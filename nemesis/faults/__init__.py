@@ -5,8 +5,7 @@ from __future__ import annotations
 from nemesis.faults.administration import ADMINISTRATION
 from nemesis.faults.base import FaultKind
 from nemesis.faults.disk_damage import DISK_DAMAGE
-from nemesis.faults.disk_trouble import DISK_TROUBLE
-from nemesis.faults.page_cache_loss import PAGE_CACHE_LOSS, TORN_PAGE_CACHE_LOSS
+from nemesis.faults.disk_trouble import DISK_TROUBLE, PAGE_CACHE_LOSS, TORN_PAGE_CACHE_LOSS
 from nemesis.faults.partition import (
     BRIDGE,
     BROKERS_FROM_CONTROLLERS,

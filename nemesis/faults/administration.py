@@ -270,11 +270,9 @@ def _aim_removal(site: Site, targets: tuple[int, ...], _parameters: Parameters) 
     return BrokerRemoval(site, targets)
 
 
-def _kind(name: str, summary: str, aim: Callable[[Site, tuple[int, ...], Parameters], Injection]) -> FaultKind:
+def _kind(name: str, aim: Callable[[Site, tuple[int, ...], Parameters], Injection]) -> FaultKind:
     return FaultKind(
         name=name,
-        family="administration",
-        summary=summary,
         needs=frozenset({"administration"}),
         roles=_ROLES,
         draw=_draw_pick,
@@ -285,26 +283,22 @@ def _kind(name: str, summary: str, aim: Callable[[Site, tuple[int, ...], Paramet
 
 TOPIC_CHURN = _kind(
     "topic-churn",
-    "create a topic, add partitions to it, and delete it",
     lambda site, targets, parameters: TopicChurn(site, targets, 2 + _pick(parameters) % 4),
 )
 
 REASSIGNMENT = _kind(
     "reassignment",
-    "move a replica to another broker, or remove it where there is no other; and back",
     lambda site, targets, parameters: Move(site, targets, _pick(parameters), _moved_or_removed),
 )
 
 PREFERRED_ELECTION = _kind(
     "preferred-election",
-    "make a follower the preferred leader and have it elected",
     lambda site, targets, parameters: Move(site, targets, _pick(parameters), _follower_first, elect=True),
 )
 
 RAISED_MIN_ISR = replace(
     _kind(
         "raised-min-isr",
-        "raise min.insync.replicas of a topic to the number of its replicas",
         lambda site, targets, parameters: RaisedMinIsr(site, targets, _pick(parameters)),
     ),
     forgets=True,
@@ -312,8 +306,6 @@ RAISED_MIN_ISR = replace(
 
 BROKER_REMOVAL = FaultKind(
     name="broker-removal",
-    family="administration",
-    summary="move all replicas off a broker and shut it down; later let it join again and move them back",
     needs=frozenset({"process", "administration", "spare-broker"}),
     roles=("leader", "broker"),
     draw=no_parameters,

@@ -1,23 +1,27 @@
-"""Defines kinds of fault (`FaultKind`) and the operations of one fault that is fired (`Injection`).
+"""Defines kinds of fault (`FaultKind`), one fault that is fired (`Injection`), and what it acts on (`Site`).
 
 A fault is verified while it runs: inject, verify that it took effect, undo, verify that it healed, each by probes of
 the real cluster. What the probes showed goes into the history as one sentence of evidence.
+
+Several faults can use the same link (`SharedLinks`): it is mended when the last fault that cut it ends, and the shapes
+of several faults add up.
 """
 
 from __future__ import annotations
 
+import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from functools import reduce
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from nemesis.capabilities.cluster import Capability, Cluster, NodeError
-from nemesis.capabilities.links import SharedLinks
-from nemesis.clock import Clock, becomes_true
+from history.contract import LOSSY_KINDS
+from nemesis.capabilities.cluster import Capability, Cluster, Link, Network, NodeError
+from nemesis.capabilities.shapes import PLAIN, Shape, both
 from nemesis.draws import Draws
+from nemesis.kinds import LISTED_KINDS, Family
 from nemesis.targets import Role
-
-Family = Literal["process", "network", "page-cache", "disk", "clock", "administration"]
-"""The part of the system that a fault acts on."""
 
 Parameters = Mapping[str, str]
 """Parameters of a fault. They are drawn with the schedule, so that a replay needs no draw."""
@@ -117,20 +121,27 @@ class Recurring(Protocol):
 
 @dataclass(frozen=True)
 class FaultKind:
-    """A kind of fault."""
+    """A kind of fault that real nodes can suffer. What it is called and does is in the table `nemesis.kinds`."""
 
     name: str
-    family: Family
-    summary: str  # one line for `harrow faults`
     needs: frozenset[Capability]
     roles: tuple[Role, ...]  # possible targets; a role named twice is drawn twice as often
     draw: Callable[[Draws], dict[str, str]]
     aim: Callable[[Site, tuple[int, ...], Parameters], Injection]
-    lossy: bool = False  # loses what a node had written, so that the durability contract counts it
     forgets: bool = False  # makes the controller forget which replicas are complete: no loss may overlap it (ELR-6)
     lasts_ms: tuple[int, int] | None = None  # from injection to undo; None: the usual draw
     quorum_roles: tuple[Role, ...] = ()  # further roles with several controllers
     quorum_draw: Callable[[Draws], dict[str, str]] | None = None  # instead of `draw` with several controllers
+
+    @property
+    def lossy(self) -> bool:
+        """Whether it loses what a node had written, so that the durability contract counts it."""
+        return self.name in LOSSY_KINDS
+
+    @property
+    def family(self) -> Family:
+        """The part of the system that it acts on."""
+        return LISTED_KINDS[self.name].family
 
     @property
     def cuts(self) -> bool:
@@ -156,3 +167,107 @@ def named(nodes: tuple[int, ...]) -> str:
     if len(nodes) == 1:
         return f"node {nodes[0]}"
     return f"nodes {', '.join(map(str, nodes[:-1]))} and {nodes[-1]}"
+
+
+# --- what faults share
+
+
+class SharedLinks:
+    """Tracks the cuts and shapes of every link, in front of a network."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._holders: Counter[Link] = Counter()
+        self._shapes: dict[Link, list[Shape]] = defaultdict(list)
+
+    def cut(self, links: frozenset[Link]) -> None:
+        """Cut links for one more fault."""
+        self._holders.update(links)
+        self._network.block(links)
+
+    def let_go(self, links: frozenset[Link]) -> None:
+        """End one fault's cut; mend those links that no other fault cuts."""
+        self._holders.subtract(links)
+        self._holders = +self._holders
+        self._network.unblock(links - self.held)
+
+    @property
+    def held(self) -> frozenset[Link]:
+        """Links that at least one fault cuts."""
+        return frozenset(self._holders)
+
+    def shape(self, links: frozenset[Link], shape: Shape) -> None:
+        """Shape links for one more fault."""
+        for link in links:
+            self._shapes[link].append(shape)
+        self._apply(links)
+
+    def unshape(self, links: frozenset[Link], shape: Shape) -> None:
+        """Remove one fault's shape from links; shapes of other faults stay. Safe to repeat."""
+        for link in links:
+            if shape in self._shapes[link]:
+                self._shapes[link].remove(shape)
+        self._apply(links)
+
+    @property
+    def shaped(self) -> frozenset[Link]:
+        """Links that at least one fault shapes."""
+        return frozenset(link for link, shapes in self._shapes.items() if shapes)
+
+    def clear(self) -> None:
+        """Mend all links and remove all shapes."""
+        self._holders.clear()
+        self._shapes.clear()
+        try:
+            self._network.unblock(self._network.blocked())
+        finally:
+            self._network.shape(frozenset(self._network.shaped()), PLAIN)
+
+    def _apply(self, links: frozenset[Link]) -> None:
+        alike: dict[Shape, set[Link]] = defaultdict(set)
+        for link in links:
+            alike[reduce(both, self._shapes[link], PLAIN)].add(link)
+        for shape, group in alike.items():
+            self._network.shape(frozenset(group), shape)
+
+
+POLL_S = 0.05
+"""Interval between two checks of a condition."""
+
+
+class Clock(Protocol):
+    """The run's clock."""
+
+    def now_ns(self) -> int:
+        """Nanoseconds since the run's origin."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+@dataclass(frozen=True)
+class NemesisClock:
+    """The run's clock, in real time."""
+
+    now: Callable[[], int]
+    """Nanoseconds since the run's origin."""
+
+    def now_ns(self) -> int:
+        """Nanoseconds since the run's origin."""
+        return self.now()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+def becomes_true(clock: Clock, condition: Callable[[], bool], timeout_s: float) -> bool:
+    """Poll a condition until it holds or the deadline has passed. The last check is at the deadline."""
+    deadline_ns = clock.now_ns() + int(timeout_s * 1e9)
+    while not condition():
+        if clock.now_ns() >= deadline_ns:
+            return condition()
+        clock.sleep(POLL_S)
+    return True

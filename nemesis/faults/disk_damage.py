@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 
 from nemesis.capabilities.cluster import Capability
-from nemesis.capabilities.disks import Disk
+from nemesis.capabilities.disks import BreakableDisk
 from nemesis.draws import Draws
 from nemesis.faults.base import FaultKind, Healing, Injection, NotInEffect, Parameters, Site, no_parameters
 from nemesis.faults.process import Kill, start_dead
@@ -53,7 +53,7 @@ class Damage:
         """Check that all targets serve again."""
         return self.site.serving(self.targets)
 
-    def _damage(self, disk: Disk) -> str:
+    def _damage(self, disk: BreakableDisk) -> str:
         if self.what == "wipe":
             lost = disk.wipe()
             if disk.files():
@@ -74,21 +74,21 @@ class Damage:
             damage = f"{name} of {size} bytes removed"
         return damage + self._remove_recovery_point(disk)
 
-    def _choose(self, disk: Disk, draws: Draws) -> tuple[str, int]:
+    def _choose(self, disk: BreakableDisk, draws: Draws) -> tuple[str, int]:
         files = _matching(disk, self.files) or _matching(disk, "log")  # a short log may have an empty index
         if not files:
             raise NotInEffect(f"there is no {self.files} file that is not empty")
         name = draws.choice(sorted(files))
         return name, files[name]
 
-    def _remove_recovery_point(self, disk: Disk) -> str:
+    def _remove_recovery_point(self, disk: BreakableDisk) -> str:
         if self.files == "checkpoint" or RECOVERY_POINT not in disk.files():
             return ""
         disk.remove(RECOVERY_POINT)
         return f", {RECOVERY_POINT} removed"
 
 
-def _matching(disk: Disk, files: str) -> dict[str, int]:
+def _matching(disk: BreakableDisk, files: str) -> dict[str, int]:
     return {
         name: size
         for name, size in disk.files().items()
@@ -134,7 +134,7 @@ class Rollback:
         return serving._replace(evidence="; ".join([*self._rollbacks, serving.evidence]))
 
 
-def _damaging(name: str, summary: str, what: str, files: tuple[str, ...]) -> FaultKind:
+def _damaging(name: str, what: str, files: tuple[str, ...]) -> FaultKind:
     def draw(draws: Draws) -> dict[str, str]:
         drawn = {"files": draws.choice(files)} if files else {}
         return drawn | {"pick": str(draws.below(_DRAWN_BELOW))}
@@ -145,13 +145,10 @@ def _damaging(name: str, summary: str, what: str, files: tuple[str, ...]) -> Fau
 
     return FaultKind(
         name=name,
-        family="disk",
-        summary=summary,
         needs=_NEEDS,
         roles=_ROLES,
         draw=draw,
         aim=aim,
-        lossy=True,
     )
 
 
@@ -159,27 +156,20 @@ def _aim_rollback(site: Site, targets: tuple[int, ...], _parameters: Parameters)
     return Rollback(site, targets)
 
 
-BIT_FLIP = _damaging("bit-flip", "flip a bit in a dead node's logs or indexes", "flip", ("log", "log", "index"))
+BIT_FLIP = _damaging("bit-flip", "flip", ("log", "log", "index"))
 
-FILE_TRUNCATION = _damaging(
-    "file-truncation", "truncate a log, index or checkpoint of a dead node", "truncate", ("log", "index", "checkpoint")
-)
+FILE_TRUNCATION = _damaging("file-truncation", "truncate", ("log", "index", "checkpoint"))
 
-FILE_LOSS = _damaging(
-    "file-loss", "remove a log, index or checkpoint of a dead node", "remove", ("log", "index", "checkpoint")
-)
+FILE_LOSS = _damaging("file-loss", "remove", ("log", "index", "checkpoint"))
 
-DISK_LOSS = _damaging("disk-loss", "empty the disk of a dead node", "wipe", ())
+DISK_LOSS = _damaging("disk-loss", "wipe", ())
 
 DISK_ROLLBACK = FaultKind(
     name="disk-rollback",
-    family="disk",
-    summary="kill a node and roll its disk back to its state of some seconds before",
     needs=_NEEDS,
     roles=_ROLES,
     draw=no_parameters,
     aim=_aim_rollback,
-    lossy=True,
     lasts_ms=(2_000, 6_000),
 )
 

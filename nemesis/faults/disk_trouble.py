@@ -1,10 +1,13 @@
-"""Makes the disk of a running node fail: full, I/O errors, fsync without effect, slow, or stalled.
+"""Makes the disk of a running node fail (full, I/O errors, slow, stalled), or lose what was not synced.
 
-How a broker reacts is its own decision; Kafka's gives the log directory up, and exits with its last one (TR-6).
-A node that exited is started again when the trouble is over.
+How a broker reacts to a failing disk is its own decision; Kafka's gives the log directory up, and exits with its last
+one (TR-6). A node that exited is started again when the trouble is over.
 
-`lying-fsync` differs: it does harm when it ends. The node is killed then, and what the disk had only pretended to sync
-is lost with the page cache. The durability contract counts that as a lossy shutdown.
+Page-cache loss kills a node *and* drops what it had not synced, as a power failure does. The durability contract counts
+these faults: with `min.insync.replicas` = f + 1 an acknowledged record must survive f of them at once. A broker's loss
+lasts from the crash until it is back in the ISR of all its partitions. A controller syncs before it answers (QU-8,
+QU-16), so it has little to lose and must not lose anything that it acknowledged. `lying-fsync` counts as well: when it
+ends, the node is killed, and what the disk had only pretended to sync is lost with the page cache.
 """
 
 from __future__ import annotations
@@ -12,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from nemesis.capabilities.disks import Trouble
+from nemesis.capabilities.disks import PageCacheLoss, Survival, Trouble
 from nemesis.draws import Draws
-from nemesis.faults.base import FaultKind, Healing, Injection, Parameters, Site, named
-from nemesis.faults.process import start_dead
+from nemesis.faults.base import FaultKind, Healing, Injection, Parameters, Site, named, no_parameters
+from nemesis.faults.process import Kill, start_dead
 from nemesis.targets import Role
 
 _ROLES: tuple[Role, ...] = ("leader", "leader", "in-sync-follower", "broker")
@@ -103,7 +106,6 @@ class LyingFsync:
 
 def _kind(
     name: str,
-    summary: str,
     troubles: Sequence[Trouble],
     needs: str = "disk-trouble",
     delays_ms: Sequence[int] = (),
@@ -122,8 +124,6 @@ def _kind(
 
     return FaultKind(
         name=name,
-        family="disk",
-        summary=summary,
         needs=frozenset({"process", "disk-full" if needs == "disk-full" else "disk-trouble"}),
         roles=_ROLES,
         draw=draw,
@@ -132,22 +132,20 @@ def _kind(
     )
 
 
-FULL_DISK = _kind("full-disk", "fill a node's disk (ENOSPC)", ("full",), needs="disk-full")
+FULL_DISK = _kind("full-disk", ("full",), needs="disk-full")
 
 DISK_ERROR = _kind(
     "disk-error",
-    "make a node's disk fail (EIO) at reading, writing, syncing, or all of it",
     ("write-error", "fsync-error", "read-error", "error"),
 )
 
 SLOW_DISK = _kind(
     "slow-disk",
-    "slow a node's disk down, for syncing or for everything",
     ("slow-fsync", "slow"),
     delays_ms=(50, 200, 1_000),
 )
 
-DISK_STALL = _kind("disk-stall", "stall all requests to a node's disk for a while", ("stall",))
+DISK_STALL = _kind("disk-stall", ("stall",))
 
 
 def _aim_lie(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
@@ -156,14 +154,76 @@ def _aim_lie(site: Site, targets: tuple[int, ...], parameters: Parameters) -> In
 
 LYING_FSYNC = FaultKind(
     name="lying-fsync",
-    family="disk",
-    summary="make fsync succeed without syncing; then kill the node and lose its page cache",
     needs=frozenset({"process", "page-cache-loss", "disk-trouble", "plain-broker"}),
     roles=_ROLES,
     draw=lambda draws: {"first": draws.choice(("lies", "fails"))},
     aim=_aim_lie,
-    lossy=True,
     lasts_ms=(3_000, 7_000),
 )
 
 DISK_TROUBLE = (FULL_DISK, DISK_ERROR, SLOW_DISK, DISK_STALL, LYING_FSYNC)
+
+
+@dataclass(frozen=True)
+class LosePageCache:
+    """Nodes that are killed and lose unsynced data."""
+
+    site: Site
+    targets: tuple[int, ...]
+    survival: Survival = "nothing"
+    seed: int = 0  # decides what survives
+
+    def inject(self) -> str:
+        """Kill the targets, then drop what they had not synced."""
+        killed = Kill(self.site, self.targets).inject()
+        losses = {target: self._lose(target) for target in self.targets}
+        return f"{killed}; {'; '.join(_loss_text(target, loss) for target, loss in losses.items())}"
+
+    def _lose(self, target: int) -> PageCacheLoss:
+        return self.site.cluster.nodes[target].lose_page_cache(self.survival, self.seed)
+
+    def undo(self) -> None:
+        """Start the dead targets."""
+        start_dead(self.site, self.targets)
+
+    def check_healed(self) -> Healing:
+        """Check that all targets serve again."""
+        return self.site.serving(self.targets)
+
+
+def _loss_text(target: int, loss: PageCacheLoss) -> str:
+    if not loss.lost_bytes:
+        return f"node {target} had synced everything: 0 bytes lost by {loss.mechanism}"
+    kept = f", {loss.survived_bytes:,} unsynced bytes survived" if loss.survived_bytes else ""
+    return f"node {target} lost {loss.lost_bytes:,} bytes in {len(loss.files)} files by {loss.mechanism}{kept}"
+
+
+def _aim_loss(site: Site, targets: tuple[int, ...], _parameters: Parameters) -> Injection:
+    return LosePageCache(site, targets)
+
+
+PAGE_CACHE_LOSS = FaultKind(
+    name="page-cache-loss",
+    needs=frozenset({"process", "page-cache-loss"}),
+    roles=("leader", "leader", "in-sync-follower", "broker"),
+    draw=no_parameters,
+    aim=_aim_loss,
+    quorum_roles=("active-controller", "controller"),
+)
+
+
+SURVIVALS: dict[str, Survival] = {"prefix": "prefix", "torn": "torn", "zeros": "zeros"}
+
+
+def _aim_torn(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
+    survival = SURVIVALS.get(parameters.get("survives", ""), "torn")
+    return LosePageCache(site, targets, survival, int(parameters.get("seed", "0")))
+
+
+TORN_PAGE_CACHE_LOSS = FaultKind(
+    name="torn-page-cache-loss",
+    needs=frozenset({"process", "page-cache-loss"}),
+    roles=("leader", "leader", "in-sync-follower", "broker"),
+    draw=lambda draws: {"survives": draws.choice(tuple(SURVIVALS)), "seed": str(draws.below(1 << 30))},
+    aim=_aim_torn,
+)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, get_args
 
-from naming import unknown
+from common.names import unknown
 from nemesis.faults import KINDS, USUAL
-from nemesis.faults.base import Family
+from nemesis.kinds import Family
 
 PARTITION: Final = "partition"
 """The kinds of the family network that cut links."""

@@ -284,8 +284,6 @@ def _draw_flapping(draws: Draws) -> dict[str, str]:
 
 ISOLATE = FaultKind(
     name="isolate",
-    family="network",
-    summary="cut a node off, both ways, from everyone, the other nodes, the other brokers, or the controllers",
     needs=_NEEDS,
     roles=("leader", "leader", "leader", "in-sync-follower", "broker", "minority", "active-controller"),
     draw=_draw_isolate,
@@ -296,8 +294,6 @@ ISOLATE = FaultKind(
 
 HALVES = FaultKind(
     name="halves",
-    family="network",
-    summary="split the cluster in two parts that cannot reach each other",
     needs=_NEEDS,
     roles=("leader", "minority"),
     draw=_draw_halves,
@@ -307,8 +303,6 @@ HALVES = FaultKind(
 
 ONE_WAY = FaultKind(
     name="one-way",
-    family="network",
-    summary="cut one direction only: a node that receives nothing, or that no other node receives from",
     needs=_NEEDS,
     roles=("leader", "in-sync-follower", "active-controller"),
     draw=_draw_one_way,
@@ -319,8 +313,6 @@ ONE_WAY = FaultKind(
 
 MAJORITY_RING = FaultKind(
     name="majority-ring",
-    family="network",
-    summary="each node receives from a majority of the nodes, and no two from the same one",
     needs=_NEEDS,
     roles=("everyone",),
     draw=_draw_order,
@@ -329,8 +321,6 @@ MAJORITY_RING = FaultKind(
 
 BRIDGE = FaultKind(
     name="bridge",
-    family="network",
-    summary="two halves that cannot reach each other, and one broker that reaches both",
     needs=_NEEDS,
     roles=("leader", "broker"),
     draw=_draw_order,
@@ -339,8 +329,6 @@ BRIDGE = FaultKind(
 
 BROKERS_FROM_CONTROLLERS = FaultKind(
     name="brokers-from-controllers",
-    family="network",
-    summary="cut brokers off from all controllers, but not from each other, nor from clients",
     needs=_NEEDS,
     roles=("brokers", "leader", "minority"),
     draw=no_parameters,
@@ -349,8 +337,6 @@ BROKERS_FROM_CONTROLLERS = FaultKind(
 
 CLIENTS_FROM_BROKERS = FaultKind(
     name="clients-from-brokers",
-    family="network",
-    summary="cut the clients off from brokers that reach each other",
     needs=_NEEDS,
     roles=("brokers", "leader", "minority"),
     draw=no_parameters,
@@ -359,8 +345,6 @@ CLIENTS_FROM_BROKERS = FaultKind(
 
 FLAPPING = FaultKind(
     name="flapping",
-    family="network",
-    summary="cut a node off and let it back, over and over",
     needs=_NEEDS,
     roles=("leader", "in-sync-follower", "minority", "controller"),
     draw=_draw_flapping,

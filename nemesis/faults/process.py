@@ -219,8 +219,6 @@ def _draw_crash_loop(draws: Draws) -> dict[str, str]:
 
 KILL = FaultKind(
     name="kill",
-    family="process",
-    summary="SIGKILL a node; start it again later",
     needs=frozenset({"process"}),
     roles=("leader", "leader", "in-sync-follower", "broker", "minority", "active-controller"),
     draw=no_parameters,
@@ -230,8 +228,6 @@ KILL = FaultKind(
 
 POWER_CUT = FaultKind(
     name="power-cut",
-    family="process",
-    summary="SIGKILL all brokers, a majority of them, or all nodes at once; start them again later",
     needs=frozenset({"process"}),
     roles=("brokers", "majority", "everyone"),
     draw=no_parameters,
@@ -240,8 +236,6 @@ POWER_CUT = FaultKind(
 
 PAUSE = FaultKind(
     name="pause",
-    family="process",
-    summary="stop a process without killing it; resume it later",
     needs=frozenset({"process"}),
     roles=("leader", "leader", "in-sync-follower", "broker", "minority", "active-controller"),
     draw=no_parameters,
@@ -251,8 +245,6 @@ PAUSE = FaultKind(
 
 RESTART = FaultKind(
     name="restart",
-    family="process",
-    summary="controlled shutdown of a node; start it again later",
     needs=frozenset({"process"}),
     roles=("leader", "in-sync-follower", "broker", "active-controller"),
     draw=no_parameters,
@@ -262,8 +254,6 @@ RESTART = FaultKind(
 
 ROLLING_RESTART = FaultKind(
     name="rolling-restart",
-    family="process",
-    summary="controlled shutdown and start of one node after the other",
     needs=frozenset({"process"}),
     roles=("brokers", "everyone"),
     draw=no_parameters,
@@ -273,8 +263,6 @@ ROLLING_RESTART = FaultKind(
 
 CRASH_LOOP = FaultKind(
     name="crash-loop",
-    family="process",
-    summary="SIGKILL a node, start it, and SIGKILL it again, over and over",
     needs=frozenset({"process"}),
     roles=("leader", "in-sync-follower", "broker", "active-controller"),
     draw=_draw_crash_loop,

@@ -114,7 +114,6 @@ def _number(parameters: Parameters, name: str, default: float) -> float:
 
 def _kind(
     name: str,
-    summary: str,
     shape: Callable[[Parameters], Shape],
     shows: Callable[[Shape, LinkSample], bool],
     values: dict[str, tuple[int, ...]],
@@ -127,8 +126,6 @@ def _kind(
 
     return FaultKind(
         name=name,
-        family="network",
-        summary=summary,
         needs=_NEEDS,
         roles=("leader", "in-sync-follower", "minority", "brokers", "controller"),
         draw=draw,
@@ -164,7 +161,6 @@ def _is_thin(shape: Shape, sample: LinkSample) -> bool:
 
 SLOW_NETWORK = _kind(
     "slow-network",
-    "delay the packets of a node, with jitter",
     _slow,
     _is_slow,
     {"delay-ms": (20, 100, 400, 1_000), "jitter-percent": (0, 25, 75)},
@@ -172,7 +168,6 @@ SLOW_NETWORK = _kind(
 
 PACKET_LOSS = _kind(
     "packet-loss",
-    "lose some of the packets of a node",
     lambda parameters: Shape(loss_percent=_number(parameters, "percent", 10)),
     _is_lossy,
     {"percent": (3, 10, 30, 60)},
@@ -180,7 +175,6 @@ PACKET_LOSS = _kind(
 
 PACKET_DUPLICATION = _kind(
     "packet-duplication",
-    "deliver some of the packets of a node twice",
     lambda parameters: Shape(duplicate_percent=_number(parameters, "percent", 20)),
     _is_duplicating,
     {"percent": (10, 50)},
@@ -188,7 +182,6 @@ PACKET_DUPLICATION = _kind(
 
 PACKET_REORDERING = _kind(
     "packet-reordering",
-    "let packets of a node overtake each other",
     lambda parameters: Shape(reorder_percent=_number(parameters, "percent", 20)),
     _is_reordering,
     {"percent": (5, 25)},
@@ -196,7 +189,6 @@ PACKET_REORDERING = _kind(
 
 THIN_NETWORK = _kind(
     "thin-network",
-    "leave a node little bandwidth; what does not fit in a second is lost",
     lambda parameters: Shape(kbit_per_s=_number(parameters, "kbit", 500)),
     _is_thin,
     {"kbit": (200, 500, 2_000)},
@@ -204,7 +196,6 @@ THIN_NETWORK = _kind(
 
 CONNECTION_RESETS = _kind(
     "connection-resets",
-    "reset every connection of a node, open ones and new attempts",
     lambda _parameters: Shape(reset=True),
     lambda _shape, _sample: False,  # datagrams cannot be reset: resets are counted instead
     {},

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nemesis.capabilities.cluster import Node
+from nemesis.capabilities.cluster import ClusterNode
 from nemesis.draws import Draws
 from nemesis.faults.base import (
     FaultKind,
@@ -89,7 +89,7 @@ class OutOfMemory:
         return self.site.serving(self.targets)
 
 
-def _living(site: Site, targets: tuple[int, ...]) -> list[Node]:
+def _living(site: Site, targets: tuple[int, ...]) -> list[ClusterNode]:
     site.require_alive(targets)
     return [site.cluster.nodes[target] for target in targets]
 
@@ -108,8 +108,6 @@ def _draw_starvation(draws: Draws) -> dict[str, str]:
 
 CPU_STARVATION = FaultKind(
     name="cpu-starvation",
-    family="process",
-    summary="let a process run for a few percent of the time only",
     needs=frozenset({"starvation"}),
     roles=("leader", "in-sync-follower", "minority", "active-controller"),
     draw=_draw_starvation,
@@ -120,8 +118,6 @@ CPU_STARVATION = FaultKind(
 
 OUT_OF_MEMORY = FaultKind(
     name="out-of-memory",
-    family="process",
-    summary="deny a process more memory than it has; most die of it",
     needs=frozenset({"starvation"}),
     roles=("leader", "in-sync-follower", "broker", "active-controller"),
     draw=no_parameters,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nemesis.capabilities.cluster import Node
+from nemesis.capabilities.cluster import ClusterNode
 from nemesis.draws import Draws
 from nemesis.faults.base import FaultKind, Healing, Injection, NotInEffect, Parameters, Site, named
 from nemesis.faults.process import start_dead
@@ -77,7 +77,7 @@ class WrongClock:
         self.jumps += 1
         self._changed_ns = self.site.clock.now_ns()
 
-    def _is_wrong(self, node: Node) -> bool:
+    def _is_wrong(self, node: ClusterNode) -> bool:
         error_ms = node.clock.error_ms()
         if self.drift_ppm:
             since_ms = (self.site.clock.now_ns() - self._changed_ns) / _NS_PER_MS
@@ -86,7 +86,7 @@ class WrongClock:
         return abs(error_ms - self.offset_ms) <= _TOLERANCE_MS
 
 
-def _uses_its_clock(node: Node) -> bool:
+def _uses_its_clock(node: ClusterNode) -> bool:
     return node.pid is not None and node.is_alive() and node.clock.governs(node.pid)
 
 
@@ -116,8 +116,6 @@ def _draw_strobe(draws: Draws) -> dict[str, str]:
 
 CLOCK_JUMP = FaultKind(
     name="clock-jump",
-    family="clock",
-    summary="set the wall clock of a node forward or back, by half a second to a year",
     needs=frozenset({"clock"}),
     roles=_ROLES,
     draw=_draw_jump,
@@ -126,8 +124,6 @@ CLOCK_JUMP = FaultKind(
 
 CLOCK_STROBE = FaultKind(
     name="clock-strobe",
-    family="clock",
-    summary="set the wall clock of a node wrong and right, over and over",
     needs=frozenset({"clock"}),
     roles=_ROLES,
     draw=_draw_strobe,
@@ -137,8 +133,6 @@ CLOCK_STROBE = FaultKind(
 
 CLOCK_DRIFT = FaultKind(
     name="clock-drift",
-    family="clock",
-    summary="let the wall clock of a node run too fast or too slow",
     needs=frozenset({"clock"}),
     roles=_ROLES,
     draw=lambda draws: {"percent": str(draws.choice((-50, -10, 10, 100)))},

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from reports.data.columns import Integers
 from reports.data.joined import Joined
-from reports.data.replicas import PartitionHistory
-from reports.data.stored_run import Run
+from reports.data.partition_history import PartitionHistory
+from reports.data.stored_run import Integers, Run
 from reports.text.wording import partition_name
 
 FAULTS_MAX = 200

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from reports.data.columns import Booleans, Integers, integers, is_one_of, partitions_of
-from reports.data.stored_run import Run
+from reports.data.stored_run import Booleans, Integers, Run, integers, is_one_of, partitions_of
 
 UNKNOWN = -1
 """Stands for null in every array here: times, offsets, nodes and partitions are never negative."""

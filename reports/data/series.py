@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from reports.data.columns import Booleans, Integers
 from reports.data.joined import Acknowledged, Joined, Positions
+from reports.data.stored_run import Booleans, Integers
 
 BINS_MAX = 600
 QUANTILES = (0.5, 0.95, 0.99)

@@ -1,4 +1,4 @@
-"""Loads a stored run: its files, and a list of what was missing or broken.
+"""Loads a stored run, whole or broken: its tables, small files and tails of logs, and columns as arrays.
 
 No content of a run directory raises: it becomes a `Run`, and what could not be read becomes a line in
 `Run.problems`, which reports show.
@@ -7,17 +7,24 @@ No content of a run directory raises: it becomes a `Run`, and what could not be 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from history.reader import load_table
 from history.schema import TABLES
-from reports.data.columns import integers, rows_where
+
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+
 
 EXPECTED_TABLES = (
     "runs",
@@ -32,6 +39,49 @@ EXPECTED_TABLES = (
     "workers",
 )
 """Tables that every whole run has. Without faults there is no `faults`, without anomalies no `anomalies`."""
+LOG_LINES_MAX = 40
+LOGS_MAX = 24
+LOG_LINE_CHARACTERS_MAX = 400
+_TAIL_BYTES = 64 * 1024
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def integers(table: pa.Table, column: str, null: int) -> Integers:
+    """Return an integer column, with nulls replaced by `null`."""
+    filled = pc.fill_null(table.column(column).cast(pa.int64()), null)
+    return np.asarray(filled.to_numpy(), dtype=np.int64)
+
+
+def is_one_of(table: pa.Table, column: str, *values: object) -> Booleans:
+    """Return which rows have one of these values; a null is none of them."""
+    field = table.column(column)
+    mask = pc.fill_null(pc.is_in(field, value_set=pa.array(values, field.type)), False)
+    return np.asarray(mask.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def rows_where(table: pa.Table, **wanted: object) -> pa.Table:
+    """Return the rows whose columns equal the given values."""
+    mask = np.ones(table.num_rows, dtype=np.bool_)
+    for column, value in wanted.items():
+        mask &= is_one_of(table, column, value)
+    return table.filter(pa.array(mask))
+
+
+def partitions_of(table: pa.Table) -> list[tuple[str, int]]:
+    """Return the distinct (topic, partition) of a table, sorted; rows without them are ignored."""
+    pairs = table.select(["topic", "partition"]).group_by(["topic", "partition"]).aggregate([]).to_pylist()
+    known = [pair for pair in pairs if pair["topic"] is not None and pair["partition"] is not None]
+    return sorted((str(pair["topic"]), int(pair["partition"])) for pair in known)
+
+
+def counts_by(table: pa.Table, *columns: str) -> dict[tuple[str, ...], int]:
+    """Count rows by the values of some columns, a null counted as "unknown"."""
+    rows = table.group_by(list(columns)).aggregate([([], "count_all")]).to_pylist()
+    counts: dict[tuple[str, ...], int] = {}
+    for row in rows:
+        key = tuple("unknown" if row[column] is None else str(row[column]) for column in columns)
+        counts[key] = counts.get(key, 0) + int(row["count_all"])
+    return counts
 
 
 class RunNotFoundError(Exception):
@@ -177,3 +227,36 @@ def _read_json(path: Path, problems: list[str]) -> object:
     except (OSError, ValueError) as error:
         problems.append(f"{path.name} could not be read: {error}.")
     return None
+
+
+class NodeLog(NamedTuple):
+    """The tail of one log file, or why there is none."""
+
+    node: str
+    file: str
+    lines: tuple[str, ...]
+
+
+def node_logs(run_directory: Path) -> list[NodeLog]:
+    """Return the tails of `nodes/<id>/*.log`, by node, at most `LOGS_MAX` of them."""
+    paths = sorted((run_directory / "nodes").glob("*/*.log"), key=lambda path: (_number(path.parent.name), path.name))
+    return [NodeLog(path.parent.name, path.name, _tail(path)) for path in paths[:LOGS_MAX]]
+
+
+def _number(name: str) -> tuple[int, str]:
+    return (int(name), name) if name.isdecimal() else (1 << 31, name)
+
+
+def _tail(path: Path) -> tuple[str, ...]:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            text = file.read(_TAIL_BYTES).decode("utf-8", errors="replace")
+    except OSError as error:
+        return (f"could not be read: {error.strerror}",)
+    return tuple(_printable(line) for line in text.splitlines()[-LOG_LINES_MAX:])
+
+
+def _printable(line: str) -> str:
+    line = _CONTROL.sub("�", line)
+    return line if len(line) <= LOG_LINE_CHARACTERS_MAX else f"{line[:LOG_LINE_CHARACTERS_MAX]} …"

@@ -1,6 +1,6 @@
 """Draws a history that no order explains, as one self-contained HTML file.
 
-It is drawn from a verdict as JSON (`checkers/linearizability/exchange.py`): operations as bars, one lane a
+It is drawn from a verdict as JSON (`checkers/linearizability/evidence.py`): operations as bars, one lane a
 process; the longest legal orders to choose from, with the state after every step; the operation that fits nowhere.
 
 Time is not to scale. Each instant at which something began or ended is one step to the right, so that
@@ -10,14 +10,16 @@ concurrent operations can be distinguished, however unequal the times are.
 from __future__ import annotations
 
 import functools
-import os
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import jinja2
 
+from common.atomic_files import replacing
 from reports import templating
+from reports.data.stored_run import Run
 
 STEP_INSIDE: Final = 0.18
 """The distance, in columns, of neighbouring points of one order at least."""
@@ -25,11 +27,14 @@ STEP_INSIDE: Final = 0.18
 Json = Mapping[str, Any]
 
 
+VERDICT_FILE: Final = "linearizability.json"
+PICTURE_FILE: Final = "linearizability.html"
+
+
 def render_picture(verdict: Json, page: Path, title: str) -> Path:
     """Write the picture of a verdict's evidence and return its path. Raises `OSError` if it cannot be written."""
-    unfinished = page.with_suffix(".html.part")
-    unfinished.write_text(picture(verdict, title), encoding="utf-8")
-    os.replace(unfinished, page)  # noqa: PTH105
+    with replacing(page) as unfinished:
+        unfinished.write_text(picture(verdict, title), encoding="utf-8")
     return page
 
 
@@ -99,4 +104,28 @@ def _within(steps: list[dict[str, Any]], bars: Sequence[Json]) -> list[dict[str,
 
 @functools.cache
 def _template() -> jinja2.Template:
-    return templating.environment().get_template("linearizability.html")
+    return templating.environment().get_template("linearizability/page.html")
+
+
+def picture_name(run: Run) -> str | None:
+    """Return the name of the picture that belongs beside the page; None if there is nothing to draw."""
+    return None if _violation(run) is None else PICTURE_FILE
+
+
+def draw_objects(run: Run) -> None:
+    """Write the picture, or remove an outdated one. Raises `OSError` if it cannot be written."""
+    verdict = _violation(run)
+    if verdict is None:
+        (run.directory / PICTURE_FILE).unlink(missing_ok=True)
+    else:
+        render_picture(verdict, run.directory / PICTURE_FILE, str(run.settings.get("name") or run.directory.name))
+
+
+def _violation(run: Run) -> Mapping[str, Any] | None:
+    try:
+        verdict = json.loads((run.directory / VERDICT_FILE).read_text())
+    except (OSError, ValueError):
+        return None
+    if not isinstance(verdict, dict) or not isinstance(verdict.get("evidence"), list):
+        return None
+    return verdict if verdict.get("outcome") == "invalid" else None

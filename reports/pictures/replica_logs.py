@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reports.data.columns import integers, rows_where
 from reports.data.joined import UNKNOWN, Joined
-from reports.data.stored_run import Run
+from reports.data.stored_run import Run, integers, rows_where
 
 BEFORE = 4
 AFTER = 5

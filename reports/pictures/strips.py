@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from reports.data.replicas import NO_LEADER, PartitionHistory
+from reports.data.partition_history import NO_LEADER, PartitionHistory
 from reports.data.stored_run import Run
 from reports.pictures.theme import fault_family
 from reports.text.wording import FIRST_CONTROLLER, duration, enumeration, moment, nodes, partition_name

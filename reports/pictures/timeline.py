@@ -13,10 +13,9 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
-from reports.data.columns import integers, is_one_of
 from reports.data.joined import UNKNOWN, Joined
 from reports.data.series import QUANTILES, Bins, bins_over, latency_quantiles_ms, progress, throughput
-from reports.data.stored_run import Run
+from reports.data.stored_run import Run, integers, is_one_of
 from reports.pictures import theme
 from reports.text.wording import CLIENTS, FIRST_CONTROLLER, enumeration, plural
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reports.suite.junit import junit
+from common.atomic_files import replacing
+from reports.suite.documents import junit, markdown, page
 from reports.suite.loaded import load_suite
-from reports.suite.markdown import markdown
-from reports.suite.page import page
 
 __all__ = ["render_suite"]
 
@@ -16,7 +15,6 @@ def render_suite(directory: Path) -> Path:
     """Write `index.html`, `junit.xml` and `summary.md` into a suite's directory; the page's path."""
     suite = load_suite(directory)
     for name, text in (("junit.xml", junit(suite)), ("summary.md", markdown(suite)), ("index.html", page(suite))):
-        unfinished = directory / f".{name}.part"
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(directory / name)
+        with replacing(directory / name) as unfinished:
+            unfinished.write_text(text, encoding="utf-8")
     return directory / "index.html"

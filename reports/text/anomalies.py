@@ -12,14 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from history.anomalies import CATALOGUE
-from reports.data.columns import is_one_of, rows_where
 from reports.data.joined import UNKNOWN, Joined
-from reports.data.replicas import PartitionHistory
-from reports.data.stored_run import Run
+from reports.data.partition_history import PartitionHistory
+from reports.data.stored_run import Run, is_one_of, rows_where
 from reports.data.suspects import Suspect, suspects
-from reports.data.totals import AnomalyTotal, anomaly_totals
 from reports.pictures.replica_logs import AFTER, LogPicture, LogRow, log_picture
 from reports.text.record_timeline import TimelineEvent, record_timeline
+from reports.text.summary import AnomalyTotal, anomaly_totals
 from reports.text.wording import count, moment, node, partition_name
 
 EXPLANATIONS_PER_GROUP = 3

@@ -8,10 +8,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from reports.data.columns import integers, is_one_of, rows_where
 from reports.data.joined import UNKNOWN, Joined
-from reports.data.replicas import NO_LEADER, PartitionHistory
-from reports.data.stored_run import Run
+from reports.data.partition_history import NO_LEADER, PartitionHistory
+from reports.data.stored_run import Run, integers, is_one_of, rows_where
 from reports.text.wording import count, moment, node, partition_name
 
 READS_SHOWN = 3

@@ -11,8 +11,7 @@ from rich.text import Text
 from history.anomalies import MALFORMED
 from reports.data.joined import Joined
 from reports.data.stored_run import load_run
-from reports.data.totals import disagreements
-from reports.text.summary import Summary, summarize
+from reports.text.summary import Summary, disagreements, summarize
 from reports.text.wording import count, duration, enumeration, plural
 
 REASONS_SHOWN = 5

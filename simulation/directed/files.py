@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from naming import SpecError, unknown
-from naming.shelf import Shelf
-from simulation.scenario.rules import check_names
+from common.names import SpecError, unknown
+from common.shelf import Shelf
+from simulation.scenario.overrides import check_names
 
 FORMAT = 1
 DIRECTORY = Path(__file__).parent / "schedules"
-STORIES = Shelf("a schedule in steps", "schedules", DIRECTORY)
+DIRECTED_SCHEDULES = Shelf("a schedule in steps", "schedules", DIRECTORY)
 """The schedules of the flaws, by name."""
-
 
 CONDITIONS = frozenset(
     {
@@ -91,15 +90,15 @@ class DirectedSchedule:
     """Whether the cluster is healed and read at the end."""
 
 
-def name_of(path: Path) -> str:
+def schedule_name(path: Path) -> str:
     """The argument of `--schedule` for a file: the name of one that comes with Harrow, else its absolute path."""
-    return path.stem if path.parent == DIRECTORY else str(path.absolute())
+    return path.stem if DIRECTORY in path.parents else str(path.absolute())
 
 
 def schedules() -> Mapping[str, list[Path]]:
     """The files of each flaw, by the flaw's name."""
     found: dict[str, list[Path]] = {}
-    for path in sorted(DIRECTORY.glob("*.toml")):
+    for path in DIRECTED_SCHEDULES.files().values():
         for flaw in load(path).flaws:
             found.setdefault(flaw, []).append(path)
     return found

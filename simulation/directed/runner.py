@@ -8,13 +8,13 @@ from pathlib import Path
 
 from simulation.directed.files import DirectedSchedule, DirectedScheduleError, load
 from simulation.directed.stage import StepExecutor
-from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster
+from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster, fingerprint
 from simulation.engine.event_queue import MS
-from simulation.invariants.violation import Violation
-from simulation.invariants.watchers import Watch, watchers
-from simulation.runs.findings import Finding, Layer, findings
-from simulation.scenario.scenario import CRASH, SimulationOutcome, fingerprint
-from simulation.workload.final_logs import replica_logs
+from simulation.invariants.observer import FirstViolation, property_observers
+from simulation.invariants.properties import Violation
+from simulation.runs.failures import Layer, SimulationFinding, findings
+from simulation.scenario.scenario import CRASH, SimulationOutcome
+from simulation.workload.sampling import replica_logs
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class ScheduleResult:
 
     schedule: DirectedSchedule
     flawed: bool
-    findings: tuple[Finding, ...]
+    findings: tuple[SimulationFinding, ...]
     outcome: SimulationOutcome
     clients_know: bool
     """Whether the clients' history alone shows that something is wrong."""
@@ -53,7 +53,7 @@ def play_schedule(
     """
     schedule = load(path)
     flaws = (*schedule.masks, *also, *(schedule.flaws if flawed else ()))
-    watch = Watch(watchers())
+    watch = FirstViolation(property_observers())
     stage = StepExecutor(schedule, flaws, (*recorders, watch), keep_log=keep_log)
     phases = _Phases(stage.cluster)
     failure = failed_property = None
@@ -99,7 +99,7 @@ class _Phases:
         self._since_us = self._cluster.now_us
 
 
-def _findings(seen: Violation | None, outcome: SimulationOutcome) -> list[Finding]:
+def _findings(seen: Violation | None, outcome: SimulationOutcome) -> list[SimulationFinding]:
     found = findings(outcome)
     if seen is not None:
         watched = replace(outcome, failure=str(seen), failed_property=seen.property_id, phases={})

@@ -29,7 +29,7 @@ from simulation.engine.cluster import Observer, SimulatedCluster
 from simulation.engine.disk import Survival
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import active_controller, brokers, is_whole, partition_states
-from simulation.invariants.violation import Violation
+from simulation.invariants.properties import Violation
 from simulation.scenario.configuration import Configuration
 from simulation.scenario.scenario import settings_of
 from simulation.workload.clients import TOPIC

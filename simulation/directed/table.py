@@ -1,6 +1,7 @@
-"""Writes the table of `docs/flaws.md`: every flaw, and which layer finds it when its directed schedule is played.
+"""Writes the table of `docs/reference/flaws.md`: every flaw, and which layers find it in its directed schedule.
 
-Run with `python -m simulation.directed.table`; it plays all schedules. `docs/zoo.md` has what random seeds find.
+Run with `python -m simulation.directed.table`; it plays all schedules.
+`docs/reference/flaws-by-seed.md` has what random seeds find.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from broker.core.rules.flaws import FLAWS, OUTSIDE, Flaw
 from simulation.directed.files import schedules
 from simulation.directed.runner import play_schedule
 
-PAGE = Path("docs/flaws.md")
+PAGE = Path("docs/reference/flaws.md")
 _BEGIN, _END = "<!-- table -->", "<!-- end of table -->"
-_HEAD = ("number", "flaw", "generations", "breaks", "by its schedule", "clients see it", "catalogue")
+_HEAD = ("number", "flaw", "protocol versions", "breaks", "by its schedule", "clients see it", "catalogue")
 
 
 class FlawRow(NamedTuple):

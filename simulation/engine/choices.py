@@ -12,8 +12,8 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-FORMAT = 2
-"""Version of the meaning of choice sequences. It changes whenever an old sequence would mean something else."""
+SEED_FORMAT = 2
+"""Version of the meaning of seeds and choice sequences. It changes whenever an old one would mean something else."""
 
 STREAMS = ("configuration", "schedule", "workload", "network", "disk")
 
@@ -88,7 +88,7 @@ class ChoiceSequence:
         self.streams = {
             name: Stream(None, given.get(name, ()), keep_draws)
             if given is not None and (seed is None or name in given)
-            else Stream(random.Random(f"{FORMAT}/{seed}/{name}"), None, keep_draws)
+            else Stream(random.Random(f"{SEED_FORMAT}/{seed}/{name}"), None, keep_draws)
             for name in STREAMS
         }
 

@@ -38,8 +38,7 @@ from simulation.engine.choices import ChoiceSequence, RollingHash
 from simulation.engine.disk import Survival
 from simulation.engine.event_queue import MS, EventQueue
 from simulation.engine.machine import SimulatedMachine
-from simulation.engine.network import SimulatedNetwork
-from simulation.engine.transport import Transport
+from simulation.engine.transport import SimulatedNetwork, Transport
 
 NOBODY = 0
 """The node id of log entries about the nemesis."""
@@ -302,3 +301,13 @@ _CARRY_OUT: dict[type, Callable[[SimulatedCluster, int, SimulatedMachine, Any], 
     CloseConnection: SimulatedCluster._close,
     Exit: SimulatedCluster._exit,
 }
+
+
+def fingerprint(cluster: SimulatedCluster) -> tuple[str, int]:
+    """The hash over all events and draws so far, and the number of events."""
+    digest = RollingHash()
+    digest.value, digest.count = cluster.digest.value, cluster.digest.count
+    values = cluster.choices.values()
+    for name in ("workload", "network", "disk"):  # the other two decide before anything happens
+        digest.add_all(values[name])
+    return str(digest), cluster.digest.count

@@ -2,5 +2,5 @@
 
 `spec` specifies a model, `model.local` takes one step of one node (and caches it), `model.cluster` composes the steps
 of all nodes, `properties` checks, `search` explores breadth first, so that the first violation is a shortest one.
-`docs/exhaustive.md` explains what is abstracted away, and why that is sound.
+`docs/reference/exhaustive.md` explains what is abstracted away, and why that is sound.
 """

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from broker.core.messages import AlterPartitionReassignmentsRequest, AnyRequest, Listener, Reassignment
 from broker.core.rules import Rules
 from broker.core.settings import Settings
-from naming import unknown
+from common.names import unknown
 
 TOPIC = "log"
 CONTROLLER = 0

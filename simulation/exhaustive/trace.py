@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from broker.core.messages import (
     AlterPartitionPartition,
@@ -16,11 +16,13 @@ from broker.core.messages import (
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import PartitionState
 from simulation.exhaustive.model.choices import Action
-from simulation.exhaustive.model.cluster import ModelCluster
+from simulation.exhaustive.model.cluster import ModelCluster, begin
 from simulation.exhaustive.model.events import Answered, Arrives, Message
 from simulation.exhaustive.model.state import ModelState
+from simulation.exhaustive.model.step import ModelNodeCrashed
 from simulation.exhaustive.model.views import BrokerView, ControllerView
-from simulation.exhaustive.spec import BROKERS, CONTROLLER
+from simulation.exhaustive.property_checks import Broken
+from simulation.exhaustive.spec import BROKERS, CONTROLLER, ModelSpec
 
 
 def name(cluster: ModelCluster, state: ModelState, action: Action) -> str:
@@ -181,3 +183,39 @@ def _replica(view: BrokerView) -> str:
         text += f", ISR {sorted(view.isr)}"
         text += f", asks for {sorted(view.proposed_isr)}" if view.proposed_isr is not None else ""
     return text
+
+
+class Traced(NamedTuple):
+    """One step and what it changed."""
+
+    name: str
+    changes: tuple[str, ...]
+
+
+class Replayed(NamedTuple):
+    """The result of a replay: the steps that were taken, and the property that the last one broke."""
+
+    steps: tuple[Traced, ...]
+    violation: str | None
+    impossible: str | None
+    """The step that could not be taken, with its number and why; a flaw's trace often ends so on the correct build."""
+
+
+def follow(spec: ModelSpec, names: Sequence[str]) -> Replayed:
+    """Take the steps with these names, until one breaks a property or cannot be taken."""
+    cluster = ModelCluster(spec)
+    state = begin(cluster)
+    steps: list[Traced] = []
+    for number, wanted in enumerate(names, 1):
+        possible = {name(cluster, state, action): action for action in cluster.actions(state)}
+        if wanted not in possible:
+            return Replayed(tuple(steps), None, f"step {number} is not possible: {wanted}")
+        try:
+            after = cluster.apply(state, possible[wanted])
+        except (Broken, ModelNodeCrashed) as broken:
+            return Replayed((*steps, Traced(wanted, ())), str(broken), None)
+        if after is None:
+            return Replayed(tuple(steps), None, f"step {number} has no effect: {wanted}")
+        steps.append(Traced(wanted, tuple(changes(cluster, state, after))))
+        state = after
+    return Replayed(tuple(steps), None, None)

@@ -6,14 +6,13 @@ import json
 from collections.abc import Callable
 from functools import partial
 
-from nemesis.triggers import Trigger, met
+from nemesis.targets import Trigger, met
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.disk import Survival
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import active_controller, partition_states
-from simulation.faults.loss_budget import Losses
-from simulation.faults.schedule import SimulatedFault
-from simulation.scenario.configuration import Configuration
+from simulation.faults.loss_budget import SimulatedLossBudget
+from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.workload.administration import Administration
 from simulation.workload.recording import FaultRow, SimulatedHistory
 
@@ -21,7 +20,7 @@ CHECK_MS = 20
 """Interval at which a fault that waits for a condition checks it."""
 
 
-class Nemesis:
+class SimulatedNemesis:
     """Injects the faults of a schedule and heals them."""
 
     def __init__(self, cluster: SimulatedCluster, configuration: Configuration, history: SimulatedHistory) -> None:
@@ -31,8 +30,7 @@ class Nemesis:
         self.brokers = list(range(1, configuration.brokers + 1))
         self.controllers = sorted(node for node, one in cluster.machines.items() if one.settings.is_controller)
         self.administration = Administration(cluster, configuration)
-        self.losses = Losses(cluster, configuration.lossy_budget, self._min_isr_is_changed)
-        self._changes_of_min_isr = 0  # that are not undone yet
+        self.losses = SimulatedLossBudget(cluster, configuration.lossy_budget, self._min_isr_differs)
         self._undo: dict[int, tuple[str, tuple[int, ...], Callable[[], None], int, str]] = {}
         self._next = 1
         self._over = False
@@ -106,15 +104,20 @@ class Nemesis:
         self.cluster.kill(target)
         self._opened("kill", (target,), lambda: self.cluster.start(target), fault.duration_ms)
 
-    def _lossy_kill(self, fault: SimulatedFault, target: int) -> None:
+    def _page_cache_loss(self, fault: SimulatedFault, target: int) -> None:
+        self._power_lost(fault, target, Survival(1 + fault.parameter % (len(Survival) - 1)))
+
+    def _torn_page_cache_loss(self, fault: SimulatedFault, target: int) -> None:
+        self._power_lost(fault, target, Survival.TORN)
+
+    def _power_lost(self, fault: SimulatedFault, target: int, survival: Survival) -> None:
         if target in self.brokers and not self.losses.allow(target):
             return
         if target in self.brokers:
             self.losses.open(target)
-        survival = Survival(1 + fault.parameter % (len(Survival) - 1))
         lost = self.cluster.kill(target, survival)
         why = f"{survival.name.lower()}: {lost} bytes lost"
-        self._opened("page-cache-loss", (target,), lambda: self.cluster.start(target), fault.duration_ms, why)
+        self._opened(fault.kind, (target,), lambda: self.cluster.start(target), fault.duration_ms, why)
 
     def _disk_loss(self, fault: SimulatedFault, target: int) -> None:
         """ST-4, for brokers only: a voter that returns with an empty disk could vote twice (B-71)."""
@@ -156,7 +159,7 @@ class Nemesis:
 
         self._opened("power-cut", tuple(victims), mend, fault.duration_ms, ", ".join(survivals))
 
-    def _failing_disk(self, fault: SimulatedFault, target: int) -> None:
+    def _disk_error(self, fault: SimulatedFault, target: int) -> None:
         """ST-7: every write and every fsync fails, so that the node exits; then the disk works again."""
         disk = self.cluster.machines[target].disk
         disk.failing = True
@@ -166,7 +169,7 @@ class Nemesis:
             self.cluster.kill(target)
             self.cluster.start(target)
 
-        self._opened("failing-disk", (target,), mend, fault.duration_ms)
+        self._opened("disk-error", (target,), mend, fault.duration_ms)
 
     def _torn_append(self, fault: SimulatedFault, target: int) -> None:
         """ST-7: the next append fails after some bytes, so that the node exits; then the disk works again."""
@@ -234,7 +237,7 @@ class Nemesis:
         links = frozenset((target, node) if outwards else (node, target) for node in chosen)
         self._cut("one-way", links, (target,), fault.duration_ms)
 
-    def _stall(self, fault: SimulatedFault, target: int) -> None:
+    def _stalled_link(self, fault: SimulatedFault, target: int) -> None:
         """Delay the messages between two nodes, in one direction or both; none is lost."""
         others = [node for node in sorted(self.cluster.machines) if node != target]
         other = others[fault.parameter // 4 % len(others)]
@@ -242,7 +245,7 @@ class Nemesis:
         links = frozenset(directions if fault.parameter % 4 == 3 else (directions[fault.parameter % 2],))
         self.cluster.transport.stall(links)
         self._opened(
-            "stall", (target, other), lambda: self.cluster.transport.unstall(links), 1 + fault.duration_ms // 8
+            "stalled-link", (target, other), lambda: self.cluster.transport.unstall(links), 1 + fault.duration_ms // 8
         )
 
     def _late_metadata(self, fault: SimulatedFault, target: int) -> None:
@@ -253,33 +256,33 @@ class Nemesis:
             "late-metadata", (broker,), lambda: self.cluster.transport.inform(broker), 1 + fault.duration_ms // 4
         )
 
-    def _controllers_from_brokers(self, fault: SimulatedFault, target: int) -> None:
+    def _brokers_from_controllers(self, fault: SimulatedFault, target: int) -> None:
         links = frozenset(
             pair for broker in self.brokers for c in self.controllers for pair in ((broker, c), (c, broker))
         )
-        self._cut("controllers-from-brokers", links, tuple(self.controllers), fault.duration_ms)
+        self._cut("brokers-from-controllers", links, tuple(self.controllers), fault.duration_ms)
 
-    def _break_connections(self, fault: SimulatedFault, target: int) -> None:
+    def _connection_resets(self, fault: SimulatedFault, target: int) -> None:
         self.cluster.transport.break_connections(target)
-        self._opened("break-connections", (target,), lambda: None, 1)
+        self._opened("connection-resets", (target,), lambda: None, 1)
 
     # --- disk, clock, administration ---------------------------------------------------------------------------------
 
-    def _slow_fsync(self, fault: SimulatedFault, target: int) -> None:
+    def _slow_disk(self, fault: SimulatedFault, target: int) -> None:
         machine = self.cluster.machines[target]
         machine.fsync_us = 1_000 * (1 + fault.parameter)
 
         def mend() -> None:
             machine.fsync_us = 500
 
-        self._opened("slow-fsync", (target,), mend, fault.duration_ms)
+        self._opened("slow-disk", (target,), mend, fault.duration_ms)
 
     def _clock_jump(self, fault: SimulatedFault, target: int) -> None:
         self.cluster.jump_clock(target, 10 * (1 + fault.parameter))
         self._opened("clock-jump", (target,), lambda: None, 1)
 
-    def _reassign(self, fault: SimulatedFault, target: int) -> None:
-        self._moved(fault.parameter % self.configuration.partitions, self._row_of(fault), "reassign")
+    def _reassignment(self, fault: SimulatedFault, target: int) -> None:
+        self._moved(fault.parameter % self.configuration.partitions, self._row_of(fault), "reassignment")
 
     def _row_of(self, fault: SimulatedFault, fewer: int = 0) -> tuple[int, ...]:
         """As many consecutive brokers as a partition has replicas, or `fewer`."""
@@ -292,7 +295,7 @@ class Nemesis:
         self.administration.assign(partition, replicas)
         self._opened(kind, replicas, lambda: None, 1)
 
-    def _shrink_replicas(self, fault: SimulatedFault, target: int) -> None:
+    def _shrunk_replicas(self, fault: SimulatedFault, target: int) -> None:
         """Remove a replica where min ISR allows it, or move all; restore the assignment a moment later."""
         replicas = self._row_of(fault, fewer=(fault.parameter // 10) % 2)
         if len(replicas) < self.administration.min_isr():
@@ -302,65 +305,64 @@ class Nemesis:
         before = states[partition].replicas if partition < len(states) else replicas
         self.administration.assign(partition, replicas)
         back = partial(self.administration.assign, partition, before)
-        self._opened("shrink-replicas", replicas, back, 1 + fault.duration_ms // 16)
+        self._opened("shrunk-replicas", replicas, back, 1 + fault.duration_ms // 16)
 
-    def _cancel_reassignment(self, fault: SimulatedFault, target: int) -> None:
+    def _cancelled_reassignment(self, fault: SimulatedFault, target: int) -> None:
         self.administration.assign(fault.parameter % self.configuration.partitions, None)
-        self._opened("cancel-reassignment", (), lambda: None, 1)
+        self._opened("cancelled-reassignment", (), lambda: None, 1)
 
-    def _add_partition(self, fault: SimulatedFault, target: int) -> None:
+    def _added_partition(self, fault: SimulatedFault, target: int) -> None:
         self.administration.add_partition(self.configuration.partitions + 2)
-        self._opened("add-partition", (), lambda: None, 1)
+        self._opened("added-partition", (), lambda: None, 1)
 
-    def _elect_preferred(self, fault: SimulatedFault, target: int) -> None:
+    def _preferred_election(self, fault: SimulatedFault, target: int) -> None:
         partition = fault.parameter % self.configuration.partitions
         self.administration.elect(0, None if fault.parameter % 3 == 0 else (partition,))
-        self._opened("elect-preferred", (), lambda: None, 1)
+        self._opened("preferred-election", (), lambda: None, 1)
 
-    def _move_leader(self, fault: SimulatedFault, target: int) -> None:
+    def _moved_leader(self, fault: SimulatedFault, target: int) -> None:
         """EL-7: elect up to three members of the ISR in quick succession, by making each the preferred leader."""
         partition = fault.parameter % self.configuration.partitions
         pause_ms = 5 + fault.parameter // 3 % 8 * 5
         for turn in range(1 + fault.parameter // 100 % 3):
             move = partial(self.administration.move_leader, partition, fault.parameter // 10 + turn)
             self.cluster.after(turn * pause_ms * MS, move)
-        self._opened("move-leader", (), lambda: None, 1)
+        self._opened("moved-leader", (), lambda: None, 1)
 
-    def _elect_unclean(self, fault: SimulatedFault, target: int) -> None:
+    def _unclean_election(self, fault: SimulatedFault, target: int) -> None:
         if self.configuration.unclean_election:  # only where losses are accepted anyway
             self.administration.elect(1, tuple(range(len(partition_states(self.cluster)))))
-        self._opened("elect-unclean", (), lambda: None, 1)
+        self._opened("unclean-election", (), lambda: None, 1)
 
-    def _delete_records(self, fault: SimulatedFault, target: int) -> None:
+    def _deleted_records(self, fault: SimulatedFault, target: int) -> None:
         """Ask a leader to move its log start to its high watermark, a little below it, or (refused) above it."""
         leader = self.administration.delete_records(
             fault.parameter % self.configuration.partitions, 2 - fault.parameter // 100
         )
-        self._opened("delete-records", (leader,), lambda: None, 1)
+        self._opened("deleted-records", (leader,), lambda: None, 1)
 
-    def _min_isr(self, fault: SimulatedFault, target: int) -> None:
+    def _same_min_isr(self, fault: SimulatedFault, target: int) -> None:
         self.administration.set_min_isr(self.configuration.min_insync_replicas)
-        self._opened("min-isr", (), lambda: None, 1)
+        self._opened("same-min-isr", (), lambda: None, 1)
 
-    def _change_min_isr(self, fault: SimulatedFault, target: int) -> None:
+    def _changed_min_isr(self, fault: SimulatedFault, target: int) -> None:
         """Raise min ISR for a while; lower it only where no faults lose data (ST-8)."""
         if not self.losses.allow_change_of_min_isr():
             return
         configured = self.configuration.min_insync_replicas
         may_be_lower = self.configuration.lossy_budget == 0 and configured > 1 and fault.parameter % 2
         wanted = configured - 1 if may_be_lower else min(configured + 1, self.configuration.replication_factor)
-        self._changes_of_min_isr += 1
-        self.losses.forget_eligible()
+        self.losses.min_isr_changes()
         self.administration.set_min_isr(wanted)
 
         def back() -> None:
-            self._changes_of_min_isr -= 1
+            self.losses.min_isr_is_back()
             self.administration.set_min_isr(configured)
 
-        self._opened("change-min-isr", (), back, fault.duration_ms, f"to {wanted}")
+        self._opened("changed-min-isr", (), back, fault.duration_ms, f"to {wanted}")
 
-    def _min_isr_is_changed(self) -> bool:
-        return self._changes_of_min_isr > 0 or self.administration.min_isr() != self.configuration.min_insync_replicas
+    def _min_isr_differs(self) -> bool:
+        return self.administration.min_isr() != self.configuration.min_insync_replicas
 
 
 def _describe(kind: str, targets: tuple[int, ...], why: str) -> str:

@@ -75,10 +75,12 @@ def answered(
                 _end_reported(known, broker, listed.topic, listed.partition, listed.offset)
 
 
-def _judged(known: Knowledge, broker: BrokerMirror, topic: str, partition: int) -> tuple[Ghost, ReplicaMirror] | None:
+def _protected(
+    known: Knowledge, broker: BrokerMirror, topic: str, partition: int
+) -> tuple[Ghost, ReplicaMirror] | None:
     ghost = known.ghost_of(topic, partition)
     mirror = broker.mirrors.get((topic, partition))
-    if ghost is None or mirror is None or not ghost.judges(mirror):
+    if ghost is None or mirror is None or not ghost.protects(mirror):
         return None
     return ghost, mirror
 
@@ -87,7 +89,7 @@ def _acknowledged(
     known: Knowledge, broker: BrokerMirror, state: BrokerState, produced: ProducedPartition, records: bytes
 ) -> None:
     """P-12, P-13 and P-15 when a leader acknowledges."""
-    found = _judged(known, broker, produced.topic, produced.partition)
+    found = _protected(known, broker, produced.topic, produced.partition)
     if found is None:
         return
     ghost, mirror = found
@@ -129,7 +131,7 @@ def _read(
     known: Knowledge, broker: BrokerMirror, part: FetchedPartition, fetch_offset: int, acknowledged_end: int
 ) -> None:
     """P-11 and P-24 for the records in the answer; P-9 and P-13 for those that are missing."""
-    found = _judged(known, broker, part.topic, part.partition)
+    found = _protected(known, broker, part.topic, part.partition)
     if found is None or part.diverging_epoch is not None:
         return
     ghost, mirror = found
@@ -160,7 +162,7 @@ def _read(
 
 def _end_reported(known: Knowledge, broker: BrokerMirror, topic: str, partition: int, end: int) -> None:
     """P-9, P-13: the end of the log that a client gets."""
-    found = _judged(known, broker, topic, partition)
+    found = _protected(known, broker, topic, partition)
     if found is None:
         return
     ghost, mirror = found

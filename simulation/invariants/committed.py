@@ -3,14 +3,41 @@
 from __future__ import annotations
 
 from broker.core.replica.state import Role
-from simulation.invariants import producers
 from simulation.invariants.ghost import Ghost, ReplicaMirror, describe
 from simulation.invariants.knowledge import Knowledge
+
+_MASK = 0x7FFFFFFF
+
+
+def check_sequences(known: Knowledge, ghost: Ghost, first: int) -> None:
+    """P-14: check the batches that were committed from an offset on."""
+    offset, end = first, len(ghost.committed)
+    while offset < end:
+        batch = ghost.committed[offset]
+        if batch is None:
+            offset += 1
+            continue
+        offset = batch.last + 1
+        if batch.producer_id < 0 or batch.control:
+            continue
+        key = (batch.producer_id, batch.producer_epoch)
+        last = ghost.sequences.get(key)
+        expected = batch.first_sequence if last is None else (last + 1) & _MASK
+        if batch.first_sequence != expected:
+            back = (expected - batch.first_sequence) & _MASK <= _MASK // 2
+            if back or ghost.acks_all_only:
+                known.fail(
+                    ghost,
+                    "P-14",
+                    f"producer {batch.producer_id} committed sequence number {batch.first_sequence} with {batch}, "
+                    f"{'a second time' if back else 'and leaves a gap'}: {expected} was next",
+                )
+        ghost.sequences[key] = (batch.first_sequence + batch.last - batch.base) & _MASK
 
 
 def high_watermark_of_leader(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, before: int, new: int) -> None:
     """A leader's high watermark is now `new`, in an epoch in which it was `before` (P-4, P-9)."""
-    if not ghost.judges(mirror):
+    if not ghost.protects(mirror):
         return
     committed, entries = ghost.committed, mirror.entries
     if new < before:
@@ -33,7 +60,7 @@ def high_watermark_of_leader(known: Knowledge, ghost: Ghost, mirror: ReplicaMirr
     if new > len(committed):
         first = len(committed)
         committed += entries[first:new]
-        producers.committed(known, ghost, first)
+        check_sequences(known, ghost, first)
         grown(known, ghost)
 
 
@@ -48,7 +75,7 @@ def grown(known: Knowledge, ghost: Ghost) -> None:
 
 def check_leader(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror) -> None:
     """P-1: a leader that is not superseded holds the ghost log."""
-    if mirror.role is not Role.LEADER or ghost.is_stale(mirror) or not ghost.judges(mirror):
+    if mirror.role is not Role.LEADER or ghost.is_stale(mirror) or not ghost.protects(mirror):
         return
     same = mirror.compare(ghost.committed)
     if same < len(ghost.committed):
@@ -93,7 +120,7 @@ def check_bounds(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, high_wat
             "P-10",
             f"broker {mirror.holder} has log start {mirror.start}, high watermark {high_watermark}, log end {end}",
         )
-    if not ghost.judges(mirror) or mirror.high_watermark_epoch < ghost.since_epoch:
+    if not ghost.protects(mirror) or mirror.high_watermark_epoch < ghost.since_epoch:
         return
     if high_watermark > len(ghost.committed):
         known.fail(
@@ -131,4 +158,4 @@ def restart_from(known: Knowledge, ghost: Ghost, leader: int, epoch: int) -> Non
     ghost.shown_end = min(ghost.shown_end, kept)
     ghost.first_seen.clear()
     ghost.sequences.clear()
-    producers.committed(known, ghost, 0)
+    check_sequences(known, ghost, 0)

@@ -222,7 +222,7 @@ class Ghost:
         """Whether a leader has been superseded, according to the committed metadata."""
         return self.state is None or mirror.leader_epoch < self.state.leader_epoch
 
-    def judges(self, mirror: ReplicaMirror) -> bool:
+    def protects(self, mirror: ReplicaMirror) -> bool:
         """Whether records are promised to be safe, and the promise binds this replica's epoch."""
         return self.trusted and mirror.leader_epoch >= self.since_epoch
 

@@ -10,8 +10,7 @@ from broker.core.ports.marks import sometimes
 from broker.core.settings import Settings
 from simulation.engine.cluster import SimulatedCluster
 from simulation.invariants.ghost import Entries, Ghost, Lineage, Mirror, ReplicaMirror
-from simulation.invariants.properties import DATA_PROPERTIES, data_excuse, with_excuse
-from simulation.invariants.violation import Violation
+from simulation.invariants.properties import DATA_PROPERTIES, Violation, data_excuse, with_excuse
 
 LAST_REPLICA_LOST = sometimes("last replica standing: the only ISR member is back with a part of its log")
 

@@ -7,7 +7,7 @@ from broker.core.metadata.records import PartitionState
 from broker.core.replica.state import Role
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.node_views import brokers, leading, partition_states
-from simulation.invariants.violation import Violation
+from simulation.invariants.properties import Violation
 from simulation.workload.clients import TOPIC
 
 

@@ -12,11 +12,11 @@ from broker.core.metadata.records import (
     PartitionSet,
     PartitionState,
 )
-from simulation.invariants import committed, isr
+from simulation.invariants import committed, replicas
 from simulation.invariants.ghost import Ghost
 from simulation.invariants.knowledge import Knowledge, Version
-from simulation.invariants.properties import reassignment_excuse, with_excuse
-from simulation.invariants.violation import Violation
+from simulation.invariants.partition_state import broken_epochs, compare_sets
+from simulation.invariants.properties import Violation, reassignment_excuse, with_excuse
 
 _WITHOUT_ELR = ("K1", "K2", "K3")
 _MIN_ISR = "min.insync.replicas"
@@ -63,7 +63,7 @@ def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offs
     for ghost in touched.values():
         _check_shape(known, ghost)
         _admit_back(known, ghost)
-        isr.check_all_supersets(known, ghost)
+        replicas.check_all_supersets(known, ghost)
     if changed_isr:
         for ghost in known.partitions.values():
             committed.check_candidates(known, ghost)
@@ -111,15 +111,9 @@ def _check_members(known: Knowledge, ghost: Ghost) -> None:
 
 
 def _check_transition(known: Knowledge, ghost: Ghost, old: PartitionState, new: PartitionState) -> None:
-    if new.partition_epoch != old.partition_epoch + 1:
-        known.fail(ghost, "P-19", f"the partition epoch went from {old.partition_epoch} to {new.partition_epoch}")
-    if new.leader_epoch < old.leader_epoch or (new.leader != old.leader and new.leader_epoch == old.leader_epoch):
-        known.fail(
-            ghost,
-            "P-19",
-            f"leader {old.leader} of epoch {old.leader_epoch} was followed by leader {new.leader} of epoch "
-            f"{new.leader_epoch}",
-        )
+    broken = broken_epochs(old, new)
+    if broken is not None:
+        known.fail(ghost, "P-19", broken)
     _check_reassignment(known, ghost, old, new)
     if _is_unclean(old, new):
         _check_recovery(known, ghost, old, new)
@@ -211,22 +205,19 @@ def _check_shape(known: Knowledge, ghost: Ghost) -> None:
     state = ghost.state
     if state is None:
         return
-    members, eligible, last_known = set(state.isr), set(state.elr), set(state.last_known_elr)
+    sets = compare_sets(state, known.min_isr(ghost))
     summary = (
         f"replicas {list(state.replicas)}, ISR {list(state.isr)}, ELR {list(state.elr)}, last known ELR "
         f"{list(state.last_known_elr)}, min ISR {known.min_isr(ghost)}, partition epoch {state.partition_epoch}"
     )
-    if not members | eligible | last_known <= set(state.replicas):
-        known.fail(ghost, "P-23" if not members | eligible <= set(state.replicas) else "P-17", summary)
-    sufficient = len(members) >= known.min_isr(ghost)
-    twice = last_known & (members | eligible) and known.generation != "K4"  # there the last leader, ELR or not (UR-4)
-    if members & eligible or twice or (sufficient and (eligible or last_known)):
+    if sets.eligible_outside or sets.last_known_outside:
+        known.fail(ghost, "P-23" if sets.eligible_outside else "P-17", summary)
+    twice = sets.last_known_twice and known.generation != "K4"  # there the last leader, ELR or not (UR-4)
+    if sets.eligible_twice or twice or sets.superfluous:
         known.fail(ghost, "P-17", summary)
-    if sufficient:
+    if sets.sufficient:
         ghost.quorum_excused = False
-    leaderless = state.leader < 0 and not members and not eligible
-    remembered = len(last_known) >= known.min_isr(ghost) or known.generation != "K5"
-    if leaderless and not remembered and not ghost.quorum_excused:
+    if sets.irrecoverable and known.generation == "K5" and not ghost.quorum_excused:
         known.fail(ghost, "P-18", summary)
 
 

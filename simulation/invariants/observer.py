@@ -23,13 +23,11 @@ from broker.core.node import CombinedNode
 from broker.core.ports.events import Effect, Exit, Reply, RequestFailed, RequestReceived, ResponseReceived, Send
 from broker.core.replica.state import Replica, Role
 from broker.core.rules import Rules
-from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.invariants import clients, committed, isr, metadata, quorum, replicas
+from simulation.engine.cluster import EventStep, Observer, SimulatedCluster, fingerprint
+from simulation.invariants import clients, committed, metadata, quorum, replicas
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
-from simulation.invariants.properties import PROPERTIES, is_documented
-
-__all__ = ["PROPERTIES", "PropertyObserver", "is_documented"]
+from simulation.invariants.properties import Violation
 
 _FROM_CLIENTS = (ProduceRequest, FetchRequest, ListOffsetsRequest)
 
@@ -208,8 +206,8 @@ def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Rep
         isr_state = (replica.isr, replica.pending_isr, replica.min_insync_replicas)
         if new_role or isr_state != mirror.isr_state:
             mirror.isr_state = isr_state
-            isr.check_leader_isr(known, ghost, mirror, replica, rules)
-            isr.check_superset(known, ghost, mirror)
+            replicas.check_leader_isr(known, ghost, mirror, replica, rules)
+            replicas.check_superset(known, ghost, mirror)
 
 
 def _removed(known: Knowledge, broker: BrokerMirror, key: tuple[str, int]) -> None:
@@ -232,7 +230,7 @@ def _effects(known: Knowledge, broker: BrokerMirror, state: BrokerState, effects
         elif kind is Send:
             assert isinstance(effect, Send)
             if isinstance(effect.request, AlterPartitionRequest):
-                isr.request_sent(known, broker, effect.request_id, effect.request)
+                replicas.request_sent(known, broker, effect.request_id, effect.request)
 
 
 # --- processes -------------------------------------------------------------------------------------------------------
@@ -296,3 +294,40 @@ def _power_lost(
     ghost.lossy[broker.broker_id] = max(broker.broker_epoch, known.image.broker_epoch(broker.broker_id))
     if len(ghost.lossy) > known.min_isr(ghost) - 1:
         ghost.trusted = False
+
+
+def property_observers() -> Sequence[Observer]:
+    """New observers for one simulation."""
+    return (PropertyObserver(),)
+
+
+class FirstViolation:
+    """Wraps observers: keeps their first violation, with the hash up to it, and lets the simulation continue."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = list(observers)
+        self.violation: Violation | None = None
+        self.digest = ""
+        self.events = 0
+
+    def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
+        """See `Observer.after`."""
+        try:
+            for observer in self._observers:
+                observer.after(cluster, step)
+        except Violation as violation:
+            self._record(cluster, violation)
+
+    def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
+        """See `Observer.crashed`."""
+        try:
+            for observer in self._observers:
+                observer.crashed(cluster, node_id, lost_bytes)
+        except Violation as violation:
+            self._record(cluster, violation)
+
+    def _record(self, cluster: SimulatedCluster, violation: Violation) -> None:
+        self.violation = violation
+        self.digest, self.events = fingerprint(cluster)
+        self._observers = []
+        cluster.say(f"VIOLATION of {violation}")

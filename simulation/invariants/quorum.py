@@ -9,11 +9,11 @@ from broker.core.metadata.records import decode_change
 from broker.core.ports.events import Event, RequestReceived
 from broker.core.quorum.state import Quorum
 from broker.core.records import PREFIX_BYTES
-from simulation.invariants import isr, metadata
+from simulation.invariants import metadata, replicas
 from simulation.invariants.ghost import batches_in, bytes_of, describe
 from simulation.invariants.knowledge import Knowledge, VoterMirror
+from simulation.invariants.properties import Violation
 from simulation.invariants.replicas import cut, extend, first_difference, reset_if_start_moved, skip_deleted
-from simulation.invariants.violation import Violation
 
 
 def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, incarnation: int, event: Event) -> None:
@@ -52,7 +52,7 @@ def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, 
         mirror.image_end = controller.image.end_offset
         metadata.check_image(known, mirror.holder, controller.image)
     if grew and isinstance(event, RequestReceived) and isinstance(event.request, AlterPartitionRequest):
-        isr.request_accepted(known, controller.image, event.request)
+        replicas.request_accepted(known, controller.image, event.request)
 
 
 def _opened(mirror: VoterMirror, quorum: Quorum, incarnation: int) -> None:

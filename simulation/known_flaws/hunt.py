@@ -7,20 +7,23 @@ the same seeds as the negative control.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from broker.core.rules.flaws import FLAWS
 from broker.core.rules.flaws.flaw import Flaw
 from simulation.directed import play_schedule, schedules
-from simulation.runs.findings import Finding, Layer
-from simulation.runs.judgement import Named, Scheduled
+from simulation.engine.choices import SEED_FORMAT
+from simulation.runs.checked_histories import Named, Scheduled
+from simulation.runs.failures import Layer, SimulationFinding
 from simulation.runs.pool import Pool
 from simulation.runs.sweep import SeedResult, simulate
 from simulation.scenario.case import Case
-from simulation.scenario.rules import check_flaws
+from simulation.scenario.overrides import check_flaws
 from simulation.shrinking.reduce import ShrinkTarget, failing, reduce
 
 ROUNDS = (20, 100, 300, 1_500)
@@ -51,7 +54,7 @@ class FirstFinding(NamedTuple):
     """The first finding of a layer, and its seed."""
 
     seed: int
-    finding: Finding
+    finding: SimulationFinding
 
 
 class ShrunkSize(NamedTuple):
@@ -131,7 +134,9 @@ def hunt(pool: Pool[HuntTask, SeedResult], begun: Hunt, limit: int, stopped: Cal
     for done in pool.run(tasks()):
         tried += 1
         seed = done.task.seed
-        found = done.result.findings if done.result else (Finding(Layer.CRASH, "crash", done.trouble or "died"),)
+        found = (
+            done.result.findings if done.result else (SimulationFinding(Layer.CRASH, "crash", done.trouble or "died"),)
+        )
         if found:
             failed.append(seed)
         for finding in found:
@@ -245,3 +250,73 @@ def chosen(names: Sequence[str]) -> list[Flaw]:
     """Flaws by name, all of them if none is named. Raises ValueError."""
     check_flaws(names)
     return [FLAWS[name] for name in names] if names else list(FLAWS.values())
+
+
+CORRECT = "none"
+"""The name of the correct build."""
+
+
+def load_hunts(path: Path, wanted: Sequence[Flaw | None]) -> list[Hunt]:
+    """The hunts for these builds: those in the file, and new ones. Raises ValueError for another format."""
+    known = _known(path)
+    return [known.get(_name(flaw), Hunt(flaw, 0, 0.0)) for flaw in wanted]
+
+
+def save_hunts(path: Path, hunts: Sequence[Hunt]) -> None:
+    """Write hunts atomically; those of other builds stay in the file."""
+    everything = {**_known(path), **{_name(one.flaw): one for one in hunts}}
+    data = {"format": SEED_FORMAT, "hunts": [_plain(one) for one in everything.values()]}
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.write_text(json.dumps(data, indent=1), encoding="utf-8")
+    unfinished.replace(path)
+
+
+def _known(path: Path) -> Mapping[str, Hunt]:
+    if not path.exists():
+        return {}
+    data = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(data, dict) or data.get("format") != SEED_FORMAT:
+        raise ValueError(f"{path}: expected hunts of choice format {SEED_FORMAT}: their seeds mean something else now")
+    return {_name(one.flaw): one for one in map(_hunt, data["hunts"])}
+
+
+def _name(flaw: Flaw | None) -> str:
+    return CORRECT if flaw is None else flaw.name
+
+
+def _plain(hunted: Hunt) -> dict[str, object]:
+    return {
+        "flaw": _name(hunted.flaw),
+        "seeds": hunted.seeds,
+        "seconds": round(hunted.seconds, 1),
+        "sights": {
+            layer.value: [first_finding.seed, first_finding.finding.property_id, first_finding.finding.what]
+            for layer, first_finding in hunted.first_findings.items()
+        },
+        "failing": hunted.failing,
+        "small": hunted.small,
+        "anomalies": hunted.anomalies,
+        "scheduled": hunted.scheduled,
+    }
+
+
+def _hunt(data: Mapping[str, object]) -> Hunt:
+    name, first_findings = str(data["flaw"]), data["sights"]
+    assert isinstance(first_findings, dict)
+    return Hunt(
+        None if name == CORRECT else FLAWS[name],
+        int(str(data["seeds"])),
+        float(str(data["seconds"])),
+        {
+            Layer(layer): FirstFinding(seed, SimulationFinding(Layer(layer), property_id, what))
+            for layer, (seed, property_id, what) in first_findings.items()
+        },
+        _tuple(data["failing"]),
+        _tuple(data.get("anomalies")),
+        _tuple(data.get("scheduled")),
+        ShrunkSize(*_tuple(data["small"])) if data.get("small") else None,
+    )
+
+
+def _tuple(values: Any) -> tuple[Any, ...]:  # noqa: ANN401
+    return tuple(values or ())

@@ -8,16 +8,46 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from naming import unknown
-from nemesis.triggers import CONDITIONS, is_trigger
-from simulation.engine.choices import FORMAT, STREAMS
-from simulation.faults.schedule import SimulatedFault
+from common.names import unknown
+from nemesis.targets import CONDITIONS, is_trigger
+from simulation.engine.choices import STREAMS
 from simulation.scenario.case import Case
-from simulation.scenario.configuration import FAULTS, Configuration
+from simulation.scenario.configuration import FAULTS, Configuration, SimulatedFault
 from simulation.scenario.overrides import check_configuration
 
-KIND = "tape"
+FORMAT = 3
+"""Version of these files. Format 2 differs only in names, and is read as well."""
+
+KIND = "choices"
 """The value of the key `harrow` in such a file."""
+
+FILE_NAME = "choices.json"
+"""The name of such a file in a stored run."""
+
+_FORMAT_2_KIND, _FORMAT_2_FILE_NAME = "tape", "tape.json"
+
+_RENAMED_SETTINGS = {"squeeze": "sole_survivor"}
+"""Settings by their names in format 2."""
+
+_RENAMED_FAULTS = {
+    "lossy-kill": "page-cache-loss",
+    "controllers-from-brokers": "brokers-from-controllers",
+    "break-connections": "connection-resets",
+    "slow-fsync": "slow-disk",
+    "failing-disk": "disk-error",
+    "reassign": "reassignment",
+    "elect-preferred": "preferred-election",
+    "stall": "stalled-link",
+    "move-leader": "moved-leader",
+    "elect-unclean": "unclean-election",
+    "shrink-replicas": "shrunk-replicas",
+    "cancel-reassignment": "cancelled-reassignment",
+    "add-partition": "added-partition",
+    "min-isr": "same-min-isr",
+    "change-min-isr": "changed-min-isr",
+    "delete-records": "deleted-records",
+}
+"""Kinds of fault by their names in format 2, before the simulation shared those of real clusters."""
 
 
 class ChoiceFileError(Exception):
@@ -65,7 +95,13 @@ class ChoiceFile:
 
 def is_choice_file(data: object) -> bool:
     """Whether JSON data is a choice file, of any format."""
-    return isinstance(data, dict) and data.get("harrow") == KIND
+    return isinstance(data, dict) and data.get("harrow") in (KIND, _FORMAT_2_KIND)
+
+
+def file_in(run: Path) -> Path:
+    """The path of the choice file in a stored run; the run of a real cluster has no such file."""
+    old = run / _FORMAT_2_FILE_NAME
+    return old if old.is_file() else run / FILE_NAME
 
 
 def load(path: Path) -> ChoiceFile:
@@ -81,6 +117,8 @@ def parse(data: object, where: str) -> ChoiceFile:
     """Parse a file's data. Raises `ChoiceFileError`."""
     if not isinstance(data, dict) or not is_choice_file(data):
         raise ChoiceFileError(f'{where}: expected a choice file ("harrow": "{KIND}"), found something else')
+    if data.get("format") == 2:
+        data = _from_format_2(data)
     if data.get("format") != FORMAT:
         raise ChoiceFileError(
             f"{where}: expected a choice file of format {FORMAT}, found format {data.get('format')!r}: "
@@ -105,6 +143,25 @@ def parse(data: object, where: str) -> ChoiceFile:
         raise ChoiceFileError(f"{where}: expected the key {error}, found none") from error
     except (AttributeError, TypeError, ValueError) as error:
         raise ChoiceFileError(f"{where}: {error}") from error
+
+
+def _from_format_2(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same file with the present names. What is malformed stays as it is, to be reported by the parser."""
+    changed = {**data, "format": FORMAT}
+    if isinstance(data.get("configuration"), dict):
+        settings = {_RENAMED_SETTINGS.get(key, key): value for key, value in data["configuration"].items()}
+        kinds = settings.get("faults")
+        if isinstance(kinds, list):
+            settings["faults"] = [_RENAMED_FAULTS.get(kind, kind) for kind in kinds if isinstance(kind, str)]
+        changed["configuration"] = settings
+    if isinstance(data.get("faults"), list):
+        changed["faults"] = [
+            {**fault, "kind": _RENAMED_FAULTS.get(fault["kind"], fault["kind"])}
+            if isinstance(fault, dict) and isinstance(fault.get("kind"), str)
+            else fault
+            for fault in data["faults"]
+        ]
+    return changed
 
 
 def _numbers(name: str, values: Any) -> tuple[int, ...]:  # noqa: ANN401

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import simulation
-from simulation.runs.findings import Finding, Layer
+from simulation.runs.failures import Layer, SimulationFinding
 from simulation.runs.sweep import SeedResult, simulate
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def simulate_safely(seed: int, overrides: Mapping[str, object], observed: bool) 
     try:
         return simulate(seed, overrides, observed)
     except Exception as error:
-        finding = Finding(Layer.CRASH, "crash", f"seed {seed}: {type(error).__name__}: {error}")
+        finding = SimulationFinding(Layer.CRASH, "crash", f"seed {seed}: {type(error).__name__}: {error}")
         return SeedResult(seed, (finding,), "", 0, 0, {})
 
 
@@ -82,8 +82,8 @@ def from_text(text: str) -> SeedResult:
     return SeedResult(seed, tuple(_finding(*finding) for finding in found), *rest)
 
 
-def _finding(layer: str, property_id: str, what: str) -> Finding:
-    return Finding(Layer(layer), property_id, what)
+def _finding(layer: str, property_id: str, what: str) -> SimulationFinding:
+    return SimulationFinding(Layer(layer), property_id, what)
 
 
 def _ship(session: SparkSession) -> None:
@@ -98,4 +98,4 @@ def _ship(session: SparkSession) -> None:
     session.sparkContext.addPyFile(shutil.make_archive(str(scratch / "harrow-packages"), "zip", scratch / "staged"))
 
 
-_PACKAGES: Sequence[str] = ("broker", "simulation", "history", "naming", "nemesis")
+_PACKAGES: Sequence[str] = ("broker", "simulation", "history", "common", "nemesis")

@@ -1,9 +1,9 @@
-"""Stores simulated runs: choice file, findings, events, trace and history.
+"""Stores simulated runs (choice file, findings, events, trace, history), and replays them event by event.
 
 | file | what |
 |---|---|
 | `spec.json` | the simulated configuration, with the command that repeats it |
-| `tape.json` | all that is needed to repeat the simulation (`choice_files`) |
+| `choices.json` | all that is needed to repeat the simulation (`choice_files`) |
 | `outcome.json` | hash, findings, marks |
 | `events.parquet` | every event, to find the first that differs in a replay |
 | `story.json` | the transitions that led to the failure, for the sequence diagram |
@@ -13,24 +13,93 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import shlex
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from simulation.engine.event_log import EventStream, LoggedEvent
-from simulation.invariants.watchers import watchers
-from simulation.runs.choice_files import ChoiceFile
-from simulation.runs.findings import Finding, findings
-from simulation.runs.repeat_command import command
-from simulation.runs.trace import Line, TraceRecorder, trace_lines
+from simulation.directed.files import schedule_name
+from simulation.directed.runner import ScheduleResult, play_schedule
+from simulation.engine.cluster import EventStep, SimulatedCluster
+from simulation.invariants.observer import property_observers
+from simulation.runs import choice_files
+from simulation.runs.choice_files import FILE_NAME, ChoiceFile
+from simulation.runs.failures import SimulationFinding, findings
+from simulation.runs.trace import US_PER_S, Line, TraceRecorder, node_name, trace_lines
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
+from simulation.scenario.overrides import repeat_command
 from simulation.scenario.scenario import SimulationOutcome
 from simulation.workload import tables
 from simulation.workload.sampling import ReplicaSampler
+
+DETAIL_CHARACTERS = 160
+
+
+class LoggedEvent(NamedTuple):
+    """One event that a node handled. `content` is a checksum over the event and its effects."""
+
+    at_us: int
+    node_id: int
+    kind: str
+    detail: str
+    content: int
+
+    def __str__(self) -> str:
+        return f"{self.at_us / US_PER_S:.6f} s {node_name(self.node_id)} {self.kind} {self.detail}"
+
+
+class Difference(NamedTuple):
+    """The first event in which two simulations differ; None on a side that had ended."""
+
+    number: int
+    one: LoggedEvent | None
+    other: LoggedEvent | None
+
+    def __str__(self) -> str:
+        if self.one is not None and self.other is not None and self.one[:4] == self.other[:4]:
+            return f"event {self.number}, {self.one}: the same event with different effects"
+        return f"event {self.number}: {self.one or 'the end'}, and then {self.other or 'the end'}"
+
+
+class EventStream:
+    """An observer that records every event."""
+
+    def __init__(self) -> None:
+        self.moments: list[LoggedEvent] = []
+
+    def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
+        """See `Observer.after`."""
+        event = repr(step.event)
+        content = zlib.crc32(f"{event}{step.effects!r}".encode())
+        kind = type(step.event).__name__
+        detail = event.removeprefix(kind)[:DETAIL_CHARACTERS]
+        self.moments.append(LoggedEvent(cluster.now_us, step.node_id, kind, detail, content))
+
+    def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
+        """See `Observer.crashed`."""
+        self.moments.append(LoggedEvent(cluster.now_us, node_id, "crash", f"lost {lost_bytes}", 0))
+
+
+def first_difference(one: Iterable[LoggedEvent], other: Iterable[LoggedEvent]) -> Difference | None:
+    """Compare two streams."""
+    for number, (left, right) in enumerate(_pairs(one, other)):
+        if left != right:
+            return Difference(number, left, right)
+    return None
+
+
+def _pairs(
+    one: Iterable[LoggedEvent], other: Iterable[LoggedEvent]
+) -> Iterator[tuple[LoggedEvent | None, LoggedEvent | None]]:
+    return zip_longest(one, other)
+
 
 TRACE_LINES = 400
 """The number of lines at the end of a trace that are stored."""
@@ -49,17 +118,17 @@ _MOMENTS = pa.schema(
 )
 
 
-def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Finding]:
+def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[SimulationFinding]:
     """Simulate a case again and write its run into an empty directory; returns the findings."""
     recorder, sampler, stream = TraceRecorder(), ReplicaSampler(), EventStream()
-    observers = watchers() if observed else ()
+    observers = property_observers() if observed else ()
     outcome = cases.run(case, observers, (stream, recorder, sampler), to_the_end=True, keep_log=True)
     found = findings(outcome)
     run_id = directory.name
     _write_json(directory / "spec.json", _specification(case, outcome))
     _write_json(directory / "schedule.json", [fault.to_json() for fault in outcome.faults])
     _write_json(directory / "outcome.json", _outcome_data(outcome, found, observed))
-    (directory / "tape.json").write_text(choice_file_of(outcome, found).dumps(), encoding="utf-8")
+    (directory / FILE_NAME).write_text(choice_file_of(outcome, found).dumps(), encoding="utf-8")
     _write_moments(directory / "events.parquet", stream.moments)
     lines = trace_lines(recorder, outcome.history, outcome.log_entries)
     _write_json(directory / "story.json", [line._asdict() for line in relevant(lines)])
@@ -68,7 +137,9 @@ def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Fin
     return found
 
 
-def choice_file_of(outcome: SimulationOutcome, found: Sequence[Finding], happens: Sequence[str] = ()) -> ChoiceFile:
+def choice_file_of(
+    outcome: SimulationOutcome, found: Sequence[SimulationFinding], happens: Sequence[str] = ()
+) -> ChoiceFile:
     """The choice file of an outcome."""
     first = found[0] if found else None
     return ChoiceFile(
@@ -90,7 +161,7 @@ def relevant(lines: Sequence[Line]) -> Sequence[Line]:
     return shown[-TRACE_LINES:]
 
 
-def write_results(directory: Path, run_id: str, found: Sequence[Finding]) -> None:
+def write_results(directory: Path, run_id: str, found: Sequence[SimulationFinding]) -> None:
     """Write the simulation's findings into `results.json`, above those of the checkers."""
     path = directory / "results.json"
     results: dict[str, Any] = {"run_id": run_id, "verdict": "valid", "reasons": [], "anomalies": {}, "counts": {}}
@@ -103,10 +174,10 @@ def write_results(directory: Path, run_id: str, found: Sequence[Finding]) -> Non
     _write_json(path, results)
 
 
-def found_in(directory: Path) -> list[Finding]:
+def found_in(directory: Path) -> list[SimulationFinding]:
     """The findings of a stored run."""
     data = json.loads((directory / "outcome.json").read_text(encoding="utf-8"))
-    return [Finding(**finding) for finding in data["findings"]]
+    return [SimulationFinding(**finding) for finding in data["findings"]]
 
 
 def read_moments(directory: Path) -> list[LoggedEvent]:
@@ -131,12 +202,14 @@ def _specification(case: Case, outcome: SimulationOutcome) -> Mapping[str, objec
         "seed": outcome.seed,
         **{key: configuration[key] for key in kept},
         "idempotence": outcome.configuration.idempotence,
-        "reproduce": command(["sim", "--seed", str(outcome.seed)], case.overrides),
+        "reproduce": repeat_command(["sim", "--seed", str(outcome.seed)], case.overrides),
         "configuration": configuration,
     }
 
 
-def _outcome_data(outcome: SimulationOutcome, found: Sequence[Finding], observed: bool) -> Mapping[str, object]:
+def _outcome_data(
+    outcome: SimulationOutcome, found: Sequence[SimulationFinding], observed: bool
+) -> Mapping[str, object]:
     return {
         "seed": outcome.seed,
         "hash": outcome.digest,
@@ -150,3 +223,84 @@ def _outcome_data(outcome: SimulationOutcome, found: Sequence[Finding], observed
 
 def _write_json(path: Path, data: object) -> None:
     path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class ReplayResult:
+    """The result of a replay."""
+
+    digest: str
+    stored_digest: str
+    difference: Difference | None
+    """The first event that differs from the stored ones."""
+    findings: tuple[SimulationFinding, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether the replay was identical."""
+        return self.digest == self.stored_digest and self.difference is None
+
+
+def replay_run(directory: Path) -> ReplayResult:
+    """Simulate a stored run again from its choice file, and compare."""
+    choice_file = choice_files.load(choice_files.file_in(directory))
+    stream = EventStream()
+    outcome = cases.run(choice_file.case(), property_observers(), (stream,), to_the_end=True)
+    difference = first_difference(read_moments(directory), stream.moments)
+    return ReplayResult(outcome.digest, choice_file.digest, difference, tuple(findings(outcome)))
+
+
+def differing_event(case: Case, attempts: int = 2) -> Difference | None:
+    """Simulate a case several times in this process; returns the first event that differs."""
+    streams = []
+    for _ in range(attempts):
+        stream = EventStream()
+        cases.run(case, (), (stream,))
+        streams.append(stream.moments)
+    found = (first_difference(streams[0], other) for other in streams[1:])
+    return next((difference for difference in found if difference is not None), None)
+
+
+# --- directed schedules
+
+_STEP = "step "
+
+SCHEDULE_NAME = "schedule"
+"""The name of runs of directed schedules in the store."""
+
+
+def store_schedule_run(directory: Path, path: Path, *, flawed: bool) -> ScheduleResult:
+    """Play a schedule and write its run into an empty directory. Raises `DirectedScheduleError`."""
+    recorder, sampler = TraceRecorder(), ReplicaSampler()
+    result = play_schedule(path, flawed=flawed, keep_log=True, recorders=(recorder, sampler))
+    outcome, run_id = result.outcome, directory.name
+    configuration = outcome.configuration.to_json()
+    kept = ("generation", "flaws", "brokers", "partitions", "replication_factor", "min_insync_replicas", "acks")
+    specification = {
+        "name": SCHEDULE_NAME,
+        "title": result.schedule.title,
+        "story": result.schedule.story,
+        "environment": "simulation",
+        "seed": 0,
+        **{key: configuration[key] for key in kept},
+        "idempotence": False,
+        "reproduce": shlex.join(["harrow", "sim", "--schedule", schedule_name(path)]),
+        "configuration": configuration,
+    }
+    lines = _from_first_step(relevant(trace_lines(recorder, outcome.history, outcome.log_entries)))
+    for name, data in (
+        ("spec.json", specification),
+        ("schedule.json", []),
+        ("story.json", [line._asdict() for line in lines]),
+        ("outcome.json", {"hash": outcome.digest, "findings": [finding._asdict() for finding in result.findings]}),
+    ):
+        (directory / name).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    tables.write(directory, "0", [tables.Recorded(run_id, SCHEDULE_NAME, outcome, sampler.samples)])
+    write_results(directory, run_id, result.findings)
+    return result
+
+
+def _from_first_step(lines: Sequence[Line]) -> Sequence[Line]:
+    """The trace from the first step on, without the set-up."""
+    first = next((place for place, line in enumerate(lines) if line.text.startswith(_STEP)), 0)
+    return lines[first:]

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from simulation.invariants.observer import is_documented
-from simulation.invariants.watchers import watchers
-from simulation.runs.findings import Finding, Layer, findings
+from broker.core.ports.marks import declared
+from simulation.invariants.observer import property_observers
+from simulation.invariants.properties import is_documented
+from simulation.runs.failures import Layer, SimulationFinding, findings
 from simulation.runs.pool import Pool
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
@@ -24,7 +25,7 @@ class SeedResult(NamedTuple):
     """The result of one seed."""
 
     seed: int
-    findings: tuple[Finding, ...]
+    findings: tuple[SimulationFinding, ...]
     digest: str
     events: int
     virtual_ms: int
@@ -33,7 +34,7 @@ class SeedResult(NamedTuple):
 
 def simulate(seed: int, overrides: Mapping[str, object], observed: bool) -> SeedResult:
     """Simulate one seed and collect its findings."""
-    outcome = cases.run(Case(seed, overrides), watchers() if observed else (), to_the_end=True)
+    outcome = cases.run(Case(seed, overrides), property_observers() if observed else (), to_the_end=True)
     return SeedResult(
         seed, tuple(findings(outcome)), outcome.digest, outcome.events, outcome.virtual_ms, dict(outcome.marks)
     )
@@ -88,5 +89,21 @@ def until(seeds: Iterable[int], deadline_s: float | None, stopped: Callable[[], 
 
 
 def _troubled(seed: int, trouble: str) -> SeedResult:
-    finding = Finding(Layer.CRASH, "crash", f"seed {seed}: {trouble}")
+    finding = SimulationFinding(Layer.CRASH, "crash", f"seed {seed}: {trouble}")
     return SeedResult(seed, (finding,), "", 0, 0, {})
+
+
+def mark_lines(fired: Mapping[str, int], seeds: int) -> list[str]:
+    """The table, one line per mark."""
+    names = sorted({*declared(), *fired})
+    if not names or not seeds:
+        return []
+    width = max(map(len, names))
+    never = [name for name in names if not fired.get(name)]
+    lines = [f"marks: {len(names) - len(never)} of {len(names)} fired"]
+    lines += [f"  {name:<{width}}  never" for name in never]
+    lines += [
+        f"  {name:<{width}}  {fired[name]:>10,}  {fired[name] / seeds:8.2f} a seed"
+        for name in sorted(set(names) - set(never), key=lambda name: fired[name])
+    ]
+    return lines

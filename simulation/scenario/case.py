@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import Observer
-from simulation.faults.schedule import SimulatedFault
-from simulation.invariants.watchers import Watch
+from simulation.invariants.observer import FirstViolation
 from simulation.scenario import scenario
+from simulation.scenario.configuration import SimulatedFault
 from simulation.scenario.scenario import SimulationOutcome
 
 
@@ -50,7 +50,7 @@ def run(
     The first violation that an observer finds ends the simulation, unless it continues `to_the_end` to complete its
     history; failure and hash are those of the first violation in both cases. Recorders only record.
     """
-    watch = Watch(observers)
+    watch = FirstViolation(observers)
     attached = [*recorders, watch] if to_the_end else [*recorders, *observers]
     outcome = scenario.run(
         case.choices(), overrides=case.overrides, faults=case.faults, observers=attached, keep_log=keep_log

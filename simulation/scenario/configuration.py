@@ -1,33 +1,37 @@
-"""Draws the configuration of a seed: cluster, topics, clients, kinds of fault (each seed a subset: swarm testing).
+"""Draws what a seed means: the cluster, the clients, the kinds of fault that it may have, and which faults strike when.
 
-Drawn from the stream "configuration", in a fixed order, so that a flag may override one part and leave the others.
+`COMMON_FAULTS` and `RARER_FAULTS` are the table of which seeds have which kinds: each seed draws a subset (swarm
+testing). The configuration is drawn from the stream "configuration", in a fixed order, so that a flag may override one
+part and leave the others; the faults are drawn from the stream "schedule".
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, NamedTuple
 
-from naming import unknown
+from common.names import unknown
+from nemesis.targets import Trigger
 from simulation.engine.choices import Stream
 
 COMMON_FAULTS = (
     "kill",
-    "lossy-kill",
+    "page-cache-loss",
     "pause",
     "isolate",
     "halves",
     "one-way",
-    "controllers-from-brokers",
-    "break-connections",
+    "brokers-from-controllers",
+    "connection-resets",
     "restart",
-    "slow-fsync",
+    "slow-disk",
     "clock-jump",
     "disk-loss",
-    "reassign",
-    "min-isr",
-    "move-leader",
-    "stall",
+    "reassignment",
+    "same-min-isr",
+    "moved-leader",
+    "stalled-link",
     "late-metadata",
 )
 """Kinds of fault, each of which half of the seeds have."""
@@ -35,28 +39,28 @@ COMMON_FAULTS = (
 RARER_FAULTS = (
     "power-cut",
     "bit-flip",
-    "failing-disk",
-    "change-min-isr",
-    "elect-preferred",
-    "elect-unclean",
-    "shrink-replicas",
-    "cancel-reassignment",
-    "add-partition",
-    "delete-records",
+    "disk-error",
+    "changed-min-isr",
+    "preferred-election",
+    "unclean-election",
+    "shrunk-replicas",
+    "cancelled-reassignment",
+    "added-partition",
+    "deleted-records",
     "lossy-restart",
     "torn-append",
 )
 """Kinds of fault, each of which a quarter of the seeds have."""
 
-FAULTS = (*COMMON_FAULTS, *RARER_FAULTS)
-"""Kinds of fault that a schedule may contain."""
+FAULTS = (*COMMON_FAULTS, *RARER_FAULTS, "torn-page-cache-loss")
+"""Kinds of fault that a schedule may contain; the last only if it is named, since `page-cache-loss` may be torn too."""
 
 
 @dataclass(frozen=True)
 class Configuration:
     """Settings of one simulated test. Times in milliseconds of virtual time; chances per thousand.
 
-    `squeeze` turns on the sole-survivor phase: each broker in turn is the only one alive.
+    `sole_survivor` turns on the sole-survivor phase: each broker in turn is the only one alive.
     """
 
     generation: str = "K5"
@@ -93,7 +97,7 @@ class Configuration:
     slow_of_1000: int = 0
     answer_lost_of_1000: int = 0
     repeated_of_1000: int = 0
-    squeeze: bool = True
+    sole_survivor: bool = True
 
     def to_json(self) -> dict[str, object]:
         """Plain data, for records and files."""
@@ -150,3 +154,53 @@ def draw_configuration(stream: Stream, overrides: Mapping[str, object] | None = 
     )
     drawn = replace(drawn, fetch_wait_ms=min(_FETCH_WAIT_MS, drawn.lag_ms // 2))
     return replace(drawn, **(overrides or {}))  # type: ignore[arg-type]
+
+
+class SimulatedFault(NamedTuple):
+    """One entry of a schedule. `target` is resolved when it fires: 0 … n are nodes in order, larger numbers roles."""
+
+    at_ms: int
+    kind: str
+    target: int
+    duration_ms: int
+    parameter: int
+    when: Trigger | None = None  # fires once this holds, at `at_ms` or later; never, if it does not hold before the end
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data."""
+        plain = self._asdict()
+        if self.when is None:
+            del plain["when"]
+        else:
+            plain["when"] = asdict(self.when)
+        return plain
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> SimulatedFault:
+        """The inverse of `to_json`."""
+        when = plain.get("when")
+        return cls(**{**plain, "when": None if when is None else Trigger(**when)})
+
+
+def draw_faults(stream: Stream, configuration: Configuration) -> list[SimulatedFault]:
+    """Draw the faults of a seed, of the kinds and at the mean interval of its configuration."""
+    faults: list[SimulatedFault] = []
+    if not configuration.faults:
+        return faults
+    at_ms = 2_000
+    while True:
+        at_ms += 1 + stream.draw("pause before the fault", 2 * configuration.fault_interval_ms)
+        if at_ms >= configuration.duration_ms - 5_000:
+            return faults
+        kind = stream.draw("kind", len(configuration.faults) + 1)
+        if kind == 0:
+            continue
+        faults.append(
+            SimulatedFault(
+                at_ms,
+                configuration.faults[kind - 1],
+                stream.draw("target", configuration.brokers + configuration.controllers + 4),
+                1 + stream.draw("duration", 2 * configuration.fault_duration_ms),
+                stream.draw("parameter", 1_000),
+            )
+        )

@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from typing import Final
 
-from naming import unknown
-from simulation.faults.kinds import chosen
+from broker.core.rules.flaws import FLAWS
+from broker.core.rules.generations import GENERATIONS
+from common.names import SpecError, unknown
+from simulation.faults.shared_kinds import chosen
 from simulation.scenario.configuration import FAULTS, Configuration
-from simulation.scenario.rules import check_names
+
+LISTED_BY: Final = "`harrow flaws`"
+
+
+def check_names(generation: str, flaws: Iterable[str] = ()) -> None:
+    """Check that a protocol version and flaws of these names exist. Raises `SpecError`."""
+    if generation not in GENERATIONS:
+        raise SpecError(f"generation: {unknown(generation, GENERATIONS)}")
+    check_flaws(flaws)
+
+
+def check_flaws(flaws: Iterable[str]) -> None:
+    """Check that flaws of these names exist. Raises `SpecError`."""
+    for flaw in flaws:
+        if flaw not in FLAWS:
+            raise SpecError(f"flaw: {unknown(flaw, FLAWS, 'the name of a flaw', LISTED_BY)}")
+
+
+def flaws() -> Mapping[str, str]:
+    """All flaws by name, each with a description in one line."""
+    return {
+        name: f"{flaw.summary} ({flaw.number}; {_range(flaw.generations)}; breaks {flaw.breaks}; {flaw.source})"
+        for name, flaw in FLAWS.items()
+    }
+
+
+def _range(generations: Sequence[str]) -> str:
+    first, last = generations[0], generations[-1]
+    return first if first == last else f"{first} … {last}"
+
 
 _TYPES: Mapping[str, str] = {field.name: str(field.type) for field in fields(Configuration)}
-SETTINGS_LISTED_BY = "docs/simulation.md"
+SETTINGS_LISTED_BY = "docs/guide/simulation.md"
 _TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _LOWEST = {"acks": -1}
 _AT_LEAST_ONE = frozenset({
@@ -97,3 +130,26 @@ def _require_key(key: str) -> None:
 def _require(is_so: bool, key: str, expected: str, found: object) -> None:
     if not is_so:
         raise ValueError(f"{key}: expected {expected}, found {found!r}")
+
+
+def repeat_command(words: Sequence[str], overrides: Mapping[str, object]) -> str:
+    """`harrow WORDS` with the flags that these overrides came from."""
+    words = ["harrow", *words]
+    for key, value in overrides.items():
+        if key == "generation":
+            words += ["--generation", str(value)]
+        elif key == "flaws":
+            words += [word for flaw in _listed(value) for word in ("--flaw", flaw)]
+        else:
+            words += ["--set", f"{key}={_text(value)}"]
+    return shlex.join(words)
+
+
+def _listed(value: object) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list | tuple) else [str(value)]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(_listed(value))

@@ -16,21 +16,19 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.settings import STRATEGIES, Role, Settings
-from simulation.engine.choices import ChoiceSequence, RollingHash
-from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster
+from simulation.engine.choices import ChoiceSequence
+from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster, fingerprint
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import brokers, is_whole, partition_states
 from simulation.engine.transport import CLIENTS_FROM
-from simulation.faults import schedule
-from simulation.faults.nemesis import Nemesis
-from simulation.faults.schedule import SimulatedFault
+from simulation.faults.nemesis import SimulatedNemesis
 from simulation.invariants.liveness import unmet
-from simulation.invariants.violation import Violation
-from simulation.scenario.configuration import Configuration, draw_configuration
+from simulation.invariants.properties import Violation
+from simulation.scenario.configuration import Configuration, SimulatedFault, draw_configuration, draw_faults
 from simulation.workload.administration import ADMINISTRATOR
 from simulation.workload.clients import TOPIC, ProducerPlan, SimulatedProducer, SimulatedReader
-from simulation.workload.final_logs import ReplicaLog, replica_logs
 from simulation.workload.recording import SimulatedHistory
+from simulation.workload.sampling import ReplicaLog, replica_logs
 
 CRASH = "crash"
 """The property id of failures in which a node's core raised an exception."""
@@ -146,7 +144,7 @@ def run(
     """Simulate a choice sequence. `overrides` replace parts of its configuration, `faults` its schedule."""
     configuration = draw_configuration(choices["configuration"], overrides)
     if faults is None:
-        faults = schedule.draw(choices["schedule"], configuration)
+        faults = draw_faults(choices["schedule"], configuration)
     cluster = SimulatedCluster(choices, settings_of(configuration), observers)
     if keep_log:
         cluster.log_entries = []
@@ -176,16 +174,6 @@ def run(
         test.phases,
         cluster.log_entries or (),
     )
-
-
-def fingerprint(cluster: SimulatedCluster) -> tuple[str, int]:
-    """The hash over all events and draws so far, and the number of events."""
-    digest = RollingHash()
-    digest.value, digest.count = cluster.digest.value, cluster.digest.count
-    values = cluster.choices.values()
-    for name in ("workload", "network", "disk"):  # the other two decide before anything happens
-        digest.add_all(values[name])
-    return str(digest), cluster.digest.count
 
 
 class _Test:
@@ -223,7 +211,7 @@ class _Test:
         cluster.clients = {producer.client_id: producer for producer in self.producers}
         cluster.clients |= {reader.client_id: reader for reader in self.readers}
         cluster.clients[ADMINISTRATOR] = self.administrator
-        self.nemesis = Nemesis(cluster, configuration, self.history)
+        self.nemesis = SimulatedNemesis(cluster, configuration, self.history)
 
     def run(self) -> None:
         """Run all phases."""
@@ -260,7 +248,7 @@ class _Test:
     def _recover(self) -> None:
         self._finish_sending()
         self._wait_until_whole("after the last fault was healed")
-        if self.configuration.squeeze:
+        if self.configuration.sole_survivor:
             self._sole_survivor_phase()
 
     def _finish_sending(self) -> None:

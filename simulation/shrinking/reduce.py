@@ -16,17 +16,16 @@ from typing import NamedTuple
 
 from simulation.engine.cluster import NOBODY, EventStep, SimulatedCluster
 from simulation.engine.event_queue import MS
-from simulation.faults.schedule import SimulatedFault
-from simulation.invariants.violation import Violation
-from simulation.invariants.watchers import watchers
+from simulation.invariants.observer import property_observers
+from simulation.invariants.properties import Violation
 from simulation.runs.choice_files import ChoiceFile
-from simulation.runs.findings import Finding, Layer, findings
+from simulation.runs.failures import Layer, SimulationFinding, findings
 from simulation.runs.pool import Pool
 from simulation.runs.stored import choice_file_of, relevant
 from simulation.runs.trace import Line, TraceRecorder, trace_lines, without_repetitions
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
-from simulation.scenario.configuration import FAULTS, Configuration
+from simulation.scenario.configuration import FAULTS, Configuration, SimulatedFault
 from simulation.scenario.scenario import SimulationOutcome
 from simulation.shrinking.model_steps import ModelSteps
 from simulation.shrinking.shrinker import Candidate, Lane, LaneKind, Lanes, Shrinker
@@ -71,7 +70,7 @@ smaller configuration. Those that are not needed disappear with the noise, where
 
 _LIKELY: _Choices = tuple(((name,), ((_OFTEN,),)) for name in _ACCIDENTS)
 _SIMPLER: _Choices = (
-    (("squeeze",), ((False,), (True,))),
+    (("sole_survivor",), ((False,), (True,))),
     (("duration_ms",), tuple((seconds * 1_000,) for seconds in (5, 8, 12, 20, 30, 45, 60))),
     (("operations",), tuple((count,) for count in (1, 2, 3, 5, 10, 20, 50, 100, 200))),
     (("polls",), tuple((count,) for count in (1, 2, 5, 10, 20, 50, 100, 200))),
@@ -112,14 +111,14 @@ class ShrinkTarget(NamedTuple):
         """Whether the simulation ends when it happens."""
         return self.layer in (Layer.INVARIANT, Layer.CRASH)
 
-    def found(self, outcome: SimulationOutcome) -> Finding | None:
+    def found(self, outcome: SimulationOutcome) -> SimulationFinding | None:
         """The finding, if an outcome has it."""
         if self.layer in (Layer.LOGS, Layer.HISTORY):
             named = (one for one in findings(outcome) if (one.layer, one.property_id) == self)
             return next(named, None)
         if outcome.failed_property != self.property_id or outcome.failure is None:
             return None
-        return Finding(self.layer, self.property_id, outcome.failure)
+        return SimulationFinding(self.layer, self.property_id, outcome.failure)
 
 
 class Scale(NamedTuple):
@@ -189,9 +188,9 @@ class _Patience:
         """See `Observer.crashed`."""
 
 
-def failing(case: Case) -> tuple[SimulationOutcome, Finding | None]:
+def failing(case: Case) -> tuple[SimulationOutcome, SimulationFinding | None]:
     """Simulate a case; returns the outcome and its first finding, which is to be preserved."""
-    outcome = cases.run(case, watchers(), to_the_end=True)
+    outcome = cases.run(case, property_observers(), to_the_end=True)
     found = findings(outcome)
     return outcome, found[0] if found else None
 
@@ -261,12 +260,12 @@ def _cut_short(scale: Scale, lanes: Lanes, target: ShrinkTarget) -> _Hit:
 def _by_one_fault(scale: Scale, lanes: Lanes, target: ShrinkTarget) -> _Hit | None:
     """Replace the sole-survivor phase by one early fault, if the failure needs no other faults: a shorter trace."""
     origin = scale.origin
-    if not origin.squeeze or not target.is_sudden:
+    if not origin.sole_survivor or not target.is_sudden:
         return None
     if _measured(scale, Candidate({**lanes, "schedule": ()}), target) is None:
         return None
     parts = zip(scale.choices["configuration"], lanes["configuration"], strict=True)
-    calm = {**lanes, "configuration": tuple(0 if names == ("squeeze",) else index for (names, _), index in parts)}
+    calm = {**lanes, "configuration": tuple(0 if names == ("sole_survivor",) else index for (names, _), index in parts)}
     for kind in _AS_IN_THE_SOLE_SURVIVOR_PHASE:
         for broker in range(origin.brokers):
             row = _row(SimulatedFault(_EARLY_MS, kind, broker, _BRIEF_MS, 0))
@@ -289,7 +288,7 @@ def case_of(scale: Scale, candidate: Candidate) -> Case:
 
 
 def _attempt(task: _Task, scale: Scale, target: ShrinkTarget) -> _Hit | None:
-    observers = watchers() if target.observed else ()
+    observers = property_observers() if target.observed else ()
     patience = () if task.limit_ms is None else (_Patience(task.limit_ms),)
     if target.found(cases.run(case_of(scale, task.candidate), (*observers, *patience))) is None:
         return None
@@ -301,7 +300,7 @@ def _attempt(task: _Task, scale: Scale, target: ShrinkTarget) -> _Hit | None:
 def _measured(scale: Scale, candidate: Candidate, target: ShrinkTarget) -> _Hit | None:
     """Simulate a candidate once more: what was drawn, and the length of its trace. None if it does not fail."""
     steps = ModelSteps()
-    outcome = cases.run(case_of(scale, candidate), watchers() if target.observed else (), (steps,))
+    outcome = cases.run(case_of(scale, candidate), property_observers() if target.observed else (), (steps,))
     if target.found(outcome) is None:
         return None
     story_steps = steps.after_time(outcome.phases.get("set-up", (0, 0))[1])
@@ -312,7 +311,7 @@ def _measured(scale: Scale, candidate: Candidate, target: ShrinkTarget) -> _Hit 
 def _finished(scale: Scale, lanes: Lanes, target: ShrinkTarget, seed: int | None, tried: int) -> Shrunk:
     recorder = TraceRecorder()
     case = case_of(scale, Candidate(lanes))
-    outcome = cases.run(case, watchers() if target.observed else (), (recorder,), keep_log=True)
+    outcome = cases.run(case, property_observers() if target.observed else (), (recorder,), keep_log=True)
     outcome.seed = seed
     found = target.found(outcome)
     assert found is not None, "what fails once fails always"

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from common.atomic_files import replacing
 from history.schema import TABLES
 from simulation.engine.event_queue import MS
 from simulation.scenario.scenario import SimulationOutcome
 from simulation.workload.clients import TOPIC
-from simulation.workload.final_logs import records_of
-from simulation.workload.sampling import ReplicaSample
+from simulation.workload.sampling import ReplicaSample, records_of
 
 UNAVAILABLE_AFTER_MS = 60_000
 CLIENT = "simulated"
@@ -47,9 +47,8 @@ def _write_part(directory: Path, part: str, schema: pa.Schema, rows: Sequence[Ro
     by_column = zip(*rows, strict=True) if rows else ((),) * len(schema)
     columns = [pa.array(list(values), field.type) for values, field in zip(by_column, schema, strict=True)]
     path = directory / f"part-{part}.parquet"
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    pq.write_table(pa.Table.from_arrays(columns, schema=schema), unfinished)
-    unfinished.replace(path)
+    with replacing(path) as unfinished:
+        pq.write_table(pa.Table.from_arrays(columns, schema=schema), unfinished)
 
 
 def _rows(run: Recorded) -> dict[str, Iterable[Row]]:

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from checkers.check import check
 from checkers.verdict.verdict import RunResult
-from tests.checkers import cases, group_cases
-from tests.checkers.group_mutations import GROUP_MUTATIONS, Group
+from tests.checkers.anomalies import cases, group_cases
+from tests.checkers.anomalies.group_mutations import GROUP_MUTATIONS, Group
+from tests.checkers.anomalies.mutations import MUTATIONS, Log, acknowledged
 from tests.checkers.histories import History
-from tests.checkers.mutations import MUTATIONS, Log, acknowledged
 
 CASES = [*cases.CASES, *group_cases.CASES]
 """Every anomaly and every near miss."""

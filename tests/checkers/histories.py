@@ -1,4 +1,4 @@
-"""Tiny histories written by hand: each method adds rows, times are milliseconds, what is not said is a good default."""
+"""Builds tiny histories: each method adds rows; times are milliseconds; everything has a valid default."""
 
 from __future__ import annotations
 

@@ -15,17 +15,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from checkers.check import NoHistoryError, check
-from checkers.foreign.check import Wanted, check_files
-from checkers.foreign.verdicts import FileVerdict
+from checkers.foreign.check import FileVerdict, Wanted, check_files
 from checkers.input.remote import bring
 from checkers.input.run_facts import facts_of
 from checkers.input.tables import REQUIRED_TABLES, survey
 from checkers.verdict.verdict import AnomalyCount, RunResult
 from history.reader import read_table
 from history.schema import ANOMALIES, TABLES
-from tests.checkers.garbage import write_garbage
 from tests.checkers.histories import MS, History
-from tests.checkers.spoilt_files import SEEDS, mutate
+from tests.checkers.input.damaged_files import SEEDS, mutate
+from tests.checkers.input.garbage import write_garbage
 
 BROKEN = ("torn", "truncated", "mistyped", "short", "bare")
 ODD_NAME = "braces{a,b}[1] *"

@@ -53,7 +53,7 @@ def test_a_missing_table_is_empty_and_has_the_schema(tmp_path):
     assert (loaded.table.num_rows, loaded.parts) == (0, 0)
 
 
-def test_anomalies_are_beside_the_history(tmp_path):
+def test_anomalies_are_next_to_the_history(tmp_path):
     _write(tmp_path / "anomalies", "part-0.parquet", [{"run_id": "r", "anomaly": "lost-read"}], ANOMALIES)
     assert read_table(tmp_path, "anomalies").column("anomaly").to_pylist() == ["lost-read"]
 

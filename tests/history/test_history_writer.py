@@ -125,7 +125,7 @@ def test_memory_does_not_grow_with_the_number_of_rows(tmp_path):
     assert load_table(tmp_path, "sends").table.num_rows == 30_000
 
 
-def test_a_disk_that_fails_is_reported_to_whoever_adds_next(tmp_path):
+def test_a_disk_that_fails_is_reported_to_the_next_caller_that_adds(tmp_path):
     (tmp_path / "history").write_text("in the way")
     history = HistoryWriter(tmp_path / "history", "r", "w")
     history.add("sends", SEND)

@@ -1,1 +1,1 @@
-"""Reduced machines on which a stranger types the README's first command: see `python -m tests.machines --help`."""
+"""Reduced machines on which a new user runs the README's first command: see `python -m tests.machines --help`."""

@@ -1,9 +1,9 @@
-"""Runs the matrix of reduced machines, and writes the table of what a stranger sees on each of them.
+"""Runs the README's demo as a new user on each reduced machine, and writes the table of the results.
 
     python -m tests.machines [--table FILE] [ROW …]
 
-Needs root, mmdebstrap and, for the rows in containers, a Docker engine that answers (`.ci/dockerd` starts one). What is
-judged is the last commit: a stranger clones it.
+Needs root, mmdebstrap and, for the rows in containers, a Docker engine that answers (`.ci/dockerd` starts one). The
+new user clones the last commit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.machines.judging import Life, problems, status_of_run
+from tests.machines.judging import Session, problems, status_of_run
 from tests.machines.machine import HERE, in_machine
 from tests.machines.rows import ROWS, Row, named
 from tests.machines.wheels import wheels_of
@@ -34,21 +34,21 @@ class Result:
     """A row of the table."""
 
     row: Row
-    life: Life
+    session: Session
     verdict: str
     mechanisms: str
     problems: tuple[str, ...]
 
 
-def live(row: Row, duration_s: int, kept: Path) -> Result:
-    """Have a stranger live on a row's machine; what happened stays in a directory of `kept`."""
+def run_session(row: Row, duration_s: int, kept: Path) -> Result:
+    """Run the new user's session on a row's machine; its output stays in a directory of `kept`."""
     out = kept / row.name
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="harrow-machine-") as directory:
         given = Path(directory)
         given.chmod(0o755)
-        for script in ("live.sh", "stranger.sh", "without_ipv6.py"):
+        for script in ("session.sh", "new_user.sh", "without_ipv6.py"):
             shutil.copy(HERE / script, given)
         bundle = ["git", "-C", str(CHECKOUT), "bundle", "create", "--quiet", str(given / "harrow.bundle"), "HEAD"]
         subprocess.run(bundle, check=True, capture_output=True)
@@ -58,21 +58,21 @@ def live(row: Row, duration_s: int, kept: Path) -> Result:
             "LANG": row.language,
             "LOAD": str(row.load),
             "HOME_IS": row.home,
-            "LIVES_AS": row.lives_as,
-            "PLACE": row.place,
+            "ACCOUNT": row.account,
+            "DIRECTORY": row.directory,
             "UMASK": row.umask,
             "DURATION": str(duration_s),
             "PYTHON": row.python,
             **({"COLUMNS": str(row.columns)} if row.columns else {}),
         }
-        done = in_machine(row, shared, ["sh", "/machines/live.sh"], settings)
+        done = in_machine(row, shared, ["sh", "/machines/session.sh"], settings)
     (out / "machine.log").write_text(done.stdout + done.stderr)
-    life = Life.read(out)
-    found = list(problems(life))
+    session = Session.read(out)
+    found = list(problems(session))
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["nothing"])[-1]
         found.append(f"the machine ended with status {done.returncode}: {last}")
-    return Result(row, life, _verdict(out), _mechanisms(out), tuple(found))
+    return Result(row, session, _verdict(out), _mechanisms(out), tuple(found))
 
 
 def _verdict(out: Path) -> str:
@@ -94,8 +94,8 @@ def table(rows: Sequence[Result]) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for result in rows:
-        seconds = {name: f"{command.seconds:.0f} s" for name, command in result.life.commands.items()}
-        demo = result.life.commands.get("demo")
+        seconds = {name: f"{command.seconds:.0f} s" for name, command in result.session.commands.items()}
+        demo = result.session.commands.get("demo")
         status = "-" if demo is None else str(status_of_run(demo))
         times = " | ".join(seconds.get(name, "-") for name in ("demo", "sim", "check"))
         what = f"`{result.row.name}` | {result.row.description}"
@@ -104,7 +104,7 @@ def table(rows: Sequence[Result]) -> str:
 
 
 def main() -> None:
-    """Run the rows that are named, or all; exit status 1 if one of them would make a stranger complain."""
+    """Run the rows that are named, or all; exit status 1 if one of them has a problem."""
     parser = argparse.ArgumentParser(prog="python -m tests.machines", description=__doc__.splitlines()[0])
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"default: all of {', '.join(row.name for row in ROWS)}")
     parser.add_argument("--duration", type=int, default=15, help="main phase of the demo in seconds (15)")
@@ -122,7 +122,7 @@ def main() -> None:
     results: list[Result] = []
     for jobs, group in ((given.jobs, [row for row in rows if not row.alone]), (1, [row for row in rows if row.alone])):
         with ThreadPoolExecutor(jobs) as pool:
-            for result in pool.map(lambda row: live(row, given.duration, kept), group):
+            for result in pool.map(lambda row: run_session(row, given.duration, kept), group):
                 results.append(result)
                 print(
                     f"{result.row.name}: {result.verdict}{''.join(f'; {one}' for one in result.problems)}", flush=True
@@ -130,10 +130,10 @@ def main() -> None:
     print(table(results))
     if given.table is not None:
         given.table.write_text(table(results) + "\n")
-    complained = [result.row.name for result in results if result.problems]
-    if complained:
-        print(f"a stranger would complain on: {', '.join(complained)}; see {kept}", file=sys.stderr)
-    sys.exit(1 if complained else 0)
+    failing = [result.row.name for result in results if result.problems]
+    if failing:
+        print(f"problems on: {', '.join(failing)}; see {kept}", file=sys.stderr)
+    sys.exit(1 if failing else 0)
 
 
 if __name__ == "__main__":

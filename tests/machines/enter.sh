@@ -50,7 +50,7 @@ rmdir /.before
 [ "$IPV6" = yes ] || set -- python3 /machines/without_ipv6.py "$@"
 if [ "$USER_NAMESPACES" = no ]; then # a limit of a user namespace holds below it, so the machine needs one of its own
   mkfifo /run/mapped
-  # Nobody is root in there until the ids are mapped, and then whoever starts a program.
+  # Until the ids are mapped no process is root in there; then every new program is.
   unshare --user sh -c 'read -r _ </run/mapped && exec sh -c "$0" sh "$@"' \
     'rm /run/mapped && echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"' "$@" &
   inside=$!

@@ -18,7 +18,7 @@ FIT, UNFIT = 0, 4
 
 @dataclass(frozen=True)
 class Command:
-    """What became of one command of the stranger's."""
+    """The result of one of the new user's commands."""
 
     status: int
     seconds: float
@@ -27,16 +27,16 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Life:
-    """What happened on one machine."""
+class Session:
+    """The results of a new user's session on one machine."""
 
     commands: Mapping[str, Command]
     has_report: bool
     left_behind: tuple[str, ...]
 
     @classmethod
-    def read(cls, directory: Path) -> Life:
-        """Read what `live.sh` and `stranger.sh` wrote; a command that was never reached is missing."""
+    def read(cls, directory: Path) -> Session:
+        """Read what `session.sh` and `new_user.sh` wrote; a command that was never reached is missing."""
         commands = {}
         for name in COMMANDS:
             if (directory / f"{name}.milliseconds").exists():
@@ -47,29 +47,29 @@ class Life:
                     stderr=(directory / f"{name}.stderr").read_text(errors="replace"),
                 )
         left = directory / "left-behind"
-        lines = left.read_text().splitlines() if left.exists() else ["nobody looked for what was left behind"]
+        lines = left.read_text().splitlines() if left.exists() else ["the search for what was left behind did not run"]
         return cls(commands, (directory / "report.html").exists(), tuple(lines))
 
 
-def problems(life: Life) -> Iterator[str]:
-    """What a stranger would have reason to complain of, one line each."""
+def problems(session: Session) -> Iterator[str]:
+    """The session's problems, one line each."""
     for name in COMMANDS:
-        if name not in life.commands:
+        if name not in session.commands:
             yield f"{name} did not end"
             continue
-        command = life.commands[name]
+        command = session.commands[name]
         if "Traceback (most recent call last)" in command.stdout + command.stderr:
             yield f"{name} printed a traceback"
         if name in ("demo", "check"):
-            yield from _of_a_run(name, command, life.has_report)
-    if (sim := life.commands.get("sim")) is not None and sim.status != 0:
+            yield from _of_a_run(name, command, session.has_report)
+    if (sim := session.commands.get("sim")) is not None and sim.status != 0:
         yield f"sim ended with status {sim.status}"
-    if (doctor := life.commands.get("doctor")) is not None:
-        demo = life.commands.get("demo")
+    if (doctor := session.commands.get("doctor")) is not None:
+        demo = session.commands.get("demo")
         worked = demo is not None and status_of_run(demo) in (*DECIDED, FALSE_ALARM)
         if doctor.status != (FIT if worked else UNFIT):
             yield f"doctor ended with status {doctor.status}, and the demo {'worked' if worked else 'did not work'}"
-    for line in life.left_behind:
+    for line in session.left_behind:
         yield f"left behind: {line}"
 
 

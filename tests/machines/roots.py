@@ -1,4 +1,4 @@
-"""Makes Debian roots for reduced machines: they have only what the README asks a stranger for.
+"""Makes Debian roots for reduced machines: they have only what the README asks for.
 
 Each is made once and kept in the user's cache.
 """

@@ -1,4 +1,4 @@
-"""The reduced machines of the matrix: what each has, and has not."""
+"""The reduced machines of the matrix: what each has and lacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEWEST: Release = "sid"
 
 @dataclass(frozen=True)
 class Row:
-    """A machine, and how a stranger lives on it."""
+    """A machine, and the account and settings of its new user."""
 
     name: str
     description: str  # what is special about it, for readers of the table
@@ -26,9 +26,9 @@ class Row:
     fuse: Device = "closed"
     user_namespaces: bool = True
     ipv6: bool = True
-    lives_as: Literal["stranger", "root"] = "stranger"
+    account: Literal["newuser", "root"] = "newuser"
     home: Literal["writable", "read-only"] = "writable"
-    place: str = "/home/stranger"  # the directory of the clone
+    directory: str = "/home/newuser"  # the directory of the clone
     umask: str = "022"
     language: str = "C.UTF-8"
     columns: int | None = None
@@ -45,12 +45,12 @@ class Row:
 _OPEN: Device = "open"
 
 ROWS = (
-    Row("plain", "Debian 12 as it comes: TUN and FUSE closed to users, no Java, no compiler"),
-    Row("no-devices", "no TUN and no FUSE device at all", tun="absent", fuse="absent"),
-    Row("no-user-namespaces", "`user.max_user_namespaces` is 0, so links are cut by proxies", user_namespaces=False),
+    Row("plain", "Debian 12 as installed: only root may open `/dev/net/tun` and `/dev/fuse`; no Java, no compiler"),
+    Row("no-devices", "neither `/dev/net/tun` nor `/dev/fuse` exists", tun="absent", fuse="absent"),
+    Row("no-user-namespaces", "`user.max_user_namespaces` is 0, so proxies cut links", user_namespaces=False),
     Row(
         "no-java",
-        "everything that Harrow uses but Java: open devices, fuse3, a C compiler",
+        "no Java, but everything else that Harrow uses: both devices open to all, fuse3, a C compiler",
         packages=("fuse3", "libfuse3-3", "gcc", "libc6-dev", "e2fsprogs", "iproute2"),
         tun=_OPEN,
         fuse=_OPEN,
@@ -61,15 +61,15 @@ ROWS = (
     Row(
         "root-in-container",
         "root in a Docker container with default capabilities",
-        lives_as="root",
-        place="/root",
+        account="root",
+        directory="/root",
         container=(),
     ),
     Row(
         "awkward",
         "home read-only, a path with blanks, umask 077, `LANG=C`, no terminal, 80 columns",
         home="read-only",
-        place="/srv/a path with blanks",
+        directory="/srv/a path with blanks",
         umask="077",
         language="C",
         columns=80,
@@ -80,7 +80,7 @@ ROWS = (
         container=("--cpuset-cpus=0", "--memory=3g", "--memory-swap=3g"),
     ),
     Row("no-ipv6", "a kernel without IPv6", ipv6=False),
-    Row("load-of-10", "ten other processes that want the processors all the time", load=10),
+    Row("load-of-10", "ten other processes that keep the processors busy", load=10),
 )
 
 

@@ -1,4 +1,4 @@
-"""The matrix of machines complains of everything that a stranger would complain of, and of nothing else."""
+"""The matrix of machines reports every problem of a session, and nothing else."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.machines.judging import COMMANDS, Command, Life, problems
+from tests.machines.judging import COMMANDS, Command, Session, problems
 
 FINE = Command(0, 1.0, "VALID  No promise was broken", "")
-LIFE = Life(dict.fromkeys(COMMANDS, FINE), has_report=True, left_behind=())
+SESSION = Session(dict.fromkeys(COMMANDS, FINE), has_report=True, left_behind=())
 
 
-def life(**commands: Command) -> Life:
-    return replace(LIFE, commands={**LIFE.commands, **commands})
+def session(**commands: Command) -> Session:
+    return replace(SESSION, commands={**SESSION.commands, **commands})
 
 
 def failed(status: int, stderr: str = "") -> Command:
@@ -23,43 +23,46 @@ def failed(status: int, stderr: str = "") -> Command:
 
 
 @pytest.mark.parametrize(
-    ("lived", "complaints"),
+    ("session", "complaints"),
     [
-        (LIFE, []),
-        (life(demo=failed(3)), []),
-        (life(demo=failed(1)), ["demo ended with status 1"]),
-        (life(demo=failed(4)), ["demo ended with status 4", "doctor ended with status 0, and the demo did not work"]),
-        (life(check=replace(FINE, status=4)), ["check ended with status 4"]),
-        (life(sim=replace(FINE, status=1)), ["sim ended with status 1"]),
+        (SESSION, []),
+        (session(demo=failed(3)), []),
+        (session(demo=failed(1)), ["demo ended with status 1"]),
         (
-            life(demo=failed(2, "harrow: expected a Java, found none"), doctor=replace(FINE, status=4)),
+            session(demo=failed(4)),
+            ["demo ended with status 4", "doctor ended with status 0, and the demo did not work"],
+        ),
+        (session(check=replace(FINE, status=4)), ["check ended with status 4"]),
+        (session(sim=replace(FINE, status=1)), ["sim ended with status 1"]),
+        (
+            session(demo=failed(2, "harrow: expected a Java, found none"), doctor=replace(FINE, status=4)),
             [],
         ),
         (
-            life(demo=failed(2, "make: *** No rule"), doctor=replace(FINE, status=4)),
+            session(demo=failed(2, "make: *** No rule"), doctor=replace(FINE, status=4)),
             ["demo was refused with 0 lines, one is wanted"],
         ),
-        (life(doctor=replace(FINE, status=4)), ["doctor ended with status 4, and the demo worked"]),
+        (session(doctor=replace(FINE, status=4)), ["doctor ended with status 4, and the demo worked"]),
         (
-            life(sim=replace(FINE, stderr="Traceback (most recent call last):\n…")),
+            session(sim=replace(FINE, stderr="Traceback (most recent call last):\n…")),
             ["sim printed a traceback"],
         ),
         (
-            replace(LIFE, has_report=False),
+            replace(SESSION, has_report=False),
             ["demo ended with status 0 and without a report", "check ended with status 0 and without a report"],
         ),
-        (replace(LIFE, left_behind=("process 7: java",)), ["left behind: process 7: java"]),
-        (replace(LIFE, commands={"demo": FINE, "sim": FINE, "doctor": FINE}), ["check did not end"]),
+        (replace(SESSION, left_behind=("process 7: java",)), ["left behind: process 7: java"]),
+        (replace(SESSION, commands={"demo": FINE, "sim": FINE, "doctor": FINE}), ["check did not end"]),
     ],
 )
-def test_a_stranger_complains(lived: Life, complaints: list[str]) -> None:
-    assert list(problems(lived)) == complaints
+def test_problems_of_a_session(session: Session, complaints: list[str]) -> None:
+    assert list(problems(session)) == complaints
 
 
-def test_a_machine_on_which_nothing_happened_is_complained_of(tmp_path: Path) -> None:
-    found = list(problems(Life.read(tmp_path)))
+def test_a_machine_without_results_is_a_problem(tmp_path: Path) -> None:
+    found = list(problems(Session.read(tmp_path)))
     assert [f"{name} did not end" for name in COMMANDS] == found[:-1]
-    assert found[-1] == "left behind: nobody looked for what was left behind"
+    assert found[-1] == "left behind: the search for what was left behind did not run"
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -67,4 +70,4 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         (tmp_path / f"demo.{name}").write_text(text)
     (tmp_path / "left-behind").write_text("")
     (tmp_path / "report.html").write_text("")
-    assert Life.read(tmp_path) == Life({"demo": Command(3, 1.5, "out", "err")}, True, ())
+    assert Session.read(tmp_path) == Session({"demo": Command(3, 1.5, "out", "err")}, True, ())

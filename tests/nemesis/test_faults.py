@@ -248,7 +248,7 @@ def test_a_killed_node_has_not_healed_before_it_serves() -> None:
     assert fault.check_healed() == (False, "node 1 did not serve again")
 
 
-def test_evidence_of_a_kill_tells_the_two_incarnations_apart() -> None:
+def test_evidence_of_a_kill_names_both_processes() -> None:
     cluster = FakeCluster()
     fault = aimed(cluster, "kill", 1)
     assert "process 1000" in fault.inject()
@@ -256,7 +256,7 @@ def test_evidence_of_a_kill_tells_the_two_incarnations_apart() -> None:
     assert "process 1001" in fault.check_healed().evidence
 
 
-def test_a_node_that_refuses_to_start_raises_its_last_words() -> None:
+def test_a_node_that_does_not_start_raises_its_last_log_lines() -> None:
     cluster = FakeCluster()
     fault = aimed(cluster, "kill", 1)
     fault.inject()

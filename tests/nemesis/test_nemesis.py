@@ -10,8 +10,7 @@ from history.schema import FAULTS
 from nemesis.capabilities.cluster import NodeError
 from nemesis.runner import NemesisRunner, mend
 from nemesis.schedule import Schedule, ScheduledFault
-from nemesis.targets import FaultTarget, Role
-from nemesis.triggers import Trigger
+from nemesis.targets import FaultTarget, Role, Trigger
 from tests.support.fake_cluster import FakeClock, FakeCluster, quorum_cluster, site_of
 
 SECOND_NS = 1_000_000_000
@@ -113,7 +112,7 @@ def test_after_a_fault_that_does_not_heal_no_more_are_fired() -> None:
     assert stage.runner.unhealed == ["fault 1 (kill 1) did not heal in 2.0 s: node 1 did not serve again"]
 
 
-def test_a_node_that_refuses_to_start_leaves_a_row_with_its_last_words() -> None:
+def test_a_node_that_does_not_start_leaves_a_row_with_its_last_log_lines() -> None:
     stage = Stage([entry(1, 1, "kill", leader(0))])
     stage.cluster.nodes[1].refuses_to_start = True
     stage.play()
@@ -134,7 +133,7 @@ def test_faults_wait_for_one_another() -> None:
     assert stage.starts_s()[1] >= 11
 
 
-def test_a_fault_beside_another_is_fired_while_that_is_active_and_avoids_its_targets() -> None:
+def test_an_entry_with_beside_is_fired_while_another_fault_is_active_and_avoids_its_targets() -> None:
     beside = entry(2, 3, "kill", leader(0, "in-sync-replicas"), beside=True)
     stage = Stage([entry(1, 1, "pause", leader(0), 10), beside]).play()
     by_number = {row["fault"]: row for row in stage.rows}
@@ -142,7 +141,7 @@ def test_a_fault_beside_another_is_fired_while_that_is_active_and_avoids_its_tar
     assert by_number[2]["started_ns"] < by_number[1]["ended_ns"]
 
 
-def test_what_is_beside_a_late_fault_is_as_late() -> None:
+def test_an_entry_with_beside_is_as_late_as_the_fault_before_it() -> None:
     stage = Stage(
         [
             entry(1, 1, "pause", leader(0), 10),
@@ -301,7 +300,7 @@ def test_mending_undoes_what_no_fault_tracks() -> None:
     assert not cluster.network.cut
 
 
-def test_mending_goes_on_after_a_node_that_refuses() -> None:
+def test_mending_continues_after_a_node_that_fails() -> None:
     def refuse() -> None:
         raise NodeError("node 1 stays\nwhere it is")
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from nemesis.faults import KINDS, USUAL
 from nemesis.schedule import Schedule, ScheduleError, draw, dumps, kinds_of, loads, swarm
-from nemesis.targets import OF_CONTROLLERS
-from nemesis.triggers import Trigger
+from nemesis.targets import OF_CONTROLLERS, Trigger
 
 seeds = st.integers(0, (1 << 63) - 1)
 
@@ -162,7 +161,7 @@ def test_a_composition_that_loses_data_counts_as_one_that_does() -> None:
 
 
 @given(seeds, st.integers(2, 4))
-def test_more_intensity_means_more_faults_beside_each_other(seed: int, intensity: int) -> None:
+def test_more_intensity_means_more_faults_at_a_time(seed: int, intensity: int) -> None:
     entries = drawn(seed, intensity=intensity).entries
     assert len(entries) > 1.5 * len(drawn(seed).entries)
     assert all(entry.beside for entry in entries)

@@ -7,8 +7,7 @@ import pytest
 from harness.shipped import SCHEDULES
 from nemesis.schedule import ScheduledFault, ScheduleError, dumps, loads
 from nemesis.schedule_file import loads_file, loads_script
-from nemesis.targets import FaultTarget
-from nemesis.triggers import Condition, Trigger, holds
+from nemesis.targets import Condition, FaultTarget, Trigger, holds
 from tests.support.fake_cluster import FakeCluster
 
 LAST_REPLICA_STANDING = """

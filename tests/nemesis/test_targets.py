@@ -50,7 +50,7 @@ def test_dead_nodes_are_never_chosen(role: Role) -> None:
         resolve(FaultTarget(role), cluster)
 
 
-def test_everybody_at_once_is_not_everybody_but_one() -> None:
+def test_everyone_is_no_target_while_one_node_is_held() -> None:
     with pytest.raises(NoTarget, match="node 2 is gone or held by another fault"):
         resolve(FaultTarget("everyone"), FakeCluster(), frozenset({2}))
 

@@ -1,9 +1,10 @@
-"""Synthetic runs, built once; a test that spoils one works on a copy."""
+"""Synthetic runs, built once; a test that damages one works on a copy."""
 
 import shutil
 
 import pytest
-import synthetic_run
+
+from tests.reports import synthetic_run
 
 
 @pytest.fixture(scope="session")

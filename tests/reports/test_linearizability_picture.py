@@ -1,4 +1,4 @@
-"""The picture of a violation: every point within its bar, one file that stands by itself."""
+"""The picture of a violation: every point within its bar, in one file without references."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_points_follow_the_order_and_stand_within_their_bars():
             assert bar["from"] < step["at"] < bar["to"]
 
 
-def test_the_page_stands_by_itself(tmp_path):
+def test_the_page_refers_to_no_other_file(tmp_path):
     page = Page(render_picture(VERDICT, tmp_path / "picture.html", "a history"))
     assert not page.references
     texts = " ".join(text for _, text in page.texts)

@@ -6,7 +6,7 @@ import pytest
 from history.schema import ANOMALIES, TABLES
 from reports.data.availability import outages, quiet_gap_ns
 from reports.data.joined import Joined
-from reports.data.replicas import NO_LEADER, partition_history
+from reports.data.partition_history import NO_LEADER, partition_history
 from reports.data.series import bins_over, latency_quantiles_ms, progress, throughput
 from reports.data.stored_run import Run
 from reports.data.suspects import suspects
@@ -15,9 +15,8 @@ from reports.pictures.replica_logs import log_picture
 from reports.pictures.strips import controller_strip
 from reports.pictures.theme import fault_family
 from reports.text.anomalies import groups
-from reports.text.contract import contract_sentences
+from reports.text.configuration import contract_sentences, reproduce_command
 from reports.text.record_timeline import record_timeline
-from reports.text.reproduce import reproduce_command
 from reports.text.summary import summarize
 from reports.text.wording import duration, moment, nodes
 

@@ -1,11 +1,11 @@
-"""The picture beside a run's page of objects that no order explains."""
+"""The picture of objects that no order explains, next to a run's page."""
 
 import json
 
 import pytest
 
 from checkers.linearizability.check import check_history
-from checkers.linearizability.exchange import verdict_json
+from checkers.linearizability.evidence import verdict_json
 from checkers.linearizability.operations import Operation
 from reports import render
 from tests.support.html_check import Page

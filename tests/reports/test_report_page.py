@@ -1,4 +1,4 @@
-"""The page of a run is one sound file that says what the tables say, whatever the run left behind."""
+"""The page of a run is one valid file that agrees with the tables, however incomplete the run's directory is."""
 
 import json
 import shutil
@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-import synthetic_run
 
 from history.reader import read_table, table_directory
 from history.schema import ANOMALIES, TABLES
 from reports import render
 from reports.data.stored_run import EXPECTED_TABLES, RunNotFoundError
+from tests.reports import synthetic_run
 from tests.support.html_check import Page
 
 RUNS = ("valid", "invalid", "unknown", "empty")
@@ -84,7 +84,7 @@ def test_the_numbers_are_those_of_the_tables(pages, stored_runs):
     assert "stale-read 0 1" in text
 
 
-def test_a_stranger_finds_the_record_the_replica_and_the_fault(pages, stored_runs):
+def test_the_page_names_the_record_the_replica_and_the_fault(pages, stored_runs):
     text = pages["invalid"].text
     lost = read_table(stored_runs["invalid"], "anomalies").slice(0, 1).to_pylist()[0]
     assert f"events-1, offset {lost['offset']:,}, value {lost['value']}" in text
@@ -121,7 +121,7 @@ def test_the_definition_of_a_system_is_shown_with_the_configuration(copy_of):
 
 
 @pytest.mark.parametrize("table", [*TABLES, "anomalies"])
-def test_a_missing_table_is_said_and_does_no_harm(copy_of, table):
+def test_a_missing_table_is_reported_and_does_no_harm(copy_of, table):
     directory = copy_of("invalid")
     shutil.rmtree(table_directory(directory, table))
     page = page_of(directory)
@@ -142,7 +142,7 @@ def test_rows_of_nothing_but_nulls_do_no_harm(copy_of, table):
     schema = ANOMALIES if table == "anomalies" else TABLES[table]
     nulls = pa.table([pa.nulls(5, field.type) for field in schema], schema=schema)
     pq.write_table(nulls, table_directory(directory, table) / "part-zzz.parquet")
-    assert page_of(directory).count("h2") == 8 + (table == "troubles")  # a section of its own, where there is any
+    assert page_of(directory).count("h2") == 9 + (table == "troubles")  # a section of its own, where there is any
 
 
 def test_trouble_of_the_run_itself_is_shown_as_text(copy_of):

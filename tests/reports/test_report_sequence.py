@@ -1,4 +1,4 @@
-"""The sequence diagram of a simulated run: what it draws, and what it makes of nonsense."""
+"""The sequence diagram of a simulated run, also from invalid data."""
 
 import json
 from pathlib import Path

@@ -11,7 +11,7 @@ QUICK: dict[str, object] = {
     "duration_ms": 12_000,
     "operations": 30,
     "polls": 20,
-    "squeeze": False,
+    "sole_survivor": False,
 }
 """A seed of this takes some ten milliseconds."""
 

@@ -14,9 +14,8 @@ import pytest
 import harness
 from broker.core.broker_node.node import BrokerNode
 from broker.core.ports.events import Effect, Event, LogEntry, TimerFired
-from simulation.engine.event_log import EventStream, LoggedEvent, first_difference
-from simulation.invariants.watchers import watchers
-from simulation.runs.replay import differing_event
+from simulation.invariants.observer import property_observers
+from simulation.runs.stored import EventStream, LoggedEvent, differing_event, first_difference
 from simulation.scenario.case import Case, run
 from tests.simulation.small import quick
 
@@ -67,7 +66,7 @@ def test_a_seed_twice_in_one_process_is_the_same_event_by_event() -> None:
 
 def test_observers_and_recorders_change_nothing() -> None:
     plain = run(quick(7))
-    watched = run(quick(7), watchers(), (EventStream(),), to_the_end=True, keep_log=True)
+    watched = run(quick(7), property_observers(), (EventStream(),), to_the_end=True, keep_log=True)
     assert (watched.digest, watched.events, watched.history) == (plain.digest, plain.events, plain.history)
 
 
@@ -116,7 +115,7 @@ def test_iterating_a_set_is_caught_between_processes_at_its_first_event() -> Non
 from broker.core.broker_node.node import BrokerNode
 from broker.core.ports.events import LogEntry, TimerFired
 from simulation.scenario.case import run
-from simulation.engine.event_log import EventStream
+from simulation.runs.stored import EventStream
 from tests.simulation.small import quick
 honest = BrokerNode.handle
 def handle(self, now_ms, event):

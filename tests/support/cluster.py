@@ -332,7 +332,7 @@ class Cluster:
         return self.view(partition)["leader"]  # type: ignore[return-value]
 
     def is_whole(self, partition: int = 0) -> bool:
-        """Full ISR by everybody's account, and all replicas at one end."""
+        """Every node reports a full ISR, and all replicas have the same end."""
         view = self.view(partition)
         replicas = [self.replica(number, partition) for number in view["replicas"]]  # type: ignore[attr-defined]
         return (

@@ -1,4 +1,4 @@
-"""A cluster of nothing: nodes are flags, packets are set operations, time passes when somebody sleeps."""
+"""A fake cluster: nodes are flags, packets are set operations, time passes when the code under test sleeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An environment of nothing, for the runner: a fake cluster, and client processes that only say what workers say."""
+"""A fake environment for the runner: a fake cluster, and client processes that only print a worker's reports."""
 
 from __future__ import annotations
 

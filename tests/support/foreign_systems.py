@@ -1,4 +1,4 @@
-"""Definitions of systems for tests, and clusters of them that are only thought of."""
+"""Definitions of systems for tests, and plans of clusters that are never started."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.environments.base import NodePlan
 from harness.spec.spec import Spec, resolve
-from harness.systems import selection
+from harness.systems.factory import make_system, with_defaults
 from harness.systems.foreign import ForeignBroker
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +26,7 @@ start = ["sleep", "60"]
 
 
 class Links:
-    """Everybody reaches everybody by another address than the one that is bound."""
+    """All nodes reach each other at other addresses than those that are bound."""
 
     def bind(self, node_id: int, listener: str) -> tuple[str, int]:
         ports = {"CLIENT": 9092, "BROKER": 9093, "CONTROLLER": 9094, "RPC": 9095, "ADMIN": 9096}
@@ -38,11 +38,11 @@ class Links:
 
 def spec_for(definition: Path, **given: object) -> Spec:
     """As `harrow run --system` makes it."""
-    return resolve(selection.with_defaults({"system": str(definition), **given}), 1)
+    return resolve(with_defaults({"system": str(definition), **given}), 1)
 
 
 def made(definition: Path, **given: object) -> ForeignBroker:
-    system = selection.make(spec_for(definition, **given))
+    system = make_system(spec_for(definition, **given))
     assert isinstance(system, ForeignBroker)
     return system
 
@@ -100,4 +100,4 @@ broker.session.timeout.ms=2000
 broker.heartbeat.interval.ms=400
 """
 '''
-"""Harrow's own broker, as somebody would define it who knows nothing of its admin endpoint."""
+"""Harrow's own broker, defined without its admin endpoint, as a third-party broker."""

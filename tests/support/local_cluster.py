@@ -1,6 +1,6 @@
 """A real cluster of this machine's processes, controllers and brokers, for tests and benchmarks.
 
-It is the plain thing: no namespaces, no proxies, no journal. Whoever makes one must `close` it, or use it in a `with`;
+It is the plain thing: no namespaces, no proxies, no journal. The caller must `close` it, or use it in a `with`;
 if that process dies instead, a watchman kills the nodes.
 """
 
@@ -188,8 +188,8 @@ class LocalCluster:
             )
             self.nodes: dict[int, LocalNode] = {}
             for number, listeners in bound.items():
-                told = ",".join(f"{name}://{address}" for name, address in listeners.items())
-                own = {"process.roles": ",".join(roles[number]), "listeners": told}
+                listening = ",".join(f"{name}://{address}" for name, address in listeners.items())
+                own = {"process.roles": ",".join(roles[number]), "listeners": listening}
                 directory = Path(self._directory, str(number))
                 self.nodes[number] = LocalNode(number, directory, common | own, watchman)
             self.addresses = {
@@ -240,8 +240,8 @@ class LocalCluster:
 
     def active_controller(self) -> LocalNode | None:
         """The node that leads the quorum in the newest epoch, as far as the living ones tell."""
-        told = [(node.quorum(), node) for node in self.nodes.values() if node.process is not None]
-        leading = [(quorum["epoch"], node) for quorum, node in told if quorum.get("quorum_role") == "leader"]
+        reports = [(node.quorum(), node) for node in self.nodes.values() if node.process is not None]
+        leading = [(quorum["epoch"], node) for quorum, node in reports if quorum.get("quorum_role") == "leader"]
         return max(leading, key=lambda found: found[0])[1] if leading else None
 
     def partitions(self, topic: str) -> list[dict[str, Any]]:

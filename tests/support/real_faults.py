@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 
 from harness.environments.common.environment import ClusterEnvironment
 from nemesis.capabilities.cluster import Link
-from nemesis.clock import RealClock, becomes_true
 from nemesis.faults import KINDS
-from nemesis.faults.base import Bounds, Injection, Recurring, Site
+from nemesis.faults.base import Bounds, Injection, NemesisClock, Recurring, Site, becomes_true
 
 EnvironmentT = TypeVar("EnvironmentT", bound=ClusterEnvironment[Any, Any])
 
@@ -33,7 +32,7 @@ class Fired:
 
 
 @contextmanager
-def standing(environment: EnvironmentT, ready_s: float) -> Iterator[EnvironmentT]:
+def running_cluster(environment: EnvironmentT, ready_s: float) -> Iterator[EnvironmentT]:
     """A cluster that serves; taken down at the end."""
     try:
         environment.set_up()
@@ -44,7 +43,7 @@ def standing(environment: EnvironmentT, ready_s: float) -> Iterator[EnvironmentT
 
 
 def real_site(environment: ClusterEnvironment[Any, Any]) -> Site:
-    return Site.of(environment.cluster, RealClock(time.monotonic_ns), BOUNDS)
+    return Site.of(environment.cluster, NemesisClock(time.monotonic_ns), BOUNDS)
 
 
 @contextmanager

@@ -21,13 +21,13 @@ import paramiko
 from harness.environments.base import NodePlan
 from harness.environments.machine.feature_probes import try_ext4, try_namespaces
 from harness.environments.machine.helpers.supervisor import Supervisor
-from harness.environments.machine.helpers.supervisor_process import Settings
+from harness.environments.machine.helpers.supervisor_process import SupervisorSettings
 from harness.environments.machine.kernel import linux
 from harness.environments.machine.kernel.process_identity import wait_until
 from harness.environments.network.namespaces import address
-from harness.environments.ssh.connection.package import package
-from harness.environments.ssh.fleet.hosts import SshHost
-from harness.environments.ssh.fleet.inventory_fleet import GivenFleet
+from harness.environments.ssh.connection.hosts import SshHost
+from harness.environments.ssh.connection.installation import package
+from harness.environments.ssh.fleet import GivenFleet
 from nemesis.capabilities.cluster import CLIENTS
 from tests.support import stand_in
 from tests.support.stand_in import StandIn
@@ -83,7 +83,7 @@ class NamespaceFleet(GivenFleet):
         host = SshHost("", "", key=place / "user", known_hosts=place / "known", python=sys.executable)
         super().__init__([host] * count)
 
-    def settings(self, node_ids: Sequence[int]) -> Settings:
+    def settings(self, node_ids: Sequence[int]) -> SupervisorSettings:
         super().settings(node_ids)
         self._by_node = {
             node_id: replace(
@@ -91,7 +91,7 @@ class NamespaceFleet(GivenFleet):
             )
             for node_id, host in self._by_node.items()
         }
-        return Settings(network=True, mounts=False, endpoints=(CLIENTS, *node_ids))
+        return SupervisorSettings(network=True, mounts=False, endpoints=(CLIENTS, *node_ids))
 
     def set_up(self, supervisor: Supervisor, place: Path, node_ids: Sequence[int]) -> None:
         self._supervisor = supervisor

@@ -1,4 +1,4 @@
-"""A system under test that is small enough to be trusted: it listens, dials, echoes and writes files when told to.
+"""A minimal system under test: on command it listens, dials, echoes and writes files.
 
 The server half runs as the node's process and takes its orders over the node's control socket. Its half in the test
 implements `harness.environments.base.System`.

@@ -1,12 +1,12 @@
 """A slot of a consumer group, with a client and a clock that the test controls."""
 
 import pytest
-from fake_client import FakeTime
 
-from history import HistoryWriter
 from history.reader import load_table
+from history.writer import HistoryWriter
+from tests.workloads.fake_client import FakeTime
 from workloads.clients.base import ClientError, ClientMissingError, Partition, Poll, PolledPartition, PolledRecord
-from workloads.clients.groups import Assigned, CommitEnd, CommittedOffset, Revoked, group_library
+from workloads.clients.optional_interfaces import Assigned, CommitEnd, CommittedReply, Revoked, group_library
 from workloads.groups.member import FAILURES_MAX, MemberPlan, MemberSlot
 from workloads.recording import Recorder
 from workloads.values import encode_value
@@ -43,7 +43,7 @@ class FakeMember:
 
     def committed(self, partition, timeout_s):
         self._raise()
-        return CommittedOffset(self.offsets.get(partition), 3)
+        return CommittedReply(self.offsets.get(partition), 3)
 
     def leave(self):
         self._raise()
@@ -209,7 +209,7 @@ def test_what_was_not_committed_for_sure_is_asked_for_at_once(bench):
     assert len(bench.operations("committed")) == before + 1
 
 
-def test_a_client_that_begins_anew_may_be_anywhere(bench):
+def test_a_client_that_starts_again_may_be_anywhere(bench):
     bench.assigned(P0)
     for position in (5, 7, 3):
         bench.polled(position, 2)

@@ -1,12 +1,12 @@
-"""The logical processes of the `log` workload, with a client and a clock that the test moves."""
+"""The logical processes of the `log` workload, with a client and a clock that the test controls."""
 
 import pytest
-from fake_client import FakeConsumer, FakeLibrary, FakeTime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from history import HistoryWriter
 from history.reader import load_table
+from history.writer import HistoryWriter
+from tests.workloads.fake_client import FakeConsumer, FakeLibrary, FakeTime
 from workloads.base import Unread
 from workloads.clients.base import ClientError, Partition, SendOutcome
 from workloads.log.reader import FAILURES_MAX, Reader, ReadPlan

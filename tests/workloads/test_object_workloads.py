@@ -1,18 +1,17 @@
-"""The workloads `register` and `queue`: what becomes of commands, with a client and a log that the test moves."""
+"""The workloads `register` and `queue`: outcomes of commands, with a client and a log that the test controls."""
 
 import random
 
 import pytest
-from fake_client import FakeLibrary, FakeTime
-from kept_objects import operations
 
 from checkers.linearizability.check import check_history
-from history import HistoryWriter
 from history.reader import load_table
+from history.writer import HistoryWriter
+from tests.workloads.fake_client import FakeLibrary, FakeTime
+from tests.workloads.kept_objects import operations
 from workloads.clients.base import Partition, PolledPartition, PolledRecord, SendOutcome
 from workloads.log.senders import Senders, SendPlan
-from workloads.objects.commands import COMMANDS_PER_KEY, Commands
-from workloads.objects.machines import QUEUE, REGISTER, Call
+from workloads.objects import COMMANDS_PER_KEY, QUEUE, REGISTER, Call, Commands
 from workloads.recording import Recorder
 from workloads.threads import SECOND_NS
 from workloads.values import ValueSource, body_of, decode_value
@@ -138,7 +137,7 @@ def test_a_command_with_a_result_is_over_only_when_the_log_has_been_read_up_to_i
     assert len(register.producer.pending) == 1
 
 
-def test_compare_and_set_tells_whether_it_swapped(register):
+def test_compare_and_set_returns_whether_it_swapped(register):
     first, second = (register.commands.load(process, P0, [process], CAS)[0] for process in (1, 2))
     register.log.extend([first, second])
     register.read()
@@ -208,7 +207,7 @@ def test_two_workers_that_read_one_log_agree(register):
 
 
 def test_another_object_has_its_turn_after_so_many_commands_and_old_ones_are_forgotten(register, monkeypatch):
-    monkeypatch.setattr("workloads.objects.commands.KEYS_KEPT", 1)
+    monkeypatch.setattr("workloads.objects.KEYS_KEPT", 1)
     late = give(register, 0, READ, process=1)
     for number in range(1, COMMANDS_PER_KEY + 2):
         register.log.append(give(register, number, WRITE))

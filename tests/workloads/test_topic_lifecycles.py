@@ -1,16 +1,16 @@
-"""An administrator of topics, with a cluster and traffic that the test plays."""
+"""An administrator of topics, with a cluster and traffic that the test simulates."""
 
 import json
 import threading
 
 import pytest
-from fake_client import FakeTime
 
-from history import HistoryWriter
 from history.reader import load_table
+from history.writer import HistoryWriter
+from tests.workloads.fake_client import FakeTime
 from workloads.admin.lifecycles import PREFIX, TopicLifecycles, TopicPlan
-from workloads.clients.administration import Placement, admin_library
 from workloads.clients.base import ClientError, ClientMissingError, Partition
+from workloads.clients.optional_interfaces import Placement, admin_library
 from workloads.recording import Recorder
 from workloads.values import ValueSource
 

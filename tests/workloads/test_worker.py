@@ -10,15 +10,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from kept_objects import operations
-from stand_in_broker import StandInBroker, Trouble
 
 from checkers.linearizability.check import check_history
 from history.reader import load_table
+from tests.workloads.clients.stand_in_broker import StandInBroker, Trouble
+from tests.workloads.kept_objects import operations
 from workloads.clients.base import Partition
-from workloads.registry import WORKLOADS
 from workloads.values import decode_value
-from workloads.worker import parse_ends
+from workloads.worker import WORKLOADS, parse_ends
 
 ROOT = Path(__file__).parents[2]
 PARTITIONS = [Partition("chaos", 0), Partition("chaos", 1)]
@@ -176,7 +175,7 @@ def test_a_worker_whose_harness_died_closes_its_history(broker, tmp_path):
     assert len(table(tmp_path, "operations")) == table(tmp_path, "workers")[0]["operations"]
 
 
-def test_a_worker_that_is_killed_leaves_a_history_that_says_it_is_not_whole(broker, tmp_path):
+def test_a_killed_worker_leaves_a_history_marked_as_incomplete(broker, tmp_path):
     with worker(config(broker, tmp_path)) as running:
         running.wait_for("counts", has_acked(20))
         running.wait_for("counts", lambda _: any((tmp_path / "history").glob("operations/part-*")))

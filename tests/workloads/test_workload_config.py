@@ -6,7 +6,7 @@ import pytest
 from workloads.clients import client_named, client_names
 from workloads.clients.base import ClientMissingError, Partition
 from workloads.config import WorkerConfigError, config_from, read_config
-from workloads.registry import UnknownWorkloadError, workload_named
+from workloads.worker import UnknownWorkloadError, workload_named
 
 LEAST = {
     "run_id": "r",

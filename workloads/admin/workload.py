@@ -7,11 +7,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from workloads.admin.lifecycles import TopicLifecycles, TopicPlan
-from workloads.admin.traffic import TopicTraffic
+from workloads.admin.lifecycles import TopicLifecycles, TopicPlan, TopicTraffic
 from workloads.base import Context, Unread
-from workloads.clients.administration import admin_library
 from workloads.clients.base import Partition
+from workloads.clients.optional_interfaces import admin_library
 from workloads.log import LogWorkload
 from workloads.threads import WorkerThreads
 from workloads.values import ValueSource

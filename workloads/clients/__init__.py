@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Final, cast
 
-from naming import unknown
+from common.names import unknown
 from workloads.clients.base import ClientLibrary, ClientMissingError
 
 DEFAULT_CLIENT: Final = "kafka-python"

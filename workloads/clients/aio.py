@@ -33,8 +33,7 @@ from workloads.clients.base import (
     Producer,
     SendOutcome,
 )
-from workloads.clients.outcomes import OutcomeCollector
-from workloads.clients.renewal import RenewingProducer
+from workloads.clients.producers import OutcomeCollector, RenewingProducer
 
 POLL_RECORDS_MAX: Final = 5_000
 MARGIN_S: Final = 2.0
@@ -79,7 +78,7 @@ async def _cancel_others() -> None:
         await asyncio.wait(others)
 
 
-class _Connection:
+class _AiokafkaConnection:
     """One `AIOKafkaProducer`."""
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -142,7 +141,7 @@ class _Connection:
             collector.set(index, SendOutcome("info", error="DuplicateSequenceNumber"))
 
 
-class _Consumer:
+class _AiokafkaConsumer:
     """One `AIOKafkaConsumer`, by assignment."""
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -230,11 +229,11 @@ class _AioKafka:
 
     def producer(self, settings: ClientSettings) -> Producer:
         """Connect a producer."""
-        return RenewingProducer(partial(_Connection, settings))
+        return RenewingProducer(partial(_AiokafkaConnection, settings))
 
     def consumer(self, settings: ClientSettings) -> Consumer:
         """Connect a consumer."""
-        return _Consumer(settings)
+        return _AiokafkaConsumer(settings)
 
 
 def library() -> ClientLibrary:

@@ -33,8 +33,7 @@ from workloads.clients.base import (
     Producer,
     SendOutcome,
 )
-from workloads.clients.outcomes import OutcomeCollector
-from workloads.clients.renewal import RenewingProducer
+from workloads.clients.producers import OutcomeCollector, RenewingProducer
 
 POLL_RECORDS_MAX: Final = 5_000
 POSITION_LOST: Final = frozenset({"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION"})
@@ -55,7 +54,7 @@ def _common(settings: ClientSettings) -> dict[str, object]:
     }
 
 
-class _Connection:
+class _ConfluentConnection:
     """One librdkafka producer and the thread that runs its callbacks."""
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -112,7 +111,7 @@ class _Connection:
             collector.set(index, SendOutcome("info", error="OffsetUnknown"))
 
 
-class _Consumer:
+class _ConfluentConsumer:
     """One librdkafka consumer, by assignment."""
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -192,11 +191,11 @@ class _Confluent:
 
     def producer(self, settings: ClientSettings) -> Producer:
         """Connect a producer."""
-        return RenewingProducer(partial(_Connection, settings))
+        return RenewingProducer(partial(_ConfluentConnection, settings))
 
     def consumer(self, settings: ClientSettings) -> Consumer:
         """Connect a consumer."""
-        return _Consumer(settings)
+        return _ConfluentConsumer(settings)
 
 
 def library() -> ClientLibrary:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from workloads.clients.base import ClientError, Partition, Poll
-from workloads.clients.groups import Assigned, GroupMember, Revoked
+from workloads.clients.optional_interfaces import Assigned, GroupMember, Revoked
 from workloads.recording import MemberView, Phase, Recorder
 from workloads.threads import SECOND_NS
 

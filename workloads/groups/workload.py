@@ -7,7 +7,7 @@ from typing import Final
 
 from workloads.base import Context, Unread
 from workloads.clients.base import Partition
-from workloads.clients.groups import Membership, group_library
+from workloads.clients.optional_interfaces import Membership, group_library
 from workloads.groups.member import MemberPlan, MemberSlot
 from workloads.log import LogWorkload
 from workloads.threads import WorkerThreads

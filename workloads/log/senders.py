@@ -1,9 +1,11 @@
-"""The logical processes of the `log` workload that send records.
+"""The logical processes of the `log` workload that send records, and what the records contain.
 
 A logical process is single-threaded, but needs no thread: it is a number with at most one send in flight. One
 thread starts the sends that are due on processes that are idle; the client's answer makes a process idle
 again. A tick of a few milliseconds lets the sends that became due in it share a batch, which halves their
 cost for client and brokers.
+
+Sending, reading back and recording are the same for every workload on logs; a `Payload` is what differs.
 """
 
 from __future__ import annotations
@@ -14,13 +16,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
-from workloads.clients.base import Partition, Producer, SendOutcome
-from workloads.log.payload import Numbers, Payload
+from workloads.clients.base import Partition, PolledPartition, Producer, SendOutcome
+from workloads.clients.classify import Status
 from workloads.recording import Invocation, Recorder
 from workloads.threads import SECOND_NS, TokenBucket
-from workloads.values import ValueSource
+from workloads.values import ValueSource, encode_value
 
 TICK_S: Final = 0.005
 EXPIRY_INTERVAL_S: Final = 1.0
@@ -152,3 +154,48 @@ class Senders:
         if status != "ok":
             self._producer.renew()
         self._idle.append(process)
+
+
+class Payload(Protocol):
+    """Creates payloads. The sending thread calls `load` and `waits`, any thread `sent`, reader threads `read`."""
+
+    def load(self, process: int, partition: Partition, values: Sequence[int], choices: random.Random, /) -> list[bytes]:
+        """Return the payloads of a send that is about to start, one for each value."""
+        ...
+
+    def sent(self, values: Sequence[int], status: Status) -> None:
+        """Receive the outcome of the send of these values."""
+        ...
+
+    def read(self, polled: PolledPartition) -> None:
+        """Receive what a reader of this worker polled."""
+        ...
+
+    def waits(self, process: int, /) -> int | None:
+        """Return since when (ns) a process whose send has ended waits for a result; None: it may send."""
+        ...
+
+    def close(self) -> None:
+        """Record open commands as unknown."""
+        ...
+
+
+class Numbers:
+    """Payloads that consist of their values only."""
+
+    def load(self, _process: int, _partition: Partition, values: Sequence[int], _choices: random.Random) -> list[bytes]:
+        """Encode the values."""
+        return [encode_value(value) for value in values]
+
+    def sent(self, values: Sequence[int], status: Status) -> None:
+        """Do nothing: the history has the outcome."""
+
+    def read(self, polled: PolledPartition) -> None:
+        """Do nothing: the history has the outcome."""
+
+    def waits(self, _process: int) -> int | None:
+        """Return None: no process waits for more than its send."""
+        return None
+
+    def close(self) -> None:
+        """Do nothing: no command is open."""

@@ -10,9 +10,8 @@ from typing import Final
 
 from workloads.base import Context, Unread
 from workloads.clients.base import ClientError, Partition, Producer
-from workloads.log.payload import Numbers, Payload
 from workloads.log.reader import Reader, ReadPlan
-from workloads.log.senders import EXPIRY_INTERVAL_S, TICK_S, Senders, SendPlan
+from workloads.log.senders import EXPIRY_INTERVAL_S, TICK_S, Numbers, Payload, Senders, SendPlan
 from workloads.threads import SECOND_NS, WorkerThreads
 from workloads.values import ValueSource
 

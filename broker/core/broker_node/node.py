@@ -6,7 +6,7 @@ import base64
 from collections.abc import Hashable
 
 from broker.core.broker_node import directories, isr_changes, lifecycle, publishing, replication, storage
-from broker.core.broker_node.groups import coordinator, finding
+from broker.core.broker_node.groups import coordinator
 from broker.core.broker_node.requests import deletion, descriptions, fetching, forwarding, producing, queries
 from broker.core.broker_node.state import BrokerState, Lifecycle
 from broker.core.messages import (
@@ -191,7 +191,7 @@ class BrokerNode:
             case request if isinstance(request, forwarding.Forwarded):
                 forwarding.forward(broker, event.request_id, request)
             case FindCoordinatorRequest():
-                broker.runtime.reply(event.request_id, finding.find(broker, event.request))
+                broker.runtime.reply(event.request_id, coordinator.find_coordinators(broker, event.request))
             case request if isinstance(request, GroupRequest):
                 coordinator.handle(broker, event, request)
             case DescribeConfigsRequest() as request:

@@ -80,3 +80,7 @@ class ErrorCode(IntEnum):
     MISMATCHED_ENDPOINT_TYPE = 114
     INVALID_REGISTRATION = 119
     INVALID_VOTER_KEY = 125
+
+
+NO_TRANSACTIONS = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+"""The answer to producers of transactions: clients give up at it; after most others they ask until they time out."""

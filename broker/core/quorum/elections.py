@@ -14,7 +14,7 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.marks import sometimes
-from broker.core.quorum.state import Progress, Quorum, QuorumRole, read_stored
+from broker.core.quorum.state import FetchProgress, Quorum, QuorumRole, read_stored
 from broker.core.records import encode_batch
 
 BOOTED_NEW = sometimes("quorum boot: nothing usable is stored (QU-1)")
@@ -158,7 +158,7 @@ def become_leader(quorum: Quorum) -> None:
     _become(quorum, QuorumRole.LEADER)
     quorum.runtime.cancel_timer((ELECTION,))
     quorum.epoch_start = quorum.log.end_offset
-    quorum.voters = {voter: Progress() for voter in quorum.others}
+    quorum.voters = {voter: FetchProgress() for voter in quorum.others}
     quorum.observers = {}
     quorum.leader_since_ms = quorum.runtime.now_ms
     change = encode_batch([(None, b"leader")], quorum.log.end_offset, quorum.epoch, 0, control=True)

@@ -18,7 +18,7 @@ from broker.core.metadata.records import METADATA_TOPIC
 from broker.core.ports.events import Flush
 from broker.core.ports.marks import sometimes
 from broker.core.quorum import elections, snapshots
-from broker.core.quorum.state import Progress, Quorum, QuorumRole
+from broker.core.quorum.state import FetchProgress, Quorum, QuorumRole
 
 FETCH_OF_OLD_EPOCH = sometimes("quorum fetch refused: the epoch is old (QU-3)")
 FETCH_OF_NEW_EPOCH = sometimes("quorum fetch refused: the epoch is not known yet (QU-3)")
@@ -133,7 +133,7 @@ def record_fetch(quorum: Quorum, request: FetchRequest) -> bool:
         progress = quorum.voters[request.replica_id]
         progress.log_end = part.fetch_offset
     elif request.replica_id >= 0:
-        progress = quorum.observers.setdefault(request.replica_id, Progress())
+        progress = quorum.observers.setdefault(request.replica_id, FetchProgress())
         progress.log_end = part.fetch_offset
     else:
         return False
@@ -276,7 +276,7 @@ def describe(quorum: Quorum) -> DescribeQuorumResponse:
     )
 
 
-def _described(replica_id: int, progress: Progress, wall_clock_ahead_ms: int) -> QuorumReplica:
+def _described(replica_id: int, progress: FetchProgress, wall_clock_ahead_ms: int) -> QuorumReplica:
     """The progress of a replica in times of day; -1 for what has not happened."""
     fetched, caught_up = (
         UNKNOWN if time_ms < 0 else time_ms + wall_clock_ahead_ms

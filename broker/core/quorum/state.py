@@ -29,7 +29,7 @@ class QuorumRole(Enum):
 
 
 @dataclass(slots=True)
-class Progress:
+class FetchProgress:
     """A voter's or observer's position, by its fetches from this leader."""
 
     log_end: int = UNKNOWN
@@ -58,8 +58,8 @@ class Quorum:
     fetching: bool = False
     flushing_to: tuple[int, int] | None = None
     epoch_start: int = 0
-    voters: dict[int, Progress] = field(default_factory=dict)
-    observers: dict[int, Progress] = field(default_factory=dict)
+    voters: dict[int, FetchProgress] = field(default_factory=dict)
+    observers: dict[int, FetchProgress] = field(default_factory=dict)
     leader_since_ms: int = 0
     snapshot_id: tuple[int, int] = (0, UNKNOWN)  # of the latest snapshot: (end offset, epoch)
     snapshot_transfer: tuple[tuple[int, int], bytes] | None = None

@@ -10,29 +10,49 @@ from typing import Any
 from broker.core.messages import AnyRequest, AnyResponse
 from broker.core.settings import BROKER_LISTENER, CLIENT_LISTENER, CONTROLLER_LISTENER
 from broker.shell.codec.administration.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
-from broker.shell.codec.administration.deletion import DELETE_RECORDS
-from broker.shell.codec.administration.descriptions import DESCRIBE_CLUSTER, DESCRIBE_TOPIC_PARTITIONS
-from broker.shell.codec.administration.log_directories import DESCRIBE_LOG_DIRS
+from broker.shell.codec.administration.descriptions import (
+    DESCRIBE_CLUSTER,
+    DESCRIBE_LOG_DIRS,
+    DESCRIBE_TOPIC_PARTITIONS,
+)
 from broker.shell.codec.administration.partitions import (
     ALTER_PARTITION_REASSIGNMENTS,
     CREATE_PARTITIONS,
+    DELETE_RECORDS,
     LIST_PARTITION_REASSIGNMENTS,
 )
 from broker.shell.codec.administration.topics import CREATE_TOPICS, DELETE_TOPICS, ELECT_LEADERS
 from broker.shell.codec.base import Codec
-from broker.shell.codec.clients.coordination import FIND_COORDINATOR, INIT_PRODUCER_ID
 from broker.shell.codec.clients.fetch import FETCH
-from broker.shell.codec.clients.metadata import METADATA
-from broker.shell.codec.clients.offsets import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
+from broker.shell.codec.clients.lookups import (
+    FIND_COORDINATOR,
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_FOR_LEADER_EPOCH,
+)
 from broker.shell.codec.clients.produce import PRODUCE
-from broker.shell.codec.cluster.directories import ASSIGN_REPLICAS_TO_DIRS
-from broker.shell.codec.cluster.lifecycle import ALLOCATE_PRODUCER_IDS, BROKER_HEARTBEAT, BROKER_REGISTRATION
+from broker.shell.codec.cluster.brokers import (
+    ALLOCATE_PRODUCER_IDS,
+    ASSIGN_REPLICAS_TO_DIRS,
+    BROKER_HEARTBEAT,
+    BROKER_REGISTRATION,
+)
 from broker.shell.codec.cluster.metadata_log import DESCRIBE_QUORUM, FETCH_SNAPSHOT
 from broker.shell.codec.cluster.quorum import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, VOTE
 from broker.shell.codec.cluster.replicas import ALTER_PARTITION, GET_REPLICA_LOG_INFO
-from broker.shell.codec.groups.administration import DELETE_GROUPS, DESCRIBE_GROUPS, LIST_GROUPS
-from broker.shell.codec.groups.membership import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
-from broker.shell.codec.groups.offsets import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH
+from broker.shell.codec.groups import (
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    LIST_GROUPS,
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+    OFFSET_FETCH,
+    SYNC_GROUP,
+)
 
 AnyCodec = Codec[AnyRequest, AnyResponse]
 

@@ -1,4 +1,4 @@
-"""Kafka's frames: int32 length, header, body.
+"""Kafka's frames: int32 length, header, body; cuts a byte stream into them.
 
 A request's header has api key, version, correlation id, client id, and tagged fields in flexible
 versions. A response's has the correlation id, and tagged fields in flexible versions, but never for
@@ -13,9 +13,8 @@ from typing import NamedTuple
 from broker.core.messages import AnyRequest, AnyResponse
 from broker.shell.codec import wire
 from broker.shell.codec.base import Codec
-from broker.shell.codec.errors import DecodeError
 from broker.shell.codec.validation import check_request
-from broker.shell.codec.wire import INT32, NO_TAGS, Parts, guarded
+from broker.shell.codec.wire import INT32, NO_TAGS, DecodeError, Parts, guarded
 
 _HEAD = struct.Struct(">hhi")  # api key, api version, correlation id
 _CLIENT_ID_AT = _HEAD.size
@@ -102,3 +101,43 @@ def _framed(head: bytes, body: Parts) -> bytes:
 def raw_response_frame(correlation_id: int, body: Parts) -> bytes:
     """Write a response whose header has no tagged fields, whatever its body has (ApiVersions)."""
     return _framed(INT32.pack(correlation_id), body)
+
+
+_LENGTH_BYTES = 4
+
+
+class FrameBuffer:
+    """Received bytes that are not yet returned as frames."""
+
+    def __init__(self, size_max: int) -> None:
+        """Reject frames of more than `size_max` bytes."""
+        self._size_max = size_max
+        self._buffer = bytearray()
+        self._start = 0
+
+    def __len__(self) -> int:
+        return len(self._buffer) - self._start
+
+    def feed(self, data: bytes) -> None:
+        """Add received bytes."""
+        if self._start:
+            del self._buffer[: self._start]
+            self._start = 0
+        self._buffer += data
+
+    def take(self) -> bytes | None:
+        """Return the next frame without its length, or None if it is incomplete.
+
+        Raises `DecodeError` for an invalid length, before anything of that size is stored.
+        """
+        if len(self) < _LENGTH_BYTES:
+            return None
+        begin = self._start + _LENGTH_BYTES
+        size = int.from_bytes(self._buffer[self._start : begin], signed=True)
+        if not 0 <= size <= self._size_max:
+            raise DecodeError(f"expected a frame of 0 to {self._size_max} bytes, found one of {size}")
+        if len(self._buffer) < begin + size:
+            return None
+        frame = bytes(memoryview(self._buffer)[begin : begin + size])
+        self._start = begin + size
+        return frame

@@ -1,7 +1,7 @@
 """Uses kafka-python's message classes as a codec for every API that is not performance-critical.
 
 They are generated from Kafka's own schemas, which kafka-python ships for the APIs of clients. For the APIs
-between brokers the schemas are in `schemas/`, written after Kafka's published message formats.
+between nodes the schemas are in `schemas/`, written after Kafka's published message formats.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from typing import Any
 from kafka.protocol.api_message import ApiMessage
 
 from broker.shell.codec import schemas
-from broker.shell.codec.errors import DecodeError
-from broker.shell.codec.wire import Parts
+from broker.shell.codec.wire import DecodeError, Parts
 
 WireMessage = Any
 """A message class of kafka-python, or an instance: its attributes are the schema's fields in snake case."""
 
 
-def define(name: str) -> WireMessage:
-    """Create the message class for `schemas/<name>.json`."""
-    return type(ApiMessage)(name, (ApiMessage,), {}, load_json=schemas)
+def define(folder: str, name: str) -> WireMessage:
+    """Create the message class for `schemas/<folder>/<name>.json`."""
+    return type(ApiMessage)(name, (ApiMessage,), {}, load_json=f"{schemas.__name__}.{folder}")
 
 
 def decode(message: WireMessage, data: bytes, position: int, version: int) -> WireMessage:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Union
 
-from broker.shell.codec.errors import DecodeError
+from broker.shell.codec.wire import DecodeError
 
 Check = Callable[[Any], bool]
 """Whether a value has a type."""

@@ -1,4 +1,4 @@
-"""Kafka's primitive types, for the hand-written codecs (Produce, Fetch, FetchSnapshot).
+"""Kafka's primitive types, for the hand-written codecs (Produce, Fetch, FetchSnapshot), and the error of all codecs.
 
 Readers take the whole frame and a position and return the value and the position after it. A length that
 points outside the frame raises `DecodeError`; a number cut short raises `IndexError` or `struct.error`,
@@ -12,7 +12,10 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from broker.shell.codec.errors import DecodeError
+
+class DecodeError(Exception):
+    """The bytes are not a message of a served API; the connection's remaining bytes cannot be trusted."""
+
 
 Parts = list[bytes]
 """A message in pieces, so that large records are copied only once, into the frame."""

@@ -17,10 +17,9 @@ from typing import cast
 from broker.core.ports.events import Event, RequestFailed, ResponseReceived, Send
 from broker.core.settings import Address
 from broker.shell.codec.apis import AnyCodec, codec_of
-from broker.shell.codec.errors import DecodeError
-from broker.shell.codec.frames import read_response, request_frame
+from broker.shell.codec.frames import FrameBuffer, read_response, request_frame
+from broker.shell.codec.wire import DecodeError
 from broker.shell.network import sockets
-from broker.shell.network.framing import FrameBuffer
 from broker.shell.observability.traffic import PEERS, Traffic
 
 LOG = logging.getLogger(__name__)

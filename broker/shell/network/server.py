@@ -18,10 +18,9 @@ from broker.core.messages import AnyResponse, Listener
 from broker.core.ports.events import Disconnected, Event, RequestReceived
 from broker.shell.codec import api_versions
 from broker.shell.codec.apis import LISTENER_APIS, AnyCodec
-from broker.shell.codec.errors import DecodeError
-from broker.shell.codec.frames import RequestHeader, read_request, read_request_header, response_frame
+from broker.shell.codec.frames import FrameBuffer, RequestHeader, read_request, read_request_header, response_frame
+from broker.shell.codec.wire import DecodeError
 from broker.shell.network import sockets
-from broker.shell.network.framing import FrameBuffer
 from broker.shell.observability.traffic import Traffic
 
 LOG = logging.getLogger(__name__)
@@ -43,7 +42,7 @@ class RequestInProgress(NamedTuple):
     header: RequestHeader
 
 
-class Connection(asyncio.Protocol):
+class AcceptedConnection(asyncio.Protocol):
     """One accepted connection."""
 
     def __init__(self, server: Server, number: int, listener: str) -> None:
@@ -210,8 +209,8 @@ class Server:
         self.traffic = Traffic() if traffic is None else traffic
         self._idle_s_max = idle_ms_max / 1000
         self._servers: list[asyncio.Server] = []
-        self._connections: dict[int, Connection] = {}
-        self._open_requests: dict[int, Connection] = {}
+        self._connections: dict[int, AcceptedConnection] = {}
+        self._open_requests: dict[int, AcceptedConnection] = {}
         self._last_connection = 0
         self._last_request = 0
         self._all_gone = asyncio.Event()
@@ -220,9 +219,9 @@ class Server:
     async def listen(self, listener: Listener) -> int:
         """Bind a listener and return its port. Raises OSError if the address is taken or not local."""
 
-        def connection() -> Connection:
+        def connection() -> AcceptedConnection:
             self._last_connection += 1
-            return Connection(self, self._last_connection, listener.name)
+            return AcceptedConnection(self, self._last_connection, listener.name)
 
         server = await self.loop.create_server(connection, listener.host, listener.port, backlog=1024)
         self._servers.append(server)
@@ -254,7 +253,7 @@ class Server:
         for connection in list(self._connections.values()):
             connection.abort()
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: AcceptedConnection) -> None:
         """Register a new connection."""
         self._all_gone.clear()
         self._connections[connection.number] = connection
@@ -270,7 +269,7 @@ class Server:
             self._open_requests.pop(request_id, None)
         self.deliver(Disconnected(number))
 
-    def next_request_id(self, connection: Connection) -> int:
+    def next_request_id(self, connection: AcceptedConnection) -> int:
         """Assign a request id that maps the reply to its connection."""
         self._last_request += 1
         self._open_requests[self._last_request] = connection

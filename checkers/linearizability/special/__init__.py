@@ -1,11 +1,11 @@
 """Decides special histories in O(n log n): the problem is hard only if it is not known which write a read saw.
 
-| module | when |
-|---|---|
-| `register` | every value is written once, nothing is compared |
-| `log` | every completed append returns its offset |
-| `sets` | nothing is removed |
-| `queue` | every value is enqueued once, and every dequeue that may have happened returns its value |
+| objects | module | when |
+|---|---|---|
+| registers | `unique_values` | every value is written once, nothing is compared |
+| queues | `unique_values` | every value is enqueued once, and every dequeue that may have happened returns its value |
+| logs | `instants` | every completed append returns its offset |
+| sets | `instants` | nothing is removed |
 
 Each returns None if it does not apply: then the search decides.
 """
@@ -18,10 +18,8 @@ from typing import Final
 from checkers.linearizability.models import Model, State
 from checkers.linearizability.operations import Operation
 from checkers.linearizability.special.contradiction import Contradiction, Linearizable
-from checkers.linearizability.special.log import decide_log
-from checkers.linearizability.special.queue import decide_queue
-from checkers.linearizability.special.register import decide_register
-from checkers.linearizability.special.sets import decide_set
+from checkers.linearizability.special.instants import decide_log, decide_set
+from checkers.linearizability.special.unique_values import decide_queue, decide_register
 
 _Decide = Callable[[Sequence[Operation], State], Contradiction | Linearizable | None]
 

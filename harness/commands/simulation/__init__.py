@@ -1,1 +1,1 @@
-"""The commands `harrow sim`, `shrink`, `replay` and `known-flaws`."""
+"""The commands `harrow sim`, `shrink` and `known-flaws`."""

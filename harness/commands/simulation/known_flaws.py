@@ -15,8 +15,8 @@ from rich.text import Text
 
 from harness.commands.simulation.sim import TimeLimit
 from harness.run.stopping import Stop, on_signals
-from harness.terminal.exits import Exit
-from simulation.known_flaws import hunt_files, page
+from harness.terminal.exits import ExitStatus
+from simulation.known_flaws import page
 from simulation.known_flaws.hunt import (
     HISTORIES_PER_FLAW,
     Hunt,
@@ -27,6 +27,8 @@ from simulation.known_flaws.hunt import (
     hunt,
     judged,
     limits,
+    load_hunts,
+    save_hunts,
     shrunk,
     work,
 )
@@ -70,7 +72,7 @@ def known_flaws(
     \b
     harrow known-flaws --seeds 200 --no-check             a first overview
     harrow known-flaws --flaw unclean-election --flaw late-fetch-applied
-    harrow known-flaws --seeds 5000 --out docs/zoo.md     the page of the documentation; it takes hours
+    harrow known-flaws --seeds 5000 --out docs/reference/flaws-by-seed.md   the documentation's page; takes hours
     harrow known-flaws --seeds 5000 --notes hunts.json    … and continues where it was interrupted
 
     Exit status: 0 every flaw was found, but for those that a rule masks, and the correct build passed, 1 otherwise,
@@ -78,7 +80,7 @@ def known_flaws(
     """  # noqa: D301 (\b is for click)
     try:
         wanted = [None, *chosen(flaws)]
-        begun = hunt_files.load(notes, wanted) if notes is not None else [Hunt(flaw, 0, 0.0) for flaw in wanted]
+        begun = load_hunts(notes, wanted) if notes is not None else [Hunt(flaw, 0, 0.0) for flaw in wanted]
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     console = Console(stderr=True, highlight=False)
@@ -98,11 +100,11 @@ def known_flaws(
                 break
             hunts[index] = smaller
             if notes is not None and smaller != hunted:
-                hunt_files.save(notes, hunts)
+                save_hunts(notes, hunts)
     if check and not stop.requested:
         hunts = _checked(hunts, console)
         if notes is not None:
-            hunt_files.save(notes, hunts)
+            save_hunts(notes, hunts)
     control = page.Control(correct.seeds, len(correct.failing))
     _print(hunts, control)
     if out is not None:
@@ -128,7 +130,7 @@ def _hunted(
             hunts[index] = hunt(pool, hunted, reached, stopped)
             console.print(Text(_line(hunts[index])), soft_wrap=True)
             if notes is not None:
-                hunt_files.save(notes, hunts)
+                save_hunts(notes, hunts)
     return hunts
 
 
@@ -140,7 +142,7 @@ def _shrunk(hunted: Hunt, jobs: int, limit_s: float, stopped: Callable[[], bool]
 def _checked(hunts: Sequence[Hunt], console: Console) -> list[Hunt]:
     from harness.run.judging import need_java
     from harness.run.stopping import RunFailed
-    from simulation.runs.judgement import judge_dataset, write_dataset
+    from simulation.runs.checked_histories import check_histories, write_dataset
 
     named = list(histories(hunts))
     if not named:
@@ -150,7 +152,7 @@ def _checked(hunts: Sequence[Hunt], console: Console) -> list[Hunt]:
         write_dataset(Path(scratch), named)
         try:
             need_java()
-            judgements = judge_dataset(Path(scratch))
+            judgements = check_histories(Path(scratch))
         except RunFailed as failed:
             console.print(f"not checked: {failed}", style="yellow")
             return list(hunts)
@@ -172,10 +174,10 @@ def _print(hunts: Sequence[Hunt], control: page.Control) -> None:
     click.echo(page.summary(hunts, control))
 
 
-def _status(hunts: Sequence[Hunt], control: page.Control, *, complete: bool) -> Exit:
+def _status(hunts: Sequence[Hunt], control: page.Control, *, complete: bool) -> ExitStatus:
     if control.failed or not all(page.is_explained(one) for one in hunts):
-        return Exit.ANOMALIES
-    return Exit.VALID if complete else Exit.UNKNOWN
+        return ExitStatus.ANOMALIES
+    return ExitStatus.VALID if complete else ExitStatus.UNKNOWN
 
 
 def _command() -> str:

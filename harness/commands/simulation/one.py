@@ -8,24 +8,24 @@ from pathlib import Path
 
 import click
 
+from harness.store.run_directories import make_run_directory
 from harness.store.run_names import plain
-from harness.store.store import make_run_directory
-from harness.terminal.exits import Exit
-from simulation.engine.choices import FORMAT
-from simulation.invariants.watchers import watchers
+from harness.terminal.exits import ExitStatus
+from simulation.engine.choices import SEED_FORMAT
+from simulation.invariants.observer import property_observers
 from simulation.runs import choice_files
-from simulation.runs.findings import Finding, findings
-from simulation.runs.repeat_command import command
+from simulation.runs.failures import SimulationFinding, findings
 from simulation.runs.trace import Line, TraceRecorder, trace_lines
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
+from simulation.scenario.overrides import repeat_command
 from simulation.scenario.scenario import SimulationOutcome
 
 
-def run_case(case: Case, *, trace: bool, as_json: bool) -> Exit:
+def run_case(case: Case, *, trace: bool, as_json: bool) -> ExitStatus:
     """Simulate and print the result; the exit status."""
     recorder = TraceRecorder()
-    outcome = cases.run(case, watchers(), (recorder,) if trace else (), to_the_end=True, keep_log=trace)
+    outcome = cases.run(case, property_observers(), (recorder,) if trace else (), to_the_end=True, keep_log=trace)
     found = findings(outcome)
     if as_json:
         click.echo(json.dumps(_data(outcome, found), indent=2))
@@ -35,10 +35,10 @@ def run_case(case: Case, *, trace: bool, as_json: bool) -> Exit:
             for line in trace_lines(recorder, outcome.history, outcome.log_entries):
                 click.echo(str(line))
         _print_outcome(case, outcome, found)
-    return Exit.ANOMALIES if found else Exit.VALID
+    return ExitStatus.ANOMALIES if found else ExitStatus.VALID
 
 
-def run_file(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
+def run_file(path: Path, *, trace: bool, as_json: bool, store: Path) -> ExitStatus:
     """Run a choice file, or play a directed schedule (TOML); the exit status. A played schedule is stored."""
     if path.suffix == ".toml":
         return _play(path, trace=trace, as_json=as_json, store=store)
@@ -52,15 +52,16 @@ def run_file(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
     return status
 
 
-def _play(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
+def _play(path: Path, *, trace: bool, as_json: bool, store: Path) -> ExitStatus:
     """Play a directed schedule on the build with its flaws and on the one without; store the first, with a report."""
-    from harness.run.reporting import write_report
-    from simulation.directed import DirectedScheduleError, play_schedule, stored
+    from harness.run.judging import write_report
+    from simulation.directed import DirectedScheduleError, play_schedule
+    from simulation.runs import stored
 
     try:
         correct = play_schedule(path, flawed=False)
         directory = make_run_directory(store, plain(["schedule", path.stem]), None)
-        flawed = stored.store(directory, path, flawed=True)
+        flawed = stored.store_schedule_run(directory, path, flawed=True)
     except DirectedScheduleError as error:
         raise click.UsageError(str(error)) from error
     schedule = flawed.schedule
@@ -79,11 +80,11 @@ def _play(path: Path, *, trace: bool, as_json: bool, store: Path) -> Exit:
                 click.echo(f"  {finding.layer}: {finding}")
         if report is not None:
             click.echo(f"report: {report}")
-    return Exit.ANOMALIES if flawed.failed or correct.failed else Exit.VALID
+    return ExitStatus.ANOMALIES if flawed.failed or correct.failed else ExitStatus.VALID
 
 
 def _print_configuration(outcome: SimulationOutcome) -> None:
-    click.echo(f"seed               {outcome.seed} (choice format {FORMAT})")
+    click.echo(f"seed               {outcome.seed} (choice format {SEED_FORMAT})")
     for key, value in outcome.configuration.to_json().items():
         text = ", ".join(value) or "none" if isinstance(value, tuple) else value
         click.echo(f"  {key:<26} {text}")
@@ -96,7 +97,7 @@ def _print_configuration(outcome: SimulationOutcome) -> None:
         )
 
 
-def _print_outcome(case: Case, outcome: SimulationOutcome, found: list[Finding]) -> None:
+def _print_outcome(case: Case, outcome: SimulationOutcome, found: list[SimulationFinding]) -> None:
     counts: dict[str, int] = {}
     for operation in outcome.history.operations:
         counts[operation.status] = counts.get(operation.status, 0) + (operation.kind == "send")
@@ -108,15 +109,15 @@ def _print_outcome(case: Case, outcome: SimulationOutcome, found: list[Finding])
         click.echo(f"  {finding.layer}: {finding}")
     click.echo(f"hash               {outcome.digest}")
     if case.streams is None:
-        click.echo(f"again              {command(['sim', '--seed', str(case.seed)], case.overrides)}")
+        click.echo(f"again              {repeat_command(['sim', '--seed', str(case.seed)], case.overrides)}")
         if found:
-            click.echo(f"smaller            {command(['shrink', str(case.seed)], case.overrides)}")
+            click.echo(f"smaller            {repeat_command(['shrink', str(case.seed)], case.overrides)}")
 
 
-def _data(outcome: SimulationOutcome, found: list[Finding]) -> dict[str, object]:
+def _data(outcome: SimulationOutcome, found: list[SimulationFinding]) -> dict[str, object]:
     return {
         "seed": outcome.seed,
-        "format": FORMAT,
+        "format": SEED_FORMAT,
         "configuration": outcome.configuration.to_json(),
         "faults": [fault.to_json() for fault in outcome.faults],
         "findings": [finding._asdict() for finding in found],

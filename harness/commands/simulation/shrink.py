@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from harness.commands.parts.stores import store_option
+from harness.commands.shared import store_option
 from harness.commands.simulation.sim import TimeLimit, configuration_flags, overrides_of
 from harness.run.stopping import Stop, on_signals
-from harness.store.store import LATEST, find_run
-from harness.terminal.exits import Exit
+from harness.store.run_directories import LATEST, find_run
+from harness.terminal.exits import ExitStatus
 from simulation.runs import choice_files
 from simulation.runs.pool import cores
 from simulation.scenario.case import Case
@@ -68,11 +68,11 @@ def shrink(
     outcome, finding = failing(case)
     if finding is None:
         click.echo(f"harrow: {what}: nothing fails, so there is nothing to shrink", err=True)
-        sys.exit(Exit.UNKNOWN)
+        sys.exit(ExitStatus.UNKNOWN)
     console.print(Text(f"to be preserved: {finding}"), soft_wrap=True)
     stop = Stop()
     began_s = time.monotonic()
-    with on_signals(stop), _Progress(console, began_s) as progress:
+    with on_signals(stop), _ShrinkProgress(console, began_s) as progress:
         try:
             shrunk = reduce(
                 outcome,
@@ -95,7 +95,7 @@ def _case(what: str, store: Path, overrides: dict[str, object]) -> Case:
         raise click.UsageError("a choice file has all settings: expected no other settings")
     path = Path(what)
     if not path.is_file():
-        path = find_run(store, None if what == LATEST else what) / "tape.json"
+        path = choice_files.file_in(find_run(store, None if what == LATEST else what))
     if not path.is_file():
         raise click.UsageError(f"{what}: expected a seed, a simulated run, or a choice file, found another run")
     try:
@@ -121,7 +121,7 @@ def _print_result(shrunk: Shrunk, path: Path, seconds: float) -> None:
     click.echo(f"harrow sim --schedule {path}")
 
 
-class _Progress:
+class _ShrinkProgress:
     """Shows the size of the smallest failure so far."""
 
     def __init__(self, console: Console, began_s: float) -> None:
@@ -129,7 +129,7 @@ class _Progress:
         self._began_s = self._shown_s = began_s
         self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
 
-    def __enter__(self) -> _Progress:
+    def __enter__(self) -> _ShrinkProgress:
         if self._live is not None:
             self._live.start()
         return self

@@ -1,24 +1,39 @@
-"""`harrow sim`: simulates whole clusters, for one seed or many."""
+"""`harrow sim`: simulates whole clusters, for one seed or many, or searches every order of events of small models."""
 
 from __future__ import annotations
 
+import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from harness.commands.parts.stores import store_option
-from harness.commands.simulation.exhaustive import run_exhaustive
+from harness.commands.shared import store_option
 from harness.commands.simulation.one import run_case, run_file
 from harness.commands.simulation.sweep import run_sweep
 from harness.shipped import SCHEDULES
+from harness.terminal.exits import ExitStatus
 from nemesis.schedule_file import loads_file
-from simulation.directed.files import STORIES
-from simulation.faults.translation import simulated
+from simulation.directed.files import DIRECTED_SCHEDULES
+from simulation.exhaustive import models
+from simulation.exhaustive.search import (
+    SearchLimits,
+    SearchResult,
+    SearchVerdict,
+    counterexample,
+    result_data,
+    result_table,
+    search,
+)
+from simulation.exhaustive.spec import ModelSpec
+from simulation.faults.shared_kinds import simulated
+from simulation.runs.pool import cores
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import check_overrides, faults_of, parse_overrides
 
@@ -61,7 +76,7 @@ def configuration_flags(command: _Command) -> _Command:
             "settings_given",
             multiple=True,
             metavar="KEY=VALUE",
-            help="Set one part of the configuration that the seed would draw; see docs/simulation.md. Repeatable.",
+            help="Set one part of the configuration instead of drawing it; see docs/guide/simulation.md. Repeatable.",
         ),
         click.option(
             "--faults",
@@ -104,9 +119,9 @@ def _script(faults: str) -> Path | None:
 
 def _played(named: str) -> Path:
     """The file of a schedule in steps, or a choice file. Raises `SpecError`."""
-    if STORIES.name_of(named) is None and SCHEDULES.name_of(named) is not None:
+    if DIRECTED_SCHEDULES.name_of(named) is None and SCHEDULES.name_of(named) is not None:
         return SCHEDULES.find(named)  # loading it then fails with the right command
-    return STORIES.find(named)
+    return DIRECTED_SCHEDULES.find(named)
 
 
 @click.command("sim", short_help="Simulate clusters; a seed decides everything.")
@@ -115,7 +130,9 @@ def _played(named: str) -> Path:
 @click.option(
     "--schedule", "named", metavar="NAME|FILE", help="A schedule in steps, see `harrow schedules`, or a choice file."
 )
-@click.option("--exhaustive", is_flag=True, help="Every order of events of small models; see docs/exhaustive.md.")
+@click.option(
+    "--exhaustive", is_flag=True, help="Every order of events of small models; see docs/reference/exhaustive.md."
+)
 @click.option("--trace", is_flag=True, help="With one seed: one line per transition.")
 @configuration_flags
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes of a sweep (one per core).")
@@ -190,3 +207,56 @@ def sim(
     if overrides:
         raise click.UsageError("a schedule file has all settings: expected no other settings")
     sys.exit(run_file(_played(named), trace=trace, as_json=how["as_json"], store=how["store"]))
+
+
+def run_exhaustive(
+    settings: Sequence[str],
+    *,
+    generation: str | None = None,
+    flaws: Sequence[str] = (),
+    jobs: int | None = None,
+    time_limit: float | None = None,
+    trace: bool = False,
+    as_json: bool = False,
+) -> ExitStatus:
+    """Search and print the results; the exit status. `time_limit` in seconds per model. Raises `click.UsageError`."""
+    try:
+        specs = models.specs_of(generation, flaws, settings)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    found = []
+    for one in _searched(specs, SearchLimits(seconds=time_limit or 0.0), jobs or cores()):
+        found.append(one)
+        if not as_json:
+            click.echo(f"{one.spec.name}: {one.states:,} states in {one.seconds:.1f} s", err=True)
+    if as_json:
+        click.echo(json.dumps([result_data(one) for one in found], indent=2))
+    else:
+        _print_found(found, trace=trace)
+    if any(one.verdict is SearchVerdict.VIOLATED for one in found):
+        return ExitStatus.ANOMALIES
+    return ExitStatus.UNKNOWN if any(one.verdict is SearchVerdict.STOPPED for one in found) else ExitStatus.VALID
+
+
+def _searched(specs: Sequence[ModelSpec], limits: SearchLimits, jobs: int) -> Iterator[SearchResult]:
+    """Search each model in a process of its own, so that the memory of its tables is freed at the end."""
+    with ProcessPoolExecutor(min(jobs, len(specs)), get_context("spawn"), max_tasks_per_child=1) as pool:
+        futures = [pool.submit(search, spec, limits) for spec in specs]
+        try:
+            for future in futures:
+                yield future.result()
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _print_found(found: Sequence[SearchResult], *, trace: bool) -> None:
+    for line in result_table(found):
+        click.echo(line)
+    states = sum(one.states for one in found)
+    click.echo(f"\n{states:,} distinct states of {len(found)} {'model' if len(found) == 1 else 'models'}")
+    for one in found:
+        if one.verdict is SearchVerdict.VIOLATED and (trace or len(found) == 1):
+            click.echo(f"\n{one.spec.name}: {one.spec.title()}")
+            for line in counterexample(one):
+                click.echo(line)

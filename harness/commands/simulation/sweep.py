@@ -1,31 +1,34 @@
-"""Runs a sweep of seeds: shows progress, stores failures, prints a summary."""
+"""Runs a sweep of seeds: shows progress, stores failures, has histories checked, prints a summary."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from harness.commands.simulation.histories import check_empty, judge_histories, judged_data, print_judged
 from harness.run.judging import need_java
 from harness.run.stopping import Stop, on_signals
+from harness.store.run_directories import StoreError, make_run_directory
 from harness.store.run_names import of_simulation
-from harness.store.store import StoreError, make_run_directory
-from harness.terminal.exits import Exit, describe
+from harness.terminal.exits import ExitStatus, describe
 from simulation.runs import stored
-from simulation.runs.marks_table import mark_lines
+from simulation.runs.checked_histories import CheckedRun, Named, check_histories, write_dataset
 from simulation.runs.pool import cores
-from simulation.runs.repeat_command import command
-from simulation.runs.sweep import SeedResult, Tally, sweep, until
+from simulation.runs.sweep import SeedResult, Tally, mark_lines, sweep, until
 from simulation.scenario.case import Case
+from simulation.scenario.overrides import repeat_command
+
+INVALID_SHOWN = 10
 
 SHOWN_EVERY_S = 0.5
 PLAIN_EVERY_S = 10.0
@@ -33,7 +36,7 @@ FINDINGS_SHOWN = 3
 
 
 @dataclass(frozen=True)
-class _Ended:
+class _SweepEnd:
     tally: Tally
     seconds: float
     interrupted: bool
@@ -55,7 +58,7 @@ def run_sweep(
     store: Path,
     histories: Path | None,
     as_json: bool,
-) -> Exit:
+) -> ExitStatus:
     """Sweep, store failures, check histories, print the summary; the exit status."""
     if histories is not None:
         need_java()
@@ -76,8 +79,8 @@ def run_sweep(
         if judged is not None:
             print_judged(judged, overrides)
     if ended.tally.failed or (judged is not None and judged.invalid):
-        return Exit.ANOMALIES
-    return Exit.UNKNOWN if ended.interrupted else Exit.VALID
+        return ExitStatus.ANOMALIES
+    return ExitStatus.UNKNOWN if ended.interrupted else ExitStatus.VALID
 
 
 def _swept(
@@ -88,12 +91,12 @@ def _swept(
     time_limit: float | None,
     stop: Stop,
     console: Console,
-) -> _Ended:
+) -> _SweepEnd:
     began_s = time.monotonic()
     deadline_s = None if time_limit is None else began_s + time_limit
     wanted = until(seeds, deadline_s, lambda: stop.requested)
     tally = Tally()
-    with _Progress(console, len(seeds)) as progress:
+    with _SweepProgress(console, len(seeds)) as progress:
         if master is None:
             results = sweep(wanted, overrides, jobs)
         else:
@@ -104,10 +107,10 @@ def _swept(
         for result in results:
             tally.add(result)
             progress.seen(result, tally)
-    return _Ended(tally, time.monotonic() - began_s, stop.requested)
+    return _SweepEnd(tally, time.monotonic() - began_s, stop.requested)
 
 
-class _Progress:
+class _SweepProgress:
     """Shows one live line on a terminal, else a line every ten seconds; failures as they come."""
 
     def __init__(self, console: Console, wanted: int) -> None:
@@ -117,7 +120,7 @@ class _Progress:
         self._findings_shown = 0
         self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
 
-    def __enter__(self) -> _Progress:
+    def __enter__(self) -> _SweepProgress:
         if self._live is not None:
             self._live.start()
         return self
@@ -167,8 +170,7 @@ def _store(
 
 
 def _judge(directories: Sequence[Path], check: bool, console: Console) -> None:
-    from harness.run.judging import judge
-    from harness.run.reporting import write_report
+    from harness.run.judging import judge, write_report
 
     if check:
         console.print(f"Spark checks {len(directories)} histories", style="bold")
@@ -181,7 +183,7 @@ def _judge(directories: Sequence[Path], check: bool, console: Console) -> None:
         write_report(directory, partial(console.print, style="yellow"))
 
 
-def _print_summary(ended: _Ended, overrides: Mapping[str, object], kept: Mapping[int, Path]) -> None:
+def _print_summary(ended: _SweepEnd, overrides: Mapping[str, object], kept: Mapping[int, Path]) -> None:
     tally = ended.tally
     interrupted = ", interrupted" if ended.interrupted else ""
     click.echo(
@@ -195,12 +197,12 @@ def _print_summary(ended: _Ended, overrides: Mapping[str, object], kept: Mapping
     for failure in tally.failures:
         click.echo(f"seed {failure.seed}: {failure.findings[0]}")
         where = f"; stored in {kept[failure.seed]}" if failure.seed in kept else ""
-        click.echo(f"  hash {failure.digest}; {command(['sim', '--seed', str(failure.seed)], overrides)}{where}")
+        click.echo(f"  hash {failure.digest}; {repeat_command(['sim', '--seed', str(failure.seed)], overrides)}{where}")
     for line in mark_lines(tally.marks, tally.seeds):
         click.echo(line)
 
 
-def _data(ended: _Ended, kept: Mapping[int, Path]) -> dict[str, object]:
+def _data(ended: _SweepEnd, kept: Mapping[int, Path]) -> dict[str, object]:
     tally = ended.tally
     return {
         "seeds": tally.seeds,
@@ -220,4 +222,58 @@ def _data(ended: _Ended, kept: Mapping[int, Path]) -> dict[str, object]:
             for failure in tally.failures
         ],
         "marks": dict(sorted(tally.marks.items())),
+    }
+
+
+class JudgedSweep(NamedTuple):
+    """The checkers' verdicts, by seed."""
+
+    directory: Path
+    by_seed: Mapping[int, CheckedRun]
+
+    @property
+    def invalid(self) -> Mapping[int, CheckedRun]:
+        """The seeds whose histories have anomalies."""
+        return {seed: one for seed, one in self.by_seed.items() if one.anomalies}
+
+
+def check_empty(directory: Path) -> None:
+    """Raises `click.UsageError` if the directory is not empty: the parts of two sweeps would be mixed."""
+    if directory.exists() and any(directory.iterdir()):
+        raise click.UsageError(f"--histories: expected an empty directory, found {directory} with something in it")
+
+
+def judge_histories(
+    seeds: Sequence[int], overrides: Mapping[str, object], directory: Path, console: Console
+) -> JudgedSweep:
+    """Simulate seeds without observers, write the clients' histories, and have Spark check them.
+
+    Raises `harness.run.stopping.Failed` without Java.
+    """
+    console.print(f"Spark checks the histories of {len(seeds)} seeds", style="bold")
+    names = {f"seed-{seed}": seed for seed in seeds}
+    write_dataset(directory, (Named(name, Case(seed, overrides)) for name, seed in names.items()))
+    judgements = check_histories(directory)
+    return JudgedSweep(directory, {seed: judgements[name] for name, seed in names.items()})
+
+
+def print_judged(judged: JudgedSweep, overrides: Mapping[str, object]) -> None:
+    """Print verdicts, anomalies by the number of seeds that show them, and the first seeds."""
+    verdicts = Counter(one.verdict for one in judged.by_seed.values())
+    counted = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(verdicts.items()))
+    click.echo(f"histories in {judged.directory}: {counted}")
+    for name, count in Counter(name for one in judged.invalid.values() for name in one.anomalies).most_common():
+        click.echo(f"  {count:>6,}  {name}  (checkers)")
+    for seed, one in list(judged.invalid.items())[:INVALID_SHOWN]:
+        click.echo(
+            f"seed {seed}: {', '.join(one.anomalies)}; {repeat_command(['sim', '--seed', str(seed)], overrides)}"
+        )
+
+
+def judged_data(judged: JudgedSweep) -> dict[str, object]:
+    """The verdicts for the output in JSON."""
+    return {
+        "directory": str(judged.directory),
+        "verdicts": dict(sorted(Counter(one.verdict for one in judged.by_seed.values()).items())),
+        "anomalies": {str(seed): dict(one.anomalies) for seed, one in judged.invalid.items()},
     }

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import errno
 
-from harness.doctor.remedies.commands import as_root, sentence
-from harness.doctor.remedies.containers import GAINING, OF_THE_MACHINE, PRIVILEGED, confined
-from harness.doctor.remedies.devices import device_rows
-from harness.doctor.remedies.here import ALL_CAPABILITIES, CAP_SYS_ADMIN
-from harness.doctor.remedies.packages import program, python_package
-from harness.doctor.remedies.rows import Row, always, any_of, missing, not_root, refused
+from harness.doctor.remedies.machine_state import ALL_CAPABILITIES, CAP_SYS_ADMIN
+from harness.doctor.remedies.remedy import GAINING, OF_THE_MACHINE, PRIVILEGED, as_root, confined, sentence
+from harness.doctor.remedies.rows import (
+    RemedyRow,
+    always,
+    any_of,
+    device_rows,
+    missing,
+    not_root,
+    program,
+    python_package,
+    refused,
+)
 from harness.environments.causes import Missing, NotRoot, Refused
 
 _CONFINED = {"bounding": ALL_CAPABILITIES & ~CAP_SYS_ADMIN}
@@ -23,7 +30,7 @@ _MAKE_LOOPS = (
 FUSE = (
     program("fusermount3", "fuse3"),
     python_package("mfusepy"),
-    Row(
+    RemedyRow(
         "no-mtab",
         "there is no `/etc/mtab`, without which `fusermount3` does not unmount",
         missing("/etc/mtab"),
@@ -37,7 +44,7 @@ FUSE = (
         make=("mknod -m 666 /dev/fuse c 10 229",),
         use=("chmod a+rw /dev/fuse",),
     ),
-    Row(
+    RemedyRow(
         "confined",
         "even root may not mount here: usually in a container",
         refused("mount", errno.EPERM, when=confined),
@@ -45,7 +52,7 @@ FUSE = (
         Refused(errno.EPERM, "mount of a FUSE file system"),
         _CONFINED,
     ),
-    Row(
+    RemedyRow(
         "no-new-privileges",
         "`fusermount3` cannot become root: this process runs with `no-new-privileges`",
         refused("mount", errno.EPERM, when=lambda here: here.no_new_privileges and not here.root),
@@ -53,7 +60,7 @@ FUSE = (
         Refused(errno.EPERM, "mount of a FUSE file system"),
         {"no_new_privileges": True},
     ),
-    Row(
+    RemedyRow(
         "fusermount-gains-nothing",
         "`fusermount3` does not run as root (its set-user-id bit is off)",
         refused("mount", errno.EPERM, when=lambda here: not here.fusermount_gains and not here.root),
@@ -64,7 +71,7 @@ FUSE = (
 )
 
 EXT4 = (
-    Row(
+    RemedyRow(
         "not-root",
         "loop devices and mounts need root",
         not_root,
@@ -72,7 +79,7 @@ EXT4 = (
         NotRoot(),
     ),
     program("mkfs.ext4", "e2fsprogs", root=True),
-    Row(
+    RemedyRow(
         "confined",
         "even root may not mount, or has no loop devices here: usually in a container",
         any_of(
@@ -83,7 +90,7 @@ EXT4 = (
         Refused(errno.EPERM, "unshare(CLONE_NEWNS)"),
         _ROOT_CONFINED,
     ),
-    Row(
+    RemedyRow(
         "in-user-namespace",
         "loop devices need the root of the machine, and this is the root of a user namespace",
         refused("", errno.EPERM, errno.EACCES, errno.ENOENT, when=lambda here: here.own_users),
@@ -91,7 +98,7 @@ EXT4 = (
         Refused(errno.EACCES, _LOOP_CONTROL),
         {"root": True, "own_users": True},
     ),
-    Row(
+    RemedyRow(
         "loop-forbidden",
         "the container may not use loop devices",
         refused(_LOOP, errno.EPERM),
@@ -99,7 +106,7 @@ EXT4 = (
         Refused(errno.EPERM, _LOOP_CONTROL),
         {"root": True},
     ),
-    Row(
+    RemedyRow(
         "loop-absent",
         f"there is no `{_LOOP_CONTROL}`, or no file for a free loop device, but the kernel has their driver",
         refused(_LOOP, errno.ENOENT, when=lambda here: "loop-control" in here.drivers),
@@ -107,7 +114,7 @@ EXT4 = (
         Refused(errno.ENOENT, _LOOP_CONTROL),
         {"root": True},
     ),
-    Row(
+    RemedyRow(
         "loop-not-loaded",
         "the kernel has not loaded its module `loop`",
         refused(
@@ -121,7 +128,7 @@ EXT4 = (
         Refused(errno.ENOENT, _LOOP_CONTROL),
         {"root": True, "drivers": frozenset(), "modules": frozenset({"loop"})},
     ),
-    Row(
+    RemedyRow(
         "loop-unknown",
         "the kernel has no driver `loop`, neither loaded nor as a module",
         refused(_LOOP, errno.ENOENT, errno.ENODEV, errno.ENXIO),

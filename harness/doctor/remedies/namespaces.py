@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import errno
 
-from harness.doctor.remedies.commands import Remedy, as_root, sentence, set_kernel
-from harness.doctor.remedies.containers import PRIVILEGED, UNFILTERED
-from harness.doctor.remedies.here import ALL_CAPABILITIES, CAP_SYS_ADMIN, MachineState
-from harness.doctor.remedies.rows import Row, always, any_of, refused
+from harness.doctor.remedies.machine_state import ALL_CAPABILITIES, CAP_SYS_ADMIN, MachineState
+from harness.doctor.remedies.remedy import PRIVILEGED, UNFILTERED, Remedy, as_root, sentence, set_kernel
+from harness.doctor.remedies.rows import RemedyRow, always, any_of, refused
 from harness.environments.causes import Cause, Refused
 
 _NEW_USER, _NEW_NETWORK = "unshare(CLONE_NEWUSER)", "unshare(CLONE_NEWNET)"
@@ -33,7 +32,7 @@ def _veth(cause: Cause, here: MachineState) -> Remedy:  # noqa: ARG001
 
 
 ROWS = (
-    Row(
+    RemedyRow(
         "confined",
         "even root lacks capabilities here: usually in a container",
         any_of(
@@ -44,7 +43,7 @@ ROWS = (
         Refused(errno.EPERM, _NEW_USER),
         _CONFINED,
     ),
-    Row(
+    RemedyRow(
         "user-namespaces-forbidden",
         f"`{_CLONE}` is 0",
         refused(_NEW_USER, errno.EPERM, when=lambda here: here.setting(_CLONE) == 0),
@@ -52,7 +51,7 @@ ROWS = (
         Refused(errno.EPERM, _NEW_USER),
         {"settings": {_CLONE: 0}},
     ),
-    Row(
+    RemedyRow(
         "user-namespaces-restricted",
         f"AppArmor restricts user namespaces: `{_APPARMOR}` is 1",
         any_of(
@@ -63,7 +62,7 @@ ROWS = (
         Refused(errno.EACCES, "/proc/self/setgroups"),
         {"settings": {_APPARMOR: 1}},
     ),
-    Row(
+    RemedyRow(
         "user-namespaces-used-up",
         f"`{_USERS_MAX}` allows no more user namespaces",
         refused(_NEW_USER, errno.ENOSPC),
@@ -71,7 +70,7 @@ ROWS = (
         Refused(errno.ENOSPC, _NEW_USER),
         {"settings": {_USERS_MAX: 0}},
     ),
-    Row(
+    RemedyRow(
         "network-namespaces-used-up",
         f"`{_NETWORKS_MAX}` allows no more network namespaces",
         refused(_NEW_NETWORK, errno.ENOSPC),
@@ -79,7 +78,7 @@ ROWS = (
         Refused(errno.ENOSPC, _NEW_NETWORK),
         {"settings": {_NETWORKS_MAX: 0}},
     ),
-    Row(
+    RemedyRow(
         "filtered",
         "a filter of system calls (seccomp) forbids new namespaces",
         any_of(
@@ -90,14 +89,14 @@ ROWS = (
         Refused(errno.EPERM, _NEW_USER),
         {"filtered": True},
     ),
-    Row(
+    RemedyRow(
         "chroot",
         "the kernel allows no user namespace to a process in a chroot",
         refused(_NEW_USER, errno.EPERM),
         always(lambda here: as_root(here, f"{here.harrow} run")),
         Refused(errno.EPERM, _NEW_USER),
     ),
-    Row(
+    RemedyRow(
         "network-not-ours",
         "root may not administer networks here: usually in a container",
         any_of(refused("netlink ", errno.EPERM), refused("/proc/sys/net/", errno.EPERM, errno.EACCES)),
@@ -105,7 +104,7 @@ ROWS = (
         Refused(errno.EPERM, "netlink RTM_NEWLINK"),
         {"root": True},
     ),
-    Row(
+    RemedyRow(
         "proc-read-only",
         "`/proc/sys` is read-only: usually in a container",
         refused("/proc/sys/net/", errno.EROFS),
@@ -113,7 +112,7 @@ ROWS = (
         Refused(errno.EROFS, "/proc/sys/net/ipv4/ip_forward"),
         _CONFINED,
     ),
-    Row(
+    RemedyRow(
         "no-veth",
         "the kernel has not loaded its module `veth`",
         refused("netlink RTM_NEWLINK", errno.EOPNOTSUPP),

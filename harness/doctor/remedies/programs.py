@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import errno
 
-from harness.doctor.remedies.commands import Remedy, as_root, install, sentence
-from harness.doctor.remedies.containers import PRIVILEGED
-from harness.doctor.remedies.here import MachineState
-from harness.doctor.remedies.packages import program, python_package
-from harness.doctor.remedies.rows import Row, always, missing, not_root, refused, too_little, unfit
+from harness.doctor.remedies.machine_state import MachineState
+from harness.doctor.remedies.remedy import PRIVILEGED, Remedy, as_root, install, sentence
+from harness.doctor.remedies.rows import (
+    RemedyRow,
+    always,
+    missing,
+    not_root,
+    program,
+    python_package,
+    refused,
+    too_little,
+    unfit,
+)
 from harness.environments.causes import Cause, Missing, NotRoot, Refused, TooLittle, Unfit
 
 _GIB = 1 << 30
@@ -18,14 +26,14 @@ _UNREACHED = (errno.ENOENT, errno.ECONNREFUSED)
 
 
 CLOCK = (
-    Row(
+    RemedyRow(
         "no-compiler",
         "there is no C compiler",
         missing(_COMPILER),
         always(lambda here: install(here, "gcc", "libc6-dev")),
         Missing("program", _COMPILER),
     ),
-    Row(
+    RemedyRow(
         "no-headers",
         "the C compiler has no headers of the C library",
         missing(_HEADERS),
@@ -46,14 +54,14 @@ def _engine(cause: Cause, here: MachineState) -> Remedy:  # noqa: ARG001
 
 DOCKER = (
     python_package("docker"),
-    Row(
+    RemedyRow(
         "not-root",
         "the network between containers, and their disks, need root",
         not_root,
         always(lambda here: as_root(here, f"{here.harrow} run --environment docker")),
         NotRoot(),
     ),
-    Row(
+    RemedyRow(
         "engine-named",
         "the Docker engine at `DOCKER_HOST` does not answer",
         refused(_ENGINE, *_UNREACHED, when=lambda here: bool(here.docker_host)),
@@ -61,7 +69,7 @@ DOCKER = (
         Refused(errno.ECONNREFUSED, _ENGINE),
         {"root": True, "docker_host": "unix:///run/other.sock"},
     ),
-    Row(
+    RemedyRow(
         "confined",
         "no Docker engine answers, and none can be started here: usually in a container",
         refused(_ENGINE, *_UNREACHED, when=lambda here: here.confined),
@@ -69,7 +77,7 @@ DOCKER = (
         Refused(errno.ENOENT, _ENGINE),
         {"root": True, "bounding": 0},
     ),
-    Row(
+    RemedyRow(
         "no-engine",
         "no Docker engine is installed",
         refused(_ENGINE, *_UNREACHED, when=lambda here: "dockerd" not in here.programs),
@@ -77,7 +85,7 @@ DOCKER = (
         Refused(errno.ENOENT, _ENGINE),
         {"root": True},
     ),
-    Row(
+    RemedyRow(
         "engine-stopped",
         "the Docker engine is installed but does not run",
         refused(_ENGINE, *_UNREACHED),
@@ -85,7 +93,7 @@ DOCKER = (
         Refused(errno.ENOENT, _ENGINE),
         {"root": True, "programs": MachineState().programs | {"dockerd"}},
     ),
-    Row(
+    RemedyRow(
         "engine-elsewhere",
         "the engine's containers run on another machine, or outside of this container",
         unfit(_ENGINE),
@@ -111,7 +119,7 @@ VMS = (
     *SSH,
     program("qemu-system-x86_64", "qemu-system-x86", lean=True),
     program("mkfs.ext4", "e2fsprogs"),
-    Row(
+    RemedyRow(
         "no-apt",
         "this machine is neither Debian nor Ubuntu, from whose packages VMs are built",
         missing("apt-get"),
@@ -119,7 +127,7 @@ VMS = (
         Missing("program", "apt-get"),
         {"programs": MachineState().programs - {"apt-get"}},
     ),
-    Row(
+    RemedyRow(
         "no-package-lists",
         "apt-get has no lists of packages",
         missing("package lists"),
@@ -127,14 +135,14 @@ VMS = (
         Missing("package lists", "package lists"),
         {"package_lists": False},
     ),
-    Row(
+    RemedyRow(
         "other-processor",
         "VMs are supported on x86_64 processors only",
         unfit("processor"),
         sentence("name your own hosts with --inventory"),
         Unfit("processor"),
     ),
-    Row(
+    RemedyRow(
         "no-room",
         "there is too little memory or disk space",
         too_little(),

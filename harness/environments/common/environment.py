@@ -5,6 +5,7 @@ They differ in where nodes run, in their disks and in their network (`ClusterEnv
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import subprocess
@@ -15,21 +16,37 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from harness.environments.base import Addresses, EnvironmentFailed, NodePlan, Process, System
-from harness.environments.common.administrator import SpawnedAdministrator
-from harness.environments.common.cluster import ClusterUnderTest
-from harness.environments.common.layout import listeners_of
-from harness.environments.machine.clients import run_client
+from harness.environments.common.cluster import ClusterUnderTest, SpawnedAdministrator
+from harness.environments.common.layout import listeners_of, place_for_sockets
 from harness.environments.machine.helpers.helper import HelperRefused
-from harness.environments.machine.helpers.supervisor import Supervisor
-from harness.environments.machine.helpers.supervisor_process import Settings
+from harness.environments.machine.helpers.supervisor import ClientProcess, Supervisor
+from harness.environments.machine.helpers.supervisor_process import SupervisorSettings
 from harness.environments.machine.kernel.process_identity import RUN_MARK
-from harness.environments.machine.kernel.sockets import place_for_sockets
 from harness.environments.network.network import JournaledNetwork, NetworkEngine
 from harness.store.journal import Journal
-from nemesis.capabilities.cluster import CLIENTS, Capability, Endpoint, Node
+from nemesis.capabilities.cluster import CLIENTS, Capability, ClusterNode, Endpoint
 
 
-class StartedNode(Node, Protocol):
+def run_client(supervisor: Supervisor, journal: Journal, command: Sequence[str], log: Path) -> Process:
+    """Run a client process as endpoint `CLIENTS`, with pipes for standard input and output; its errors go to `log`."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    child_input, our_output = os.pipe()
+    our_input, child_output = os.pipe()
+    try:
+        process = supervisor.spawn(command, CLIENTS, child_input, child_output, errors)
+    except HelperRefused as refusal:
+        os.close(our_output)
+        os.close(our_input)
+        raise EnvironmentFailed(f"expected to run {command[0]!r} as a client, found: {refusal}") from None
+    finally:
+        for descriptor in (child_input, child_output, errors):
+            os.close(descriptor)
+    journal.record("process", what="client", pid=process.pid, start_time=process.start_time)
+    return ClientProcess(process, os.fdopen(our_output, "wb"), os.fdopen(our_input, "rb"))
+
+
+class StartedNode(ClusterNode, Protocol):
     """A node as its environment sees it."""
 
     def await_ready(self, timeout_s: float) -> None:
@@ -107,7 +124,7 @@ class ClusterEnvironment(ABC, Generic[NodeT, EngineT]):
             self.tear_down()
             raise
 
-    def _start_supervisor(self, settings: Settings) -> Supervisor:
+    def _start_supervisor(self, settings: SupervisorSettings) -> Supervisor:
         self._supervisor = Supervisor(settings, {RUN_MARK: self._token})
         self._undo.callback(self._supervisor.close)
         self._journal.record("keeper", pid=self._supervisor.pid)

@@ -1,13 +1,20 @@
-"""Plans the nodes of a run: their ids, roles and paths, the same in every environment."""
+"""Plans the nodes of a run: their ids, roles and paths, the same in every environment.
+
+`PlannedNode` is the part of a node that its plan determines. Sockets need a directory of their own, since their paths
+must be short.
+"""
 
 from __future__ import annotations
 
+import os
+import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from harness.environments.base import NodePlan, System
-from nemesis.capabilities.cluster import Endpoint, NodeRole
+from nemesis.capabilities.cluster import Endpoint, NodeError, NodeRole
 
 FIRST_CONTROLLER = 100
 
@@ -50,3 +57,49 @@ def plan_nodes(
 def listeners_of(system: System, plans: Sequence[NodePlan]) -> Mapping[Endpoint, Sequence[str]]:
     """Names of each node's listeners, in the order of their ports."""
     return {plan.node_id: tuple(system.listeners(plan.role)) for plan in plans}
+
+
+class PlannedNode(ABC):
+    """Implements a part of `nemesis.capabilities.cluster.Node`."""
+
+    @property
+    @abstractmethod
+    def plan(self) -> NodePlan:
+        """Its id, role and paths, as the harness sees them."""
+
+    @abstractmethod
+    def log_tail(self) -> Sequence[str]:
+        """The last lines of its log; empty when they cannot be read."""
+
+    @property
+    def node_id(self) -> int:
+        """Its id in the cluster."""
+        return self.plan.node_id
+
+    @property
+    def role(self) -> NodeRole:
+        """Its role."""
+        return self.plan.role
+
+    def _error(self, summary: str) -> NodeError:
+        """An error with the summary and the last log lines."""
+        lines = self.log_tail()
+        return NodeError("\n  ".join([f"{summary}; its last log lines:", *lines]) if lines else summary)
+
+
+PATH_BYTES_MAX = 107
+"""`sun_path` of `struct sockaddr_un` without its final zero (unix(7))."""
+
+OWN_BYTES = 60
+"""Bytes that a run adds to the path: a directory with its token, a node's number, a name."""
+
+_ALTERNATIVES = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - a directory of our own is made there
+
+
+def place_for_sockets() -> Path:
+    """Return the temporary directory of this process, or if its path is too long one that is short and writable."""
+    usual = Path(tempfile.gettempdir())
+    for directory in (usual, *_ALTERNATIVES):
+        if len(os.fsencode(directory)) + OWN_BYTES <= PATH_BYTES_MAX and os.access(directory, os.W_OK | os.X_OK):
+            return directory
+    return usual

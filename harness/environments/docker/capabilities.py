@@ -1,10 +1,16 @@
-"""Capabilities and mechanisms of the environment `docker`: those of `local`, if there is a Docker engine."""
+"""Capabilities and mechanisms of the environment `docker`: those of `local`, if a Docker engine can run nodes."""
 
 from __future__ import annotations
 
+import secrets
+from functools import cache
+
 from harness.environments.base import EnvironmentFailed, Mechanisms
-from harness.environments.docker.probe import try_docker
-from harness.environments.machine.feature_probes import try_clock, try_ext4, try_fuse, try_shaping
+from harness.environments.docker import engine, image
+from harness.environments.docker.engine import hold_namespace
+from harness.environments.machine.feature_probes import ProbeResult, attempt, try_clock, try_ext4, try_fuse, try_shaping
+from harness.environments.machine.helpers.supervisor import Supervisor
+from harness.environments.machine.helpers.supervisor_process import SupervisorSettings
 from harness.environments.machine.mechanisms import (
     ALWAYS,
     CLOCKS,
@@ -15,6 +21,42 @@ from harness.environments.machine.mechanisms import (
     why_none_works,
 )
 from nemesis.capabilities.cluster import Capability
+
+
+@cache
+def try_docker() -> ProbeResult:
+    """Send packets to a container's namespace while the link is whole, cut, and restored.
+
+    The image is built if it is missing, which takes some seconds the first time.
+    """
+    return attempt("docker", _probe)
+
+
+def _probe() -> str:
+    engine.need_package()
+    engine.need_root()
+    client = engine.connect()
+    token = secrets.token_hex(8)
+    try:
+        namespace = hold_namespace(client, image.python_image(client), token, 1, {}, briefly=True)
+        supervisor = Supervisor(
+            SupervisorSettings(network=True, mounts=False, endpoints=(0, 1), namespaces=[(1, namespace)]), {}
+        )
+        try:
+            seen = []
+            for links in ([], [(0, 1)], []):
+                supervisor.ask("block", links=links)
+                seen.append(supervisor.ask("probe", links=[(0, 1)], timeout_s=0.1)[0])
+        finally:
+            supervisor.close()
+    finally:
+        engine.remove_containers(client, token)
+        version = client.version()["Version"]
+        client.close()
+    if seen != [True, False, True]:
+        raise EnvironmentFailed(f"expected packets to pass but while the link is cut, found {seen}")
+    return f"engine {version} houses nodes"
+
 
 NETWORKS: MechanismGroup = {"namespaces": frozenset({"network", "network-shaping"})}
 

@@ -1,4 +1,7 @@
-"""Connects to the Docker engine, formats its errors in one line, and finds a run's containers by their label."""
+"""Talks to the Docker engine: connects, formats errors, holds network namespaces, removes the containers of a run.
+
+A namespace is held by a container that does nothing else, so that it outlives the nodes that share it.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.causes import Missing, NotRoot, Refused
+from harness.environments.causes import Missing, NotRoot, Refused, Unfit
+from harness.environments.docker.python_tree import PYTHON
+from harness.environments.machine.kernel import process_identity
+from harness.environments.machine.kernel.process_identity import RUN_MARK
+from nemesis.capabilities.cluster import Endpoint
 
 if TYPE_CHECKING:
     from docker import DockerClient
+
 
 LABEL = "harrow.run"
 """Label of a run's containers; its value is the run's token."""
@@ -101,3 +109,51 @@ def need_root() -> None:
     """Check for root, which creating the containers' namespaces and disks needs."""
     if os.geteuid() != 0:
         raise EnvironmentFailed("this user is not root", NotRoot())
+
+
+_HOLD = "import signal; signal.pause()"
+_HOLD_BRIEFLY = "import time; time.sleep(60)"
+
+
+def container_name(token: str, what: str, endpoint: Endpoint) -> str:
+    """A container name that shows its purpose."""
+    return f"harrow-{token}-{what}-{endpoint}"
+
+
+def hold_namespace(
+    client: DockerClient,
+    base: str,
+    token: str,
+    endpoint: Endpoint,
+    holders: dict[Endpoint, str],
+    *,
+    briefly: bool = False,
+) -> str:
+    """Start a container that holds a network namespace; returns the namespace's path. Adds its id to `holders`.
+
+    With `briefly` the container ends after a minute, even if this process is killed.
+
+    Raises `EnvironmentFailed`, also when the containers' processes are not visible on this machine.
+    """
+    with expecting("start a container"):
+        container = client.containers.run(
+            base,
+            entrypoint=[PYTHON, "-S", "-E", "-c", _HOLD_BRIEFLY if briefly else _HOLD],
+            name=container_name(token, "network", endpoint),
+            labels={LABEL: token},
+            environment={RUN_MARK: token},
+            network_mode="none",
+            log_config={"Type": "none"},
+            detach=True,
+            auto_remove=briefly,
+        )
+        container.reload()
+    holders[endpoint] = str(container.id)
+    pid = int(container.attrs["State"]["Pid"])
+    # The pid may be that of another process, if the engine runs on a remote machine.
+    if pid not in process_identity.of_run(token):
+        raise EnvironmentFailed(
+            "expected the engine's containers to run on this machine, found no process of theirs",
+            Unfit("Docker engine"),
+        )
+    return f"/proc/{pid}/ns/net"

@@ -14,16 +14,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from harness.environments.base import EnvironmentFailed, NodePlan, System
 from harness.environments.docker import engine, image
 from harness.environments.docker.capabilities import choose, offered
-from harness.environments.docker.contents import Contents
-from harness.environments.docker.given_image import ROOT
-from harness.environments.docker.holder import container_name, hold_namespace
+from harness.environments.docker.engine import container_name, hold_namespace
 from harness.environments.docker.host import ContainerHost, Housing, Limits
-from harness.environments.docker.python_tree import PACKAGES_AT
+from harness.environments.docker.image import ROOT
+from harness.environments.docker.python_tree import PACKAGES_AT, PYTHON
 from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.machine.kernel.process_identity import RUN_MARK
 from harness.environments.network.network import Namespaces
@@ -32,6 +31,24 @@ from nemesis.capabilities.cluster import Capability, Endpoint
 
 if TYPE_CHECKING:
     from docker import DockerClient
+
+
+class Contents(Protocol):
+    """A system that has an image of its own. Its `command` runs in that image."""
+
+    @property
+    def image(self) -> str:
+        """The name of the image, which the engine has."""
+        ...
+
+    def environment(self, plan: NodePlan) -> Mapping[str, str]:
+        """Environment variables of the node's container, besides those of the image."""
+        ...
+
+    def sidecar(self, plan: NodePlan, pid: int) -> Sequence[str]:
+        """The command of the sidecar, which runs on this machine and serves the node's socket while the node runs."""
+        ...
+
 
 NORMAL = Limits(memory_mib=512, cpus=0.0)
 
@@ -140,7 +157,7 @@ class DockerEnvironment(MachineEnvironment):
             namespace_of=self._holders[plan.node_id],
             directories=(plan.directory.absolute(), plan.socket.parent),
             read_only=(*visible, *([plan.directory.parent / "clock.so"] if "clock" in self._needs else [])),
-            python=sys.executable if self._programs == "machine" else image.PYTHON,
+            python=sys.executable if self._programs == "machine" else PYTHON,
             environment={**settings, RUN_MARK: self._token, "PYTHONPATH": ":".join(filter(None, packages))},
             limits=self._limits,
         )

@@ -1,26 +1,165 @@
-"""Runs a node as a container: created once, started with the node, in the network namespace of another container."""
+"""Runs a node as a container, created once and started with the node: its process, its output, its memory limit."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import select
+import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.docker import control_group
 from harness.environments.docker.engine import LABEL, expecting
-from harness.environments.docker.process import ContainerProcess, Output
-from harness.environments.local.host import ProcessHost
-from harness.environments.machine import resource_limits
+from harness.environments.machine import process_host
 from harness.environments.machine.helpers.supervisor import SupervisedProcess, Supervisor
+from harness.environments.machine.kernel import process_identity
 from harness.environments.machine.node import RunningProcess
+from harness.environments.machine.process_host import ProcessHost
 from nemesis.capabilities.cluster import Endpoint, NodeError
 
 if TYPE_CHECKING:
     from docker import DockerClient
+
+
+_KILL_TIMEOUT_S = 15.0
+_OUTPUT_TIMEOUT_S = 5.0
+_BY_SIGNAL = 128
+"""The engine reports a death by signal N as status 128 + N."""
+
+
+class Output(threading.Thread):
+    """Appends a container's output to a file, until it ends."""
+
+    def __init__(self, stream: Iterable[bytes], log: Path) -> None:
+        super().__init__(name=f"output-{log.parent.name}", daemon=True)
+        self._stream = stream
+        self._log = log
+        self.start()
+
+    def run(self) -> None:
+        """Copy."""
+        with self._log.open("ab", buffering=0) as file:
+            for part in self._stream:
+                file.write(part)
+
+
+class ContainerProcess:
+    """Implements `harness.environments.machine.node.RunningProcess`. For the kernel it is an ordinary process.
+
+    So signals are sent to it directly; the engine is asked only for its exit status.
+    """
+
+    own_pid = 1
+    """The first process of its container."""
+
+    def __init__(self, container: Any, output: Output) -> None:  # noqa: ANN401 - the library has no types
+        """Open a pidfd of the process of a container that was just started."""
+        self._container = container
+        self._output = output
+        self._status: int | None = None
+        with expecting("report the process of a container"):
+            container.reload()
+        self.pid = int(container.attrs["State"]["Pid"])
+        """Process id on this machine; 0 if it has ended already."""
+        self.start_time = (process_identity.start_time(self.pid) if self.pid else None) or 0
+        self._end = self._hold()
+
+    def _hold(self) -> int | None:
+        try:
+            return os.pidfd_open(self.pid) if self.start_time else None
+        except ProcessLookupError:
+            return None
+
+    def _ended(self, timeout_s: float) -> bool:
+        if self._end is None:
+            return True
+        end = select.poll()
+        end.register(self._end, select.POLLIN)
+        return bool(end.poll(timeout_s * 1000))
+
+    def poll(self) -> int | None:
+        """Exit status, negative for the signal that killed it; None while it runs."""
+        if self._status is None and self._ended(0):
+            with expecting("report the exit status of a container"):
+                status = int(self._container.wait(timeout=_KILL_TIMEOUT_S)["StatusCode"])
+            self._output.join(_OUTPUT_TIMEOUT_S)
+            if self._end is not None:
+                os.close(self._end)
+            self._status = _BY_SIGNAL - status if status > _BY_SIGNAL else status
+        return self._status
+
+    def wait(self, timeout_s: float) -> int:
+        """Wait for its end and return its exit status; `TimeoutError` after that time."""
+        if self._status is None:
+            self._ended(timeout_s)
+        if (status := self.poll()) is None:
+            raise TimeoutError(f"expected process {self.pid} to end within {timeout_s:g} s, found it running")
+        return status
+
+    def signal(self, signal_number: int) -> bool:
+        """Send a signal to its process group; False if it has ended."""
+        if self._status is not None or self._ended(0):
+            return False
+        with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+            os.killpg(self.pid, signal_number)
+            return True
+        return False
+
+    def terminate(self) -> None:
+        """Ask it to end (SIGTERM)."""
+        self.signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL; the kernel kills all others of the container with it."""
+        self.signal(signal.SIGKILL)
+        self.wait(_KILL_TIMEOUT_S)
+
+
+_ROOTS = (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup"))
+_PAGE_BYTES = 4096
+
+
+class _Names(NamedTuple):
+    usage: str
+    limit: str
+    cache: str  # key in memory.stat: what can be reclaimed at once
+
+
+_V1 = _Names("memory.usage_in_bytes", "memory.limit_in_bytes", "total_inactive_file")
+_V2 = _Names("memory.current", "memory.max", "inactive_file")
+
+
+def memory_in_use(pid: int) -> int:
+    """Bytes that the group uses and that cannot be reclaimed at once, in whole pages. `OSError` if it is gone."""
+    group, names = _group(pid)
+    statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+    used = int((group / names.usage).read_text()) - int(statistics[names.cache])
+    return -(-max(used, _PAGE_BYTES) // _PAGE_BYTES) * _PAGE_BYTES
+
+
+def memory_limit(pid: int) -> int | None:
+    """The group's limit in bytes; None: no limit. `OSError` if it is gone."""
+    group, names = _group(pid)
+    limit = (group / names.limit).read_text().strip()
+    return None if limit == "max" else int(limit)
+
+
+def _group(pid: int) -> tuple[Path, _Names]:
+    """`/proc/PID/cgroup` has a line `number:controllers:path` for each hierarchy; version 2 has one, `0::path`."""
+    lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    for _, controllers, path in lines:
+        if "memory" in controllers.split(","):
+            return _ROOTS[0] / path.lstrip("/"), _V1
+    for _, controllers, path in lines:
+        if not controllers:
+            return _ROOTS[1] / path.lstrip("/"), _V2
+    raise FileNotFoundError(f"expected a control group of process {pid} that counts memory, found none")
+
 
 _MIB = 1 << 20
 _MORE_MEMORY = 2 * _MIB
@@ -52,7 +191,7 @@ class Housing:
 
 
 class ContainerHost:
-    """Implements `harness.environments.machine.node.Host`."""
+    """Implements `harness.environments.machine.node.NodeHost`."""
 
     def __init__(
         self,
@@ -130,13 +269,13 @@ class ContainerHost:
         """Replace this machine's interpreter by the container's, whose path may differ."""
         return [self._housing.python or command[0] if command[0] == sys.executable else command[0], *command[1:]]
 
-    def throttle(self, process: RunningProcess, percent: int) -> resource_limits.Throttle:
+    def throttle(self, process: RunningProcess, percent: int) -> process_host.DutyCycle:
         """Stop and continue it periodically: a quota would not affect a broker that is mostly idle."""
-        return resource_limits.Throttle(self._supervisor, process, self._endpoint, percent)
+        return process_host.DutyCycle(self._supervisor, process, self._endpoint, percent)
 
     def limit_memory(self, process: RunningProcess) -> int:
         """Limit its control group to its current use; the kernel kills it when it needs more."""
-        in_use = control_group.memory_in_use(process.pid)
+        in_use = memory_in_use(process.pid)
         for limit in range(in_use, in_use + _MORE_MEMORY_MOST, _MORE_MEMORY):
             with contextlib.suppress(EnvironmentFailed):  # its use has grown, or cannot be reclaimed
                 self._update_memory(limit)
@@ -159,7 +298,7 @@ class ContainerHost:
     def memory_limit(self, process: RunningProcess) -> int | None:
         """The limit of its control group, read from the kernel."""
         try:
-            limit = control_group.memory_limit(process.pid)
+            limit = memory_limit(process.pid)
         except OSError:  # it has ended
             return None
         return None if limit is None or limit >= self._housing.limits.memory_mib * _MIB else limit

@@ -1,8 +1,8 @@
-"""Builds the broker's image from this machine's Python, without a registry.
+"""Images of nodes: builds the broker's from this machine's Python, and pulls and examines those of other systems.
 
-It has two layers. The lower one is Python and the packages that the broker needs (`python_tree`), and is built once;
-the upper one is the broker, and is built whenever the broker changes. Both are named by a digest of their contents, so
-that harnesses can share them, and never use an outdated one.
+The broker's image needs no registry, and has two layers. The lower one is Python and the packages that the broker needs
+(`python_tree`), and is built once; the upper one is the broker, and is built whenever the broker changes. Both are
+named by a digest of their contents, so that harnesses can share them, and never use an outdated one.
 """
 
 from __future__ import annotations
@@ -12,20 +12,18 @@ import importlib.util
 import io
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from harness.environments.base import EnvironmentFailed
 from harness.environments.docker import engine, python_tree
-from harness.environments.docker.engine import expecting
-from harness.environments.docker.python_tree import PACKAGES_AT
+from harness.environments.docker.engine import expecting, reason_of, troubles
+from harness.environments.docker.python_tree import PACKAGES_AT, PYTHON
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-PYTHON = "python3"
-"""The interpreter in every image of the broker, found through PATH."""
 
 _DISTRIBUTIONS = ("crc32c", "kafka-python")
 """What the broker imports besides Python's own library."""
@@ -121,3 +119,45 @@ def _broker_files() -> Iterator[tuple[str, Path]]:
     for path in sorted(root.rglob("*")):
         if path.is_file() and path.suffix != ".pyc":
             yield f"broker/{path.relative_to(root)}", path
+
+
+ROOT = "0:0"
+"""The user that runs such an image: the owner of the nodes' directories."""
+
+
+class ImageSettings(NamedTuple):
+    """The settings of an image."""
+
+    environment: Mapping[str, str]
+    command: tuple[str, ...]  # its default command
+
+
+def pulled(client: DockerClient, name: str) -> ImageSettings:
+    """Return an image's settings; a missing image is pulled from its registry. Raises `EnvironmentFailed`."""
+    if not exists(client, name):
+        try:
+            client.images.pull(name)
+        except troubles() as error:
+            raise EnvironmentFailed(
+                f"expected the image {name} here or in its registry, found: {reason_of(error)}; "
+                f"build it, or docker pull {name}"
+            ) from error
+    with expecting(f"describe the image {name}"):
+        config = client.images.get(name).attrs["Config"]
+    environment = dict(line.split("=", 1) for line in config.get("Env") or ())
+    return ImageSettings(environment, (*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())))
+
+
+def run_once(client: DockerClient, name: str, command: Sequence[str], timeout_s: float) -> tuple[int, str, str]:
+    """Run a program of an image as root, without any network; returns exit status, output and errors.
+
+    Raises one of `engine.troubles`, also when the timeout passes.
+    """
+    container = client.containers.create(name, entrypoint=list(command), command=[], network_mode="none", user=ROOT)
+    try:
+        container.start()
+        status = int(container.wait(timeout=timeout_s)["StatusCode"])
+        output, errors = (container.logs(stdout=out, stderr=not out) for out in (True, False))
+    finally:
+        container.remove(force=True, v=True)
+    return status, output.decode(errors="replace"), errors.decode(errors="replace")

@@ -19,6 +19,9 @@ from pathlib import Path
 
 from harness.environments.base import EnvironmentFailed
 
+PYTHON = "python3"
+"""The interpreter in every image of ours, found through PATH."""
+
 PACKAGES_AT = "/opt/harrow"
 """The directory of packages in the image."""
 

@@ -1,4 +1,4 @@
-"""Capabilities and mechanisms of the environment `local`."""
+"""Capabilities and mechanisms of the environment `local`: what faults can use on this machine, or why they cannot."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from harness.environments.machine.mechanisms import (
     CLOCKS,
     DISKS,
     MechanismGroup,
+    NetworkSelection,
     mechanisms_of_groups,
     select_disk,
+    select_network,
     why_none_works,
 )
-from harness.environments.machine.selection import NetworkSelection, select_network
 from nemesis.capabilities.cluster import Capability
 
 NETWORKS: MechanismGroup = {

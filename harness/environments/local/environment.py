@@ -7,8 +7,8 @@ from pathlib import Path
 
 from harness.environments.base import NodePlan, System
 from harness.environments.local.capabilities import choose, offered
-from harness.environments.local.host import ProcessHost
 from harness.environments.machine.environment import MachineEnvironment
+from harness.environments.machine.process_host import ProcessHost
 from harness.environments.network.network import Namespaces
 from harness.environments.network.proxies import Proxies
 from harness.store.journal import Journal

@@ -13,10 +13,10 @@ from typing import Literal
 from harness.environments.base import Mechanisms, NodePlan, System
 from harness.environments.common.environment import ClusterEnvironment
 from harness.environments.common.layout import plan_nodes
-from harness.environments.machine.helpers.supervisor_process import Settings
+from harness.environments.machine.helpers.supervisor_process import SupervisorSettings
 from harness.environments.machine.kernel.process_identity import RUN_MARK
-from harness.environments.machine.node import Host, MachineNode
-from harness.environments.machine.wall_clock import WallClock, compile_library
+from harness.environments.machine.node import MachineNode, NodeHost
+from harness.environments.machine.wall_clock import SkewedClock, compile_library
 from harness.environments.network.network import Namespaces, NetworkEngine
 from harness.environments.network.proxies import Proxies
 from harness.environments.storage.fuse import FuseMounts
@@ -50,7 +50,7 @@ class MachineEnvironment(ClusterEnvironment[MachineNode, NetworkEngine]):
         self._lay_out(plan_nodes(run_directory, self._sockets, brokers, controllers, storage, combined=combined))
 
     @abstractmethod
-    def _host(self, plan: NodePlan) -> Host:
+    def _host(self, plan: NodePlan) -> NodeHost:
         """The host that runs a node's processes."""
 
     def _make_namespaces(self) -> Mapping[Endpoint, str]:
@@ -63,7 +63,7 @@ class MachineEnvironment(ClusterEnvironment[MachineNode, NetworkEngine]):
     def _set_up(self) -> None:
         endpoints = (CLIENTS, *self._listeners)
         mark = {RUN_MARK: self._token}
-        settings = Settings(
+        settings = SupervisorSettings(
             network=self._chosen.network == "namespaces",
             mounts=self._chosen.page_cache == "ext4" and self._MOUNTS_ARE_PRIVATE,
             endpoints=endpoints,
@@ -105,9 +105,9 @@ class MachineEnvironment(ClusterEnvironment[MachineNode, NetworkEngine]):
             self._undo.callback(node.kill)
             node.start()
 
-    def _make_clocks(self) -> Mapping[int, WallClock]:
+    def _make_clocks(self) -> Mapping[int, SkewedClock]:
         """Create a wall clock for every node if a fault needs it; otherwise no library is preloaded."""
         if "clock" not in self._needs:
             return {}
         library = compile_library(self.plans[0].directory.parent / "clock.so")
-        return {plan.node_id: WallClock(library, plan.directory / "clock") for plan in self.plans}
+        return {plan.node_id: SkewedClock(library, plan.directory / "clock") for plan in self.plans}

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from checkers.executable_directory import directory_for_programs
+from common.directories import directory_for_programs
 from harness.doctor.remedies.table import Explanation, explain
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Cause, NotRoot, Refused, cause_of
 from harness.environments.machine import wall_clock
 from harness.environments.machine.helpers.helper import HelperRefused
 from harness.environments.machine.helpers.supervisor import Supervisor
-from harness.environments.machine.helpers.supervisor_process import Settings
+from harness.environments.machine.helpers.supervisor_process import SupervisorSettings
 from harness.environments.storage import fuse
 from harness.environments.storage.page_cache import make_file_system
 
@@ -61,7 +61,7 @@ def try_namespaces() -> ProbeResult:
     """Create two namespaces and send a packet between them while their link is whole, cut, and restored."""
 
     def probe() -> str:
-        supervisor = Supervisor(Settings(network=True, mounts=False, endpoints=(0, 1)), {})
+        supervisor = Supervisor(SupervisorSettings(network=True, mounts=False, endpoints=(0, 1)), {})
         try:
             seen = []
             for links in ([], [(0, 1)], []):
@@ -91,7 +91,7 @@ def try_ext4() -> ProbeResult:
             with image.open("wb") as file:
                 file.truncate(_PROBE_IMAGE_BYTES)
             make_file_system(image)
-            supervisor = Supervisor(Settings(network=False, mounts=True, endpoints=()), {})
+            supervisor = Supervisor(SupervisorSettings(network=False, mounts=True, endpoints=()), {})
             try:
                 return _crash_and_compare(supervisor, image, disk)
             finally:
@@ -107,7 +107,7 @@ def try_shaping() -> ProbeResult:
     def probe() -> str:
         if not (namespaces := try_namespaces()).available:
             raise EnvironmentFailed(namespaces.found, namespaces.cause)
-        supervisor = Supervisor(Settings(network=True, mounts=False, endpoints=(0, 1)), {})
+        supervisor = Supervisor(SupervisorSettings(network=True, mounts=False, endpoints=(0, 1)), {})
         try:
             seen = []
             for shapes in ([[0, 1, {"delay_ms": 1.0}]], [[0, 1, {"loss_percent": 100.0}]], []):

@@ -1,13 +1,53 @@
-"""Groups of mechanisms. Each mechanism has some capabilities, and a run uses one mechanism of each group."""
+"""Selects the mechanisms of a run on this machine: those that the user asked for, else the first that work.
+
+Mechanisms are in groups. Each has some capabilities, and a run uses one mechanism of each group.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import cast
+from typing import Literal, cast
 
-from harness.environments.machine.feature_probes import ProbeResult, try_ext4, try_fuse
-from harness.environments.machine.selection import PageCacheSelection, select_page_cache
+from harness.environments.base import EnvironmentFailed
+from harness.environments.machine.feature_probes import ProbeResult, try_ext4, try_fuse, try_namespaces
 from nemesis.capabilities.cluster import Capability
+
+NetworkSelection = Literal["auto", "namespaces", "proxies"]
+PageCacheSelection = Literal["auto", "ext4", "fuse", "page-cache"]
+
+
+def select_network(wanted: NetworkSelection) -> Literal["namespaces", "proxies"]:
+    """Select the network engine; `EnvironmentFailed` when the machine lacks the one that the user asked for."""
+    if wanted == "proxies":
+        return "proxies"
+    result = try_namespaces()
+    if result.available:
+        return "namespaces"
+    if wanted == "namespaces":
+        raise _unavailable("network", "namespaces", result)
+    return "proxies"
+
+
+def select_page_cache(wanted: PageCacheSelection) -> Literal["ext4", "fuse", "page-cache"]:
+    """Select the page-cache mechanism; `EnvironmentFailed` when the machine lacks the one that the user asked for."""
+    if wanted in ("auto", "ext4"):
+        result = try_ext4()
+        if result.available:
+            return "ext4"
+        if wanted == "ext4":
+            raise _unavailable("page cache", "ext4", result)
+    if wanted in ("auto", "fuse"):
+        result = try_fuse()
+        if result.available:
+            return "fuse"
+        if wanted == "fuse":
+            raise _unavailable("page cache", "fuse", result)
+    return "page-cache"
+
+
+def _unavailable(what: str, name: Literal["namespaces", "ext4", "fuse"], result: ProbeResult) -> EnvironmentFailed:
+    return EnvironmentFailed(f"expected this machine to offer {what} by {name}, found: {result}")
+
 
 MechanismGroup = Mapping[str, frozenset[Capability]]
 

@@ -11,17 +11,15 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.environments.base import NodePlan
-from harness.environments.common.planned import PlannedNode
-from harness.environments.machine import resource_limits
+from harness.environments.common.layout import PlannedNode
 from harness.environments.machine.helpers.helper import HelperRefused
 from harness.environments.machine.kernel import process_identity
-from harness.environments.storage import survivors
+from harness.environments.storage import node_disk
 from harness.environments.storage.node_disk import NodeDisk
 from harness.environments.storage.page_cache import PageCache
 from harness.store.journal import Journal
-from nemesis.capabilities.clocks import WallClock
-from nemesis.capabilities.cluster import NodeError, NodeRole
-from nemesis.capabilities.disks import Disk, PageCacheLoss, Survival
+from nemesis.capabilities.cluster import NodeError, NodeRole, NodeWallClock
+from nemesis.capabilities.disks import BreakableDisk, PageCacheLoss, Survival
 
 LOG_NAME = "node.log"
 _PAUSE_TIMEOUT_S = 5.0
@@ -50,7 +48,7 @@ class Runnable(Protocol):
         ...
 
 
-class ProcessClock(WallClock, Protocol):
+class ProcessClock(NodeWallClock, Protocol):
     """A wall clock that is set up when a process starts."""
 
     @property
@@ -106,7 +104,7 @@ class Throttle(Protocol):
         ...
 
 
-class Host(Protocol):
+class NodeHost(Protocol):
     """Runs the processes of one node, one at a time, and can limit their resources. Errors are `NodeError`."""
 
     def launch(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> RunningProcess:
@@ -141,7 +139,7 @@ class MachineNode(PlannedNode):
         self,
         plan: NodePlan,
         system: Runnable,
-        host: Host,
+        host: NodeHost,
         disk: PageCache,
         journal: Journal,
         clock: ProcessClock | None = None,
@@ -272,7 +270,7 @@ class MachineNode(PlannedNode):
 
     def running_percent(self, seconds: float) -> float:
         """Sample whether the process may run; returns the percentage of samples in which it might."""
-        return resource_limits.running_percent(self._living().pid, seconds)
+        return process_identity.running_percent(self._living().pid, seconds)
 
     def limit_memory(self) -> int:
         """Limit the process's memory to what it has now; returns the limit in bytes."""
@@ -298,14 +296,14 @@ class MachineNode(PlannedNode):
             return None if self._process is None or not self.is_alive() else self._host.memory_limit(self._process)
 
     @property
-    def clock(self) -> WallClock:
+    def clock(self) -> NodeWallClock:
         """Its wall clock; `NodeError` in a run without clock faults."""
         if self._clock is None:
             raise NodeError(f"expected node {self.node_id} to have a clock of its own, found that it has none")
         return self._clock
 
     @property
-    def disk(self) -> Disk:
+    def disk(self) -> BreakableDisk:
         """Its disk."""
         return self._files
 
@@ -319,9 +317,9 @@ class MachineNode(PlannedNode):
                 if survival == "nothing":
                     return self._disk.lose(self.plan)
                 view = self._disk.view(self.plan)
-                before = survivors.contents(view)
+                before = node_disk.file_contents(view)
                 loss = self._disk.lose(self.plan)
-                survived = survivors.restore(view, before, survival, seed)
+                survived = node_disk.restore_survivors(view, before, survival, seed)
                 return replace(loss, lost_bytes=loss.lost_bytes - survived, survived_bytes=survived)
             except (HelperRefused, OSError) as error:
                 raise self._error(f"expected to drop the page cache of node {self.node_id}, found: {error}") from error

@@ -56,8 +56,8 @@ def _has_headers(compiler: str) -> bool:
     return checked.returncode == 0
 
 
-class WallClock:
-    """The clock of one node (`nemesis.capabilities.clocks.WallClock`). It outlives the node's processes."""
+class SkewedClock:
+    """The clock of one node (`nemesis.capabilities.cluster.WallClock`). It outlives the node's processes."""
 
     def __init__(self, library: Path, steering: Path) -> None:
         """Create the steering file. `library` is the result of `compile_library`."""
@@ -115,7 +115,7 @@ class WallClock:
 
 def probe(directory: Path) -> str:
     """Compile the library, and check that it sets and removes an offset. Raises with the reason if not."""
-    clock = WallClock(compile_library(directory / "clock.so"), directory / "clock")
+    clock = SkewedClock(compile_library(directory / "clock.so"), directory / "clock")
     seen = []
     for offset_ms in (0, 3_600_000, 0):
         clock.bend(offset_ms)

@@ -89,7 +89,7 @@ class _Flow:
                 self.refused = True
 
 
-class _Connection:
+class _ProxiedConnection:
     """A connection through the proxy: `near` is the source's end, `far` the target's."""
 
     def __init__(self, route: Route, near: socket.socket) -> None:
@@ -147,8 +147,8 @@ class LinkProxy:
         """Listen at every route; `OSError` when a port is taken."""
         self._epoll = select.epoll()
         self._listeners: dict[int, tuple[Route, socket.socket]] = {}
-        self._connections: set[_Connection] = set()
-        self._by_descriptor: dict[int, tuple[_Connection, socket.socket]] = {}
+        self._connections: set[_ProxiedConnection] = set()
+        self._by_descriptor: dict[int, tuple[_ProxiedConnection, socket.socket]] = {}
         self._watched: dict[int, int] = {}
         self._blocked: frozenset[Link] = frozenset()
         for route in routes:
@@ -186,12 +186,12 @@ class LinkProxy:
             return
         near.setblocking(False)
         near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = _Connection(route, near)
+        connection = _ProxiedConnection(route, near)
         self._connections.add(connection)
         self._by_descriptor[near.fileno()] = (connection, near)
         self._advance(connection)
 
-    def _advance(self, connection: _Connection, ready: socket.socket | None = None) -> None:
+    def _advance(self, connection: _ProxiedConnection, ready: socket.socket | None = None) -> None:
         """Forward what the current cuts allow, for the whole connection or only for the end that is ready."""
         try:
             if connection.far is None:
@@ -231,7 +231,7 @@ class LinkProxy:
             self._epoll.modify(descriptor, events)
         self._watched[descriptor] = events
 
-    def _drop(self, connection: _Connection, *, reset: bool) -> None:
+    def _drop(self, connection: _ProxiedConnection, *, reset: bool) -> None:
         for end in connection.ends():
             self._watched.pop(end.fileno(), None)
             self._by_descriptor.pop(end.fileno(), None)

@@ -4,29 +4,91 @@ Each endpoint has one virtual cable to the switch, a namespace that forwards. A 
 it drops packets that come in from the one endpoint and go to the other. So a cut has one direction, affects established
 connections as well as new ones, and is as silent as a pulled cable; address resolution is only ever between an endpoint
 and the switch and is never cut. The rules are part of every distribution's kernel, work in a user namespace, and need
-no program.
+no program. Links that are shaped are routed through the user-space shaper (`shaper`), which `ShaperRoute` starts.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import select
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import permutations
 from pathlib import Path
 
+from harness.environments.machine.helpers.jsonl import receive_line
+from harness.environments.machine.helpers.programs import module_command
 from harness.environments.machine.kernel import linux
 from harness.environments.network import link_probes
 from harness.environments.network.rtnetlink import Wire
-from harness.environments.network.shaper_route import ShaperRoute
 from nemesis.capabilities.cluster import CLIENTS, Endpoint, Link
 from nemesis.capabilities.shapes import LinkSample, Shape
+
+_SHAPER_INTERFACE = "shaper"
+_SHAPER_TABLE = 100
+_SHAPER_RULE_PRIORITY = 110  # after the black holes of links that are cut, before the main table
+_ANSWER_TIMEOUT_S = 5.0
+_REVERSE_PATH_FILTERS = ("all", _SHAPER_INTERFACE)
+
+
+class ShaperRoute:
+    """The shaper and the routes to it. Created in the switch's namespace, by the supervisor."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._rules: set[tuple[str, str]] = set()
+        tun = linux.open_tun(_SHAPER_INTERFACE)
+        for name in _REVERSE_PATH_FILTERS:  # packets return by another interface
+            linux.write_setting(f"/proc/sys/net/ipv4/conf/{name}/rp_filter", "0")
+        index = socket.if_nametoindex(_SHAPER_INTERFACE)
+        wire.bring_up(index)
+        wire.add_route_into(index, _SHAPER_TABLE)
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._control.settimeout(_ANSWER_TIMEOUT_S)
+        supervisor = os.getpid()
+
+        def prepare() -> None:
+            linux.die_with_parent(signal.SIGKILL)
+            if os.getppid() != supervisor:
+                os._exit(1)
+
+        with theirs:
+            # It ends when our end of its socket closes.
+            self._process = subprocess.Popen(
+                module_command("harness.environments.network.shaper", str(tun), str(theirs.fileno())),
+                stdin=subprocess.DEVNULL,
+                pass_fds=[tun, theirs.fileno()],
+                start_new_session=True,
+                preexec_fn=prepare,  # noqa: PLW1509 - this process has one thread
+            )
+        os.close(tun)
+
+    def set_shapes(self, shapes: Mapping[Link, Shape], port: Mapping[int, str], address: Mapping[int, str]) -> object:
+        """Set the shapes of all links; returns counts of affected packets so far, by kind.
+
+        `port` is the name of the switch's interface to each endpoint, `address` the endpoint's address.
+        """
+        values = [[address[a], address[b], asdict(shape)] for (a, b), shape in shapes.items()]
+        self._control.sendall(json.dumps({"shapes": values}).encode() + b"\n")
+        line, _ = receive_line(self._control)
+        if not line:
+            raise OSError(0, "expected an answer of the shaper, found that it died")
+        wanted = {(port[a], address[b]) for a, b in shapes}
+        for incoming, target in sorted(wanted - self._rules):
+            self._wire.add_shaper_route(incoming, target, _SHAPER_RULE_PRIORITY, _SHAPER_TABLE)
+            self._rules.add((incoming, target))
+        for incoming, target in sorted(self._rules - wanted):
+            self._wire.remove_shaper_route(incoming, target, _SHAPER_RULE_PRIORITY, _SHAPER_TABLE)
+            self._rules.remove((incoming, target))
+        return json.loads(line)
+
 
 _GATEWAY = "169.254.0.1"
 _PROBE_PORT = 9

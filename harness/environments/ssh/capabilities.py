@@ -1,12 +1,17 @@
-"""Capabilities of the environment `ssh`: from what all its machines have, and from whether they are VMs of the run."""
+"""Capabilities of the environment `ssh`: from what all its machines have, and from whether they are VMs of the run.
+
+`try_ssh` probes what this machine needs to reach them.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
 from typing import Literal, cast
 
 from harness.environments.base import EnvironmentFailed, Mechanisms
-from harness.environments.machine.feature_probes import try_clock
+from harness.environments.causes import Missing
+from harness.environments.machine.feature_probes import ProbeResult, attempt, try_clock
 from harness.environments.machine.mechanisms import ALWAYS, DISKS, MechanismGroup, mechanisms_of_groups
 from harness.environments.ssh.vms.probe import try_vms
 from nemesis.capabilities.cluster import Capability
@@ -18,7 +23,7 @@ POWER: MechanismGroup = {"power-cut": frozenset({"page-cache-loss", "disk-damage
 
 _WITHOUT_DISK: frozenset[Capability] = frozenset({"disk-damage"})
 
-Disk = Literal["ext4", "fuse", "power-cut", ""]
+DiskName = Literal["ext4", "fuse", "power-cut", ""]
 
 ALL_DISKS: MechanismGroup = {**POWER, **{name: DISKS[name] for name in ("ext4", "fuse")}}
 
@@ -47,7 +52,7 @@ class SshCapabilities:
             raise EnvironmentFailed(f"expected network auto in the environment ssh, found {network}")
         return Mechanisms("nftables" if "nft" in self.has else "iptables", self.select_disk(page_cache, needs))
 
-    def select_disk(self, page_cache: str, needs: frozenset[Capability]) -> Disk:
+    def select_disk(self, page_cache: str, needs: frozenset[Capability]) -> DiskName:
         """Select the disk: the one that the user asked for, else the first available with the needed capabilities.
 
         Raises `EnvironmentFailed` when the machines lack the one that the user asked for.
@@ -58,10 +63,10 @@ class SshCapabilities:
                 raise EnvironmentFailed(
                     f"expected all machines to offer page cache by {page_cache}, found {', '.join(available) or 'none'}"
                 )
-            return cast("Disk", page_cache)
+            return cast("DiskName", page_cache)
         wanted = needs & frozenset().union(*ALL_DISKS.values())
         fitting = [name for name in available if wanted <= ALL_DISKS[name]]
-        return cast("Disk", (*fitting, *available, "")[0])
+        return cast("DiskName", (*fitting, *available, "")[0])
 
     def offered(self, mechanisms: Mechanisms) -> frozenset[Capability]:
         """The capabilities of such machines with these mechanisms."""
@@ -88,3 +93,14 @@ class SshCapabilities:
 
 CAPABILITIES_OF_VMS = SshCapabilities(frozenset({"crc32c", "nft", "netem", "fuse"}), ours=True)
 """The features of our own VMs are known without an examination: their image contains them."""
+
+
+def try_ssh() -> ProbeResult:
+    """Check for the library; hosts are examined when a run names them."""
+
+    def probe() -> str:
+        if importlib.util.find_spec("paramiko") is None:
+            raise EnvironmentFailed("no Python package paramiko", Missing("Python package", "paramiko"))
+        return "installed"
+
+    return attempt("ssh", probe)

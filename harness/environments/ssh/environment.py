@@ -17,7 +17,7 @@ from harness.environments.common.layout import plan_nodes
 from harness.environments.machine.helpers.helper import HelperRefused
 from harness.environments.machine.wall_clock import compile_library
 from harness.environments.ssh.capabilities import DISK_DESCRIPTIONS, SshCapabilities
-from harness.environments.ssh.fleet.fleet import Fleet
+from harness.environments.ssh.fleet import Fleet
 from harness.environments.ssh.machine import AgentSettings, Machine
 from harness.environments.ssh.network import FleetAddresses, OnTheMachines
 from harness.environments.ssh.node import SshNode

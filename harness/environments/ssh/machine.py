@@ -1,12 +1,16 @@
-"""One node's machine: logs in, installs the package, starts the agent, and reconnects after a power loss."""
+"""One node's machine: logs in, installs the package, starts the agent, and reconnects after a power loss.
+
+`heal_hosts` starts agents that clean up what a killed harness or agent left on hosts, according to the journal.
+"""
 
 from __future__ import annotations
 
 import base64
 import secrets
+import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -17,11 +21,12 @@ from harness.environments.ssh.agent.config import AgentConfig
 from harness.environments.ssh.agent.disks import pack, unpack
 from harness.environments.ssh.connection.agent_link import AgentGone, AgentLink
 from harness.environments.ssh.connection.bridge import Bridge
+from harness.environments.ssh.connection.facts import Facts, examine
+from harness.environments.ssh.connection.hosts import SshHost, host_from_json
 from harness.environments.ssh.connection.installation import install
-from harness.environments.ssh.connection.ssh import Connection
-from harness.environments.ssh.fleet.facts import Facts, examine
-from harness.environments.ssh.fleet.fleet import Fleet
-from harness.environments.ssh.fleet.hosts import SshHost
+from harness.environments.ssh.connection.ssh import SshConnection
+from harness.environments.ssh.fleet import Fleet
+from harness.store.journal import Entry
 from nemesis.capabilities.cluster import NodeError
 
 PROBE_PORT = 9099
@@ -85,7 +90,7 @@ class Machine:
 
     def _attach(self) -> None:
         host = self.host
-        connection = Connection(host, self._fleet.dial(self.plan.node_id))
+        connection = SshConnection(host, self._fleet.dial(self.plan.node_id))
         try:
             self.facts = facts = self._fleet.facts or examine(connection)
             path = install(connection, facts)
@@ -242,3 +247,27 @@ def _directory(host: SshHost, token: str, node_id: int) -> Path:
 def _as_there(command: Sequence[str], host: SshHost) -> list[str]:
     """Replace our Python in a command by the machine's."""
     return [host.python if word == sys.executable else word for word in command]
+
+
+def heal_hosts(token: str, entries: Sequence[Entry]) -> Iterator[str]:
+    """Clean up a run's hosts; yields a line for each item, and for each host that cannot be reached."""
+    for entry in entries:
+        try:
+            for line in heal_host(token, entry):
+                yield f"{entry['name']}: {line}"
+        except EnvironmentFailed as error:
+            yield str(error)
+
+
+def heal_host(token: str, entry: Entry, dialled: socket.socket | None = None) -> list[str]:
+    """Clean up one host. Raises `EnvironmentFailed`."""
+    host = host_from_json(entry)
+    connection = SshConnection(host, dialled)
+    try:
+        facts = examine(connection)
+        config = healing_config(entry["node"], token, host, facts)
+        link = AgentLink(connection, install(connection, facts), config, lambda _: None)
+        result: list[str] = link.result
+    finally:
+        connection.close()
+    return result

@@ -12,10 +12,9 @@ from dataclasses import asdict, dataclass
 from typing import TypeVar
 
 from harness.environments.base import Address
-from harness.environments.network.link_probes import summary
+from harness.environments.network.link_probes import Arrival, Prober, summary
 from harness.environments.network.network import port
-from harness.environments.ssh.agent.prober import Arrival, Prober
-from harness.environments.ssh.fleet.fleet import Fleet
+from harness.environments.ssh.fleet import Fleet
 from harness.environments.ssh.machine import PROBE_PORT, Machine
 from nemesis.capabilities.cluster import CLIENTS, Endpoint, Link
 from nemesis.capabilities.shapes import LinkSample, Shape

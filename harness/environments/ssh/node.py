@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.environments.base import NodePlan, System
-from harness.environments.common.planned import PlannedNode
+from harness.environments.common.layout import PlannedNode
 from harness.environments.machine.kernel.process_identity import wait_until
 from harness.environments.ssh.machine import Machine, NotThere
 from harness.environments.storage.disks import FileState, losses
 from harness.store.journal import Journal
 from nemesis.capabilities.cluster import NodeError
-from nemesis.capabilities.disks import Disk, PageCacheLoss, Survival, Trouble
+from nemesis.capabilities.disks import BreakableDisk, PageCacheLoss, Survival, Trouble
 
 _READY_INTERVAL_S = 0.1
 
@@ -122,7 +122,7 @@ class SshNode(PlannedNode):
         return lines
 
     @property
-    def disk(self) -> Disk:
+    def disk(self) -> BreakableDisk:
         """Its disk."""
         return self._files
 
@@ -231,7 +231,7 @@ class SshDisk:
 
 
 class SshClock:
-    """Implements `nemesis.capabilities.clocks.WallClock`. The clock's error survives a power loss."""
+    """Implements `nemesis.capabilities.cluster.WallClock`. The clock's error survives a power loss."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from common.atomic_files import sync_directory
 from harness.environments.machine.kernel import linux
 from harness.environments.machine.kernel.process_identity import wait_until
-from harness.store.durable import sync_directory
 
 _BLOCK_BYTES = 4096
 _UNMOUNT_TIMEOUT_S = 5.0

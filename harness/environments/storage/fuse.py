@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
+from common.atomic_files import sync_directory
 from harness.environments.base import EnvironmentFailed, NodePlan
 from harness.environments.causes import Missing
 from harness.environments.machine.helpers.helper import Helper
 from harness.environments.machine.kernel import linux
 from harness.environments.machine.kernel.process_identity import wait_until
 from harness.environments.storage.fuse_process import GRAVEYARD, TREE, unmount
-from harness.store.durable import sync_directory
 from harness.store.journal import Journal
 from nemesis.capabilities.disks import PageCacheLoss, Trouble
 

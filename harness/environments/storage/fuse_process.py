@@ -3,8 +3,8 @@
     python -m harness.environments.storage.fuse_process DESCRIPTOR
 
 Requests are JSON lines over a socket, each with one answer: first `{"backing": …, "mount_point": …}`, answered once it
-is mounted; then `{"do": "crash"}`, answered with the losses, or a request for trouble (`troubles`). It unmounts and
-exits when that socket closes.
+is mounted; then `{"do": "crash"}`, answered with the losses, or a request for trouble (errors, stalls, slowness, false
+syncs). It unmounts and exits when that socket closes.
 """
 
 # ruff: noqa: ARG002 - the operations have the signatures that mfusepy gives them
@@ -24,13 +24,72 @@ import threading
 from collections.abc import Mapping
 from ctypes.util import find_library
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from harness.environments.causes import Refused, to_json
 from harness.environments.machine.helpers.jsonl import receive_line
 from harness.environments.machine.kernel import linux
 from harness.environments.storage.forgetful import ForgetfulTree
-from harness.environments.storage.troubles import Troubles
+from nemesis.capabilities.disks import Trouble
+
+Request = Literal["read", "write", "fsync", "create"]
+
+_FAILS: dict[Trouble, tuple[frozenset[Request], int]] = {
+    "full": (frozenset({"write", "create"}), errno.ENOSPC),
+    "read-error": (frozenset({"read"}), errno.EIO),
+    "write-error": (frozenset({"write", "create"}), errno.EIO),
+    "fsync-error": (frozenset({"fsync"}), errno.EIO),
+    "error": (frozenset({"read", "write", "fsync", "create"}), errno.EIO),
+}
+
+
+class Troubles:
+    """The current trouble. Safe to use from several threads: one sets it, another applies it to requests."""
+
+    def __init__(self) -> None:
+        self._trouble: Trouble | None = None
+        self._delay_s = 0.0
+        self._over = threading.Event()
+        self._over.set()
+        self.met = 0
+        """How many requests it has affected."""
+
+    def make(self, trouble: Trouble, delay_ms: int) -> None:
+        """Start a trouble."""
+        self.end()
+        self.met = 0
+        self._delay_s = delay_ms / 1000
+        self._over.clear()
+        self._trouble = trouble
+
+    def end(self) -> None:
+        """End the trouble; stalled and slow requests continue at once."""
+        self._trouble = None
+        self._over.set()
+
+    def meet(self, request: Request) -> bool:
+        """Apply the current trouble, if any, to a request. Raises `OSError`; False for a sync to be faked."""
+        trouble = self._trouble
+        if trouble is None:
+            return True
+        if trouble in _FAILS:
+            requests, number = _FAILS[trouble]
+            if request in requests:
+                self.met += 1
+                raise OSError(number, os.strerror(number))
+        elif trouble == "stall":
+            self.met += 1
+            self._over.wait()
+        elif trouble == "slow" or (trouble == "slow-fsync" and request == "fsync"):
+            self.met += 1
+            self._over.wait(self._delay_s)
+        elif trouble in ("fsync-lies", "fsync-fails-then-lies") and request == "fsync":
+            self.met += 1
+            if trouble == "fsync-fails-then-lies" and self.met == 1:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return False
+        return True
+
 
 _END_TIMEOUT_S = 1.0
 """Timeout for the end of the file system after it is unmounted."""

@@ -1,20 +1,26 @@
-"""A node's disk as faults see it: changes to files of a dead node, and disk trouble that the mechanism supports."""
+"""A node's disk as faults see it: changes to files of a dead node, and disk trouble that the mechanism supports.
+
+One of the changes restores a part of the unsynced bytes after a power loss. Losing all of them is not the only possible
+outcome: real disks keep some sectors. Any subset of the appended bytes may be restored, because a disk might have kept
+it; synced data is never changed.
+"""
 
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from common.atomic_files import sync_directory
 from harness.environments.base import NodePlan
 from harness.environments.machine.helpers.helper import HelperRefused
 from harness.environments.storage.page_cache import PageCache
-from harness.store.durable import sync_directory
 from harness.store.journal import Journal
 from nemesis.capabilities.cluster import NodeError
-from nemesis.capabilities.disks import Trouble
+from nemesis.capabilities.disks import Survival, Trouble
 
 _COPY = "disk.copy"
 
@@ -154,3 +160,62 @@ def _copy_durably(source: Path, target: Path) -> None:
                 file.flush()
                 os.fsync(file.fileno())
     sync_directory(target)
+
+
+SECTOR_BYTES = 512
+
+
+def file_contents(directory: Path) -> Mapping[str, bytes]:
+    """All regular files below a directory, read through the page cache."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file() and not path.is_symlink()
+    }
+
+
+def restore_survivors(directory: Path, before: Mapping[str, bytes], survival: Survival, seed: int) -> int:
+    """Write back, durably, the surviving part of the lost tails; returns its size in bytes.
+
+    Files whose name was lost stay lost, and so do overwritten bytes.
+    """
+    draws = random.Random(seed)  # noqa: S311 - chaos, not secrets
+    survived = 0
+    for name, data in before.items():
+        path = directory / name
+        if not path.is_file():
+            continue
+        durable = path.read_bytes()
+        if len(durable) < len(data) and data.startswith(durable):
+            tail = _surviving(data[len(durable) :], len(durable), survival, draws)
+            survived += sum(byte != 0 for byte in tail) if survival == "torn" else len(tail) * (survival == "prefix")
+            _append(path, tail)
+    return survived
+
+
+def _surviving(tail: bytes, start: int, survival: Survival, draws: random.Random) -> bytes:
+    if survival == "prefix":
+        return tail[: draws.randrange(len(tail) + 1)]
+    if survival == "zeros":
+        return bytes(len(tail))
+    if survival == "torn":
+        kept = bytearray(len(tail))
+        position = 0
+        while position < len(tail):
+            end = min(len(tail), position + SECTOR_BYTES - (start + position) % SECTOR_BYTES)
+            if draws.random() < 0.5:
+                kept[position:end] = tail[position:end]
+            position = end
+        return bytes(kept)
+    return b""
+
+
+def _append(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    try:
+        written = 0
+        while written < len(data):
+            written += os.write(descriptor, data[written:])
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -25,7 +25,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.record.memory_records import MemoryRecords
 
 from harness.systems.sidecar.config import SidecarConfig
-from harness.systems.sidecar.wire import Connection, NodeSilent, Untyped
+from harness.systems.sidecar.wire import BrokerConnection, NodeSilent, Untyped
 
 ANSWER_S = 0.4
 """A little less than the harness waits for the sidecar."""
@@ -46,7 +46,7 @@ class BrokerProbe:
 
     def __init__(self, config: SidecarConfig) -> None:
         self._config = config
-        self._connection = Connection(config.address, ANSWER_S)
+        self._connection = BrokerConnection(config.address, ANSWER_S)
 
     def state(self) -> Json:
         """The node's state. Raises `NodeSilent` while it is not ready."""

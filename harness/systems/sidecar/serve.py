@@ -1,18 +1,26 @@
 """Serves the sidecar's HTTP on a Unix socket until the broker ends.
 
 It answers `GET /state` and `GET /log` as Harrow's own broker does, with status 503 while the broker does not answer.
+`python -m harness.systems.sidecar.serve CONFIG.json PID` runs it outside the broker's container, for a broker from an
+image in which nothing of ours can run: a process of the host machine, in the broker's network. The readiness command
+runs in the container's file system.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import socketserver
+import sys
 import threading
+from dataclasses import replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -73,3 +81,17 @@ def _answer(probe: BrokerProbe, path: str, query: dict[str, str]) -> dict[str, A
     if path == "/log":
         return probe.log(query["topic"], int(query["partition"]), int(query["offset"]), int(query["limit"]))
     return None
+
+
+def main() -> None:
+    """Serve until the process ends; return at once if it has ended already."""
+    config, broker = SidecarConfig.load(Path(sys.argv[1])), int(sys.argv[2])
+    if config.ready == "command":
+        enter = (shutil.which("nsenter") or "nsenter", f"--target={broker}", "--mount", "--root", "--wd")
+        config = replace(config, ready_command=(*enter, *config.ready_command))
+    with contextlib.suppress(ProcessLookupError):
+        serve(config, broker)
+
+
+if __name__ == "__main__":
+    main()

@@ -21,7 +21,7 @@ class NodeSilent(Exception):
     """The node gave no answer, or not one to the request. The message says what was found."""
 
 
-class Connection:
+class BrokerConnection:
     """Connects on the first request, and again after any error."""
 
     def __init__(self, address: tuple[str, int], timeout_s: float) -> None:

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from broker.core.broker_node import isr_changes, replication
 from simulation.exhaustive.model.events import Answered, Arrives
 from simulation.exhaustive.model.local import Nodes
-from simulation.exhaustive.model.network import Nets
-from simulation.exhaustive.model.state import InternTable, ModelState
+from simulation.exhaustive.model.state import InternTable, ModelState, Nets
 from simulation.exhaustive.model.views import BrokerView, ControllerView
 from simulation.exhaustive.spec import BROKERS, CONTROLLER, ModelBudget, ModelSpec
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from broker.core.broker_node import lifecycle
 from broker.core.controller.node import ControllerNode
-from broker.core.messages import BrokerRegistrationResponse
+from broker.core.messages import BrokerRegistrationResponse, CreateTopicsRequest, NewTopic
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import encode_change
+from simulation.exhaustive import property_checks
 from simulation.exhaustive.model.choices import LOSABLE, Action, Choices
 from simulation.exhaustive.model.events import (
     Answered,
@@ -29,13 +30,11 @@ from simulation.exhaustive.model.events import (
     Waits,
 )
 from simulation.exhaustive.model.local import Nodes
-from simulation.exhaustive.model.network import Nets
-from simulation.exhaustive.model.state import InternTable, ModelState
+from simulation.exhaustive.model.state import InternTable, ModelState, Nets
 from simulation.exhaustive.model.step import CLIENT
 from simulation.exhaustive.model.views import BrokerView, ControllerView
-from simulation.exhaustive.properties import cluster_state
-from simulation.exhaustive.properties.cluster_state import Broken, ModelGhost
-from simulation.exhaustive.spec import BROKERS, CONTROLLER, ModelBudget, ModelSpec
+from simulation.exhaustive.property_checks import Broken, ModelGhost
+from simulation.exhaustive.spec import BROKERS, CONTROLLER, TOPIC, ModelBudget, ModelSpec
 
 _NET, _METADATA, _GHOST, _BUDGET = 4, 5, 6, 7
 
@@ -50,9 +49,9 @@ class ModelCluster:
         self.metadata: InternTable[tuple[int, ...]] = InternTable()
         self.ghosts: InternTable[ModelGhost] = InternTable()
         self.budgets: InternTable[ModelBudget] = InternTable()
-        self.checked = spec.properties or frozenset(cluster_state.CHECKED)
+        self.checked = spec.properties or frozenset(property_checks.CHECKED)
         self.actions = Choices(spec, self.nodes, self.nets, self.metadata, self.budgets).of
-        self._judged: dict[tuple[int, ...], str | None] = {}
+        self._broken_in: dict[tuple[int, ...], str | None] = {}
         self._aspects: list[int] = []
         self._aspect_numbers: dict[Hashable, int] = {}
 
@@ -162,7 +161,7 @@ class ModelCluster:
         held = _log_bytes(before.disk)
         self.apply_event(state, broker, Dies(kept))
         if _log_bytes(self.nodes.states[state[broker]].disk) < held:
-            state[_GHOST] = self.ghosts.number(cluster_state.lost_data(self.ghosts[state[_GHOST]], broker))
+            state[_GHOST] = self.ghosts.number(property_checks.lost_data(self.ghosts[state[_GHOST]], broker))
         messages: list[int] = []
         for number in self.nets[state[_NET]]:
             event = self.nodes.events[number]
@@ -223,7 +222,7 @@ class ModelCluster:
         ghost = state[_GHOST]
         self._observe(state, node_id, outcome)
         if state[_GHOST] != ghost or self._aspect(outcome.state) != self._aspect(before):
-            self._judge(state)
+            self._check(state)
 
     def _deliverable(self, state: list[int], messages: tuple[int, ...]) -> Iterator[int]:
         """The messages to running nodes; a request to a dead node becomes a lost connection."""
@@ -255,7 +254,7 @@ class ModelCluster:
     def _observe(self, state: list[int], node_id: int, outcome: NodeOutcome) -> None:
         ghost = self.ghosts[state[_GHOST]]
         view = self.nodes.views[outcome.state]
-        for found in cluster_state.observe(ghost, node_id, outcome, view):
+        for found in property_checks.observe(ghost, node_id, outcome, view):
             if isinstance(found, ModelGhost):
                 state[_GHOST] = self.ghosts.number(found)
             else:
@@ -273,14 +272,14 @@ class ModelCluster:
             self._aspects.append(self._aspect_numbers.setdefault(seen, len(self._aspect_numbers)))
         return self._aspects[number]
 
-    def _judge(self, state: list[int]) -> None:
+    def _check(self, state: list[int]) -> None:
         key = (*(self._aspect(state[number]) for number in range(4)), state[_GHOST])
-        if key not in self._judged:
+        if key not in self._broken_in:
             views = self.nodes.views
             brokers = [(number, views[state[number]]) for number in BROKERS]
-            found = cluster_state.judge(views[state[0]], brokers, self.ghosts[state[_GHOST]])
-            self._judged[key] = next((one for one in found if one.partition(":")[0] in self.checked), None)
-        verdict = self._judged[key]
+            found = property_checks.check_state(views[state[0]], brokers, self.ghosts[state[_GHOST]])
+            self._broken_in[key] = next((one for one in found if one.partition(":")[0] in self.checked), None)
+        verdict = self._broken_in[key]
         if verdict is not None:
             raise Broken(verdict)
 
@@ -310,3 +309,48 @@ _APPLY = {
     "power loss": ModelCluster._lose_power,
     "restart": ModelCluster._restart,
 }
+
+
+_STEPS_MAX = 1_000
+
+
+class NotQuiet(Exception):
+    """The model did not settle; the message has the actions that are still possible."""
+
+
+def begin(cluster: ModelCluster) -> ModelState:
+    """Start everything, create the partition, and let all messages arrive."""
+    state = list(cluster.blank())
+    cluster.apply_event(state, CONTROLLER, Starts("0/-1"))
+    for broker in BROKERS:
+        started = cluster.apply(ModelState(*state), Action("restart", broker))
+        assert started is not None
+        state = list(cluster.apply(started, Action("beat", broker)) or started)
+    topic = NewTopic(TOPIC, assignments=((0, BROKERS),))
+    request = CreateTopicsRequest((topic,))
+    state = list(settle(cluster, ModelState(*state)))
+    cluster.apply_event(state, CONTROLLER, Arrives(CLIENT, CONTROLLER, "client", "order", request))
+    begun = settle(cluster, ModelState(*state))._replace(ghost=cluster.ghosts.number(ModelGhost()))
+    if cluster.spec.initial_isr < len(BROKERS):
+        fenced = cluster.apply_event(list(begun), CONTROLLER, Expires(BROKERS[-1]))
+        outsider = BROKERS[-1]  # neither its heartbeats nor its fetches may unfence it yet
+        begun = settle(cluster, fenced, but=(Action("beat", outsider), Action("wait", BROKERS[0], outsider)))
+    return begun._replace(budget=cluster.budgets.number(cluster.spec.budget))
+
+
+def settle(cluster: ModelCluster, state: ModelState, but: tuple[Action, ...] = ()) -> ModelState:
+    """Apply the actions that need no fault and no client, until none leads to a new state."""
+    state = state._replace(budget=cluster.budgets.number(type(cluster.spec.budget)(records=0)))
+    seen = {state}
+    for _ in range(_STEPS_MAX):
+        following = None
+        for action in cluster.actions(state):
+            candidate = None if action in but else cluster.apply(state, action)
+            if candidate is not None and candidate not in seen:
+                following = candidate
+                break
+        if following is None:
+            return state
+        state = following
+        seen.add(state)
+    raise NotQuiet(f"expected the model to settle within {_STEPS_MAX} steps, found {cluster.actions(state)[:3]}")

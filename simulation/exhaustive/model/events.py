@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
 from broker.core.messages import AnyRequest, AnyResponse
-from broker.core.metadata.records import PartitionState
+from broker.core.metadata.records import BrokerRegistered, PartitionSet, PartitionState, decode_change
+from broker.core.records import iterate_headers
 
 
 class Arrives(NamedTuple):
@@ -137,3 +138,21 @@ class NodeOutcome(NamedTuple):
     removed: tuple[tuple[int, Record], ...] = ()  # (offset, record) cut off
     fault: str | None = None  # a property that this step broke by itself, and how
     log_entries: tuple[str, ...] = ()
+
+
+def decisions(batches: tuple[MetadataBatch, ...], partition: PartitionState | None) -> Iterator[Decision]:
+    """The change that each batch makes to the partition."""
+    for batch in batches:
+        header = next(header for _, header in iterate_headers(batch.data))
+        records = [] if header.is_control else [record for _, record in decode_change(batch.data)]
+        states = [record.state for record in records if isinstance(record, PartitionSet)]
+        registered = tuple(one.broker_id for one in records if isinstance(one, BrokerRegistered))
+        after = states[-1] if states else partition
+        yield Decision(registered, partition, after)
+        partition = after
+
+
+def whole_batches(data: bytes, count: int) -> bytes:
+    """The first so many batches."""
+    ends = [position + header.size for position, header in iterate_headers(data)]
+    return data[: ([0, *ends])[min(count, len(ends))]]

@@ -12,6 +12,7 @@ from typing import Any
 from broker.core.broker_node import replication
 from broker.core.controller.node import ControllerNode
 from simulation.engine.disk import SimulatedDisk
+from simulation.exhaustive import property_checks
 from simulation.exhaustive.model.cloning import canonical
 from simulation.exhaustive.model.events import (
     MetadataBatch,
@@ -20,7 +21,6 @@ from simulation.exhaustive.model.events import (
 )
 from simulation.exhaustive.model.step import NodeState, take
 from simulation.exhaustive.model.views import DEAD, BrokerView, ControllerView, view_broker, view_controller
-from simulation.exhaustive.properties import node_step
 from simulation.exhaustive.spec import CONTROLLER, ModelSpec
 
 
@@ -86,7 +86,7 @@ class Nodes:
         )
         if owner == CONTROLLER:
             return outcome
-        return node_step.check_step(self.views[number], self.views[state], outcome, event)
+        return property_checks.check_step(self.views[number], self.views[state], outcome, event)
 
     def rest(self, node_id: int, state: NodeState) -> int:
         """The number of a state of a node, known or new."""

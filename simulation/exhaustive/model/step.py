@@ -44,7 +44,6 @@ from broker.core.ports.events import Reply as ReplyEffect
 from broker.core.ports.runtime import OpenRequest
 from broker.core.records import decode_records, encode_batch, iterate_headers
 from simulation.engine.disk import SimulatedDisk
-from simulation.exhaustive.model.batches import decisions, whole_batches
 from simulation.exhaustive.model.cloning import copy_node
 from simulation.exhaustive.model.events import (
     Answered,
@@ -64,6 +63,8 @@ from simulation.exhaustive.model.events import (
     Recalls,
     Starts,
     Waits,
+    decisions,
+    whole_batches,
 )
 from simulation.exhaustive.spec import TOPIC, ModelSpec
 

@@ -83,7 +83,7 @@ def test_a_forgotten_partition_is_not_read_any_more(cluster: Cluster) -> None:
     assert partitions(reader.fetch(at(2))) == [2]
 
 
-def test_a_high_watermark_that_moves_alone_is_told(cluster: Cluster) -> None:
+def test_a_high_watermark_that_moves_alone_is_sent(cluster: Cluster) -> None:
     cluster = Cluster(brokers=3)
     cluster.create_topic()
     cluster.produce(cluster.leader(), 1)
@@ -199,7 +199,7 @@ def test_followers_at_rest_ask_for_nothing_and_stay_in_sync() -> None:
     assert all(cluster.view(partition)["isr"] == cluster.view(partition)["replicas"] for partition in range(PARTITIONS))
 
 
-def test_a_follower_whose_session_is_gone_says_everything_again() -> None:
+def test_a_follower_whose_session_is_gone_sends_all_partitions_again() -> None:
     cluster = Cluster(brokers=2, min_insync_replicas=1)
     cluster.create_topic(partitions=PARTITIONS, factor=2)
     cluster.run_until(cluster.is_whole)

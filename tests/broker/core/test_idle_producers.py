@@ -49,7 +49,7 @@ def test_only_the_idle_producer_is_forgotten_and_not_before_its_time() -> None:
     assert write(cluster, BUSY, 0) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 
 
-def test_after_a_restart_the_patience_begins_anew() -> None:
+def test_a_restart_resets_the_timeout() -> None:
     cluster = new_cluster()
     assert write(cluster, IDLE, 0) == ErrorCode.NONE
     cluster.run_until(cluster.is_whole)

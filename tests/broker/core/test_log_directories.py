@@ -158,7 +158,7 @@ def test_a_failed_fsync_takes_the_directory_offline():
     cluster.run_until(lambda: is_out(cluster, 1, partition))
 
 
-def test_whoever_waits_on_a_failed_directory_is_answered():
+def test_clients_that_wait_on_a_failed_directory_are_answered():
     cluster = cluster_of()
     partition, other = partitions_in(cluster, 1, "/b")
     cluster.run_until(lambda: cluster.is_whole(partition))
@@ -217,7 +217,7 @@ def test_a_follower_whose_directory_fails_leaves_the_isr_and_the_elr():
     assert 1 not in cluster.view(partition)["elr"]
 
 
-def test_the_controller_is_told_again_until_it_has_heard():
+def test_the_report_to_the_controller_is_repeated_until_it_takes_effect():
     cluster = cluster_of()
     partition = led_in(cluster, 1, "/b")
     cluster.run_until(lambda: cluster.is_whole(partition))

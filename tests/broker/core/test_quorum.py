@@ -55,7 +55,7 @@ def test_a_topic_that_is_asked_for_while_the_controllers_elect_is_created() -> N
     assert answer.topics[0].error_code == ErrorCode.NONE
 
 
-def test_without_controllers_a_client_is_told_when_its_patience_ends() -> None:
+def test_without_controllers_a_client_gets_an_error_at_its_timeout() -> None:
     cluster = Cluster(controllers=3)
     cluster.run_until(lambda: all(machine.node.is_ready() for machine in cluster.machines.values()))
     for number in (100, 101, 102):

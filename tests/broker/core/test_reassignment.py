@@ -90,7 +90,7 @@ def test_a_replica_that_hears_late_of_having_been_given_up_does_not_join_the_isr
     assert joined
 
 
-def test_a_reassignment_to_nobody_or_to_strangers_is_refused(cluster: Cluster) -> None:
+def test_a_reassignment_to_no_broker_or_to_unknown_brokers_is_refused(cluster: Cluster) -> None:
     for target in ((), (1, 1), (1, 9)):
         assert _reassign(cluster, target) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 

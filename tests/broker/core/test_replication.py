@@ -63,7 +63,7 @@ def test_a_lagging_follower_leaves_the_isr_and_comes_back(cluster: Cluster) -> N
     assert cluster.read(leader) == [1, 2]
 
 
-def test_below_min_isr_nothing_is_acknowledged_and_the_high_watermark_stands(cluster: Cluster) -> None:
+def test_below_min_isr_nothing_is_acknowledged_and_the_high_watermark_stays(cluster: Cluster) -> None:
     leader = cluster.leader()
     for number in (1, 2, 3):
         if number != leader:
@@ -92,7 +92,7 @@ def test_the_last_replica_standing_loses_its_disk_and_nothing_acknowledged_is_lo
     assert cluster.read(cluster.leader()) == [1, 2]
 
 
-def test_a_deposed_leader_answers_its_waiting_producers_that_it_cannot_tell(cluster: Cluster) -> None:
+def test_a_deposed_leader_answers_its_waiting_producers_with_an_error(cluster: Cluster) -> None:
     leader = cluster.leader()
     cluster.isolate(leader)
     waiting = cluster.send(leader, 9, timeout_ms=60_000)

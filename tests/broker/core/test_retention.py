@@ -63,7 +63,7 @@ def test_what_is_older_than_the_topic_or_else_the_node_says_goes(
     assert len(cluster.read(cluster.leader(), kept_from)) > 0
 
 
-def test_records_grow_old_while_the_node_lives_and_the_log_goes_on_where_it_was() -> None:
+def test_records_expire_while_the_node_runs_and_the_log_continues() -> None:
     cluster = cluster_of({"retention_ms": "2000"})
     write(cluster, 0, 0, 0, 0)
     cluster.run(2 * CHECK_MS)

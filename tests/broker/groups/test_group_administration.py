@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from group_driver import BROKERS, GROUP, coordinator_of, describe, fail_over, group_of, loner, make_cluster
 
 from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import DeleteGroupsRequest, ListGroupsRequest, OffsetDeleteRequest
+from tests.broker.groups.group_driver import (
+    BROKERS,
+    GROUP,
+    coordinator_of,
+    describe,
+    fail_over,
+    group_of,
+    loner,
+    make_cluster,
+)
 from tests.support.cluster import TOPIC, Cluster
 
 

@@ -1,6 +1,6 @@
 """Real clients in groups against a real cluster: share, rebalance, commit, and resume after their coordinator's death.
 
-The list of behaviours in `docs/clients.md` is this module and `tests/interop`.
+The list of behaviours in `docs/reference/clients.md` is this module and `tests/broker/interop`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import threading
 from collections.abc import Iterable
 
 import pytest
-from group_clients import MEMBERS, Member
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC, partition_of
+from tests.broker.groups.group_clients import MEMBERS, Member
 from tests.support.local_cluster import LocalCluster, eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.clients, pytest.mark.timeout(120)]
@@ -129,7 +129,7 @@ def test_a_group_resumes_where_it_committed(cluster, topic, join):
     assert read(join(), 20) == list(range(40, 60))
 
 
-def test_a_group_goes_on_through_the_death_of_its_coordinator(cluster, topic, join):
+def test_a_group_continues_after_the_death_of_its_coordinator(cluster, topic, join):
     produce(cluster, topic, range(40))
     first = join()
     assert read(first, 40) == list(range(40))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from group_driver import (
+
+from broker.core.messages import FindCoordinatorRequest, MetadataRequest
+from broker.core.messages.errors import ErrorCode
+from tests.broker.groups.group_driver import (
     GROUP,
     REBALANCE_MS,
     SESSION_MS,
@@ -15,9 +18,6 @@ from group_driver import (
     make_cluster,
     sync_all,
 )
-
-from broker.core.messages import FindCoordinatorRequest, MetadataRequest
-from broker.core.messages.errors import ErrorCode
 from tests.support.cluster import Cluster
 
 
@@ -40,7 +40,7 @@ def test_two_members_that_come_together_share_a_generation(cluster: Cluster) -> 
     }
 
 
-def test_the_coordinator_is_told_by_every_broker_alike_and_its_topic_is_internal(cluster: Cluster) -> None:
+def test_every_broker_names_the_same_coordinator_and_its_topic_is_internal(cluster: Cluster) -> None:
     coordinator = coordinator_of(cluster)
     for number in (1, 2, 3):
         found = cluster.call(number, FindCoordinatorRequest(0, (GROUP,))).coordinators[0]
@@ -76,7 +76,7 @@ def test_a_new_member_is_sent_back_with_an_id_first(cluster: Cluster) -> None:
     assert (member.member_id, member.generation) == (given, 1)
 
 
-def test_an_id_that_nobody_comes_back_with_is_forgotten_and_holds_nobody_up(cluster: Cluster) -> None:
+def test_an_id_that_no_client_uses_is_forgotten_and_delays_no_rebalance(cluster: Cluster) -> None:
     (member,) = group_of(cluster, 1)
     ghost = Driver(cluster, member.coordinator)
     assert ghost.join(api_version=4).error_code == ErrorCode.MEMBER_ID_REQUIRED
@@ -187,7 +187,7 @@ def test_the_first_members_are_given_time_to_come_together() -> None:
     assert 2_000 <= cluster.now_ms - began_ms <= 3_100
 
 
-def test_a_follower_that_joins_again_unchanged_disturbs_nobody(cluster: Cluster) -> None:
+def test_a_follower_that_joins_again_unchanged_causes_no_rebalance(cluster: Cluster) -> None:
     first, second = group_of(cluster, 2)
     follower = second if first.leads else first
     assert follower.join().error_code == ErrorCode.NONE
@@ -221,8 +221,8 @@ def test_the_protocol_is_one_that_all_members_have_and_most_prefer(cluster: Clus
 
 def test_a_member_without_a_common_protocol_is_refused(cluster: Cluster) -> None:
     (member,) = group_of(cluster, 1)
-    stranger = Driver(cluster, member.coordinator, protocols=(("own", b""),))
-    assert stranger.join().error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    outsider = Driver(cluster, member.coordinator, protocols=(("own", b""),))
+    assert outsider.join().error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert member.heartbeat() == ErrorCode.NONE
 
 
@@ -232,7 +232,7 @@ def test_a_session_that_is_too_short_or_too_long_is_refused(cluster: Cluster, se
     assert member.join(session_ms=session_ms).error_code == ErrorCode.INVALID_SESSION_TIMEOUT
 
 
-def test_a_full_group_takes_nobody_more() -> None:
+def test_a_full_group_accepts_no_member() -> None:
     cluster = make_cluster(group_max_size=2)
     first, second = group_of(cluster, 2)
     third = Driver(cluster, first.coordinator)

@@ -5,7 +5,19 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from group_driver import (
+
+from broker.core.broker_node.groups.records import OFFSETS_TOPIC
+from broker.core.messages import CreateTopicsRequest, FetchRequest, NewTopic, ProducePartition, ProduceRequest
+from broker.core.messages.errors import ErrorCode
+from broker.core.messages.groups import (
+    ListGroupsRequest,
+    OffsetCommitPartition,
+    OffsetCommitRequest,
+    OffsetFetchGroup,
+    OffsetFetchRequest,
+)
+from broker.core.records import encode_batch
+from tests.broker.groups.group_driver import (
     BROKERS,
     GROUP,
     Driver,
@@ -19,18 +31,6 @@ from group_driver import (
     replica_of_group,
     sync_all,
 )
-
-from broker.core.broker_node.groups.records import OFFSETS_TOPIC
-from broker.core.messages import CreateTopicsRequest, FetchRequest, NewTopic, ProducePartition, ProduceRequest
-from broker.core.messages.errors import ErrorCode
-from broker.core.messages.groups import (
-    ListGroupsRequest,
-    OffsetCommitPartition,
-    OffsetCommitRequest,
-    OffsetFetchGroup,
-    OffsetFetchRequest,
-)
-from broker.core.records import encode_batch
 from tests.support.cluster import TOPIC, Cluster
 
 
@@ -46,7 +46,7 @@ def is_replicating(source: int, message: object) -> bool:
 # --- commit and fetch ------------------------------------------------------------------------------------------------
 
 
-def test_what_a_member_commits_is_fetched_by_everybody(cluster: Cluster) -> None:
+def test_every_member_can_fetch_what_one_commits(cluster: Cluster) -> None:
     first, second = group_of(cluster, 2)
     assert first.commit(7, partition=0) == ErrorCode.NONE
     assert second.commit(9, partition=1) == ErrorCode.NONE
@@ -94,8 +94,8 @@ def test_a_member_that_left_may_not_commit(cluster: Cluster) -> None:
     first, _ = group_of(cluster, 2)
     first.leave()
     assert first.commit(3) == ErrorCode.UNKNOWN_MEMBER_ID
-    stranger = Driver(cluster, coordinator_of(cluster, "nobody"), "nobody", "member", generation=1)
-    assert stranger.commit(3) == ErrorCode.ILLEGAL_GENERATION
+    non_member = Driver(cluster, coordinator_of(cluster, "nobody"), "nobody", "member", generation=1)
+    assert non_member.commit(3) == ErrorCode.ILLEGAL_GENERATION
 
 
 def test_a_member_may_commit_while_the_others_are_waited_for(cluster: Cluster) -> None:
@@ -130,7 +130,7 @@ def test_a_commit_larger_than_a_batch_is_refused() -> None:
     assert client.commit(4) == ErrorCode.NONE
 
 
-def test_nobody_but_the_coordinator_writes_to_its_topic(cluster: Cluster) -> None:
+def test_only_the_coordinator_writes_to_its_topic(cluster: Cluster) -> None:
     coordinator_of(cluster)
     batch = encode_batch([(b"k", b"v")], 0, 0, 0)
     for number in BROKERS:
@@ -236,7 +236,7 @@ def test_a_new_coordinator_misses_the_heartbeats_of_who_is_gone(cluster: Cluster
     assert second.commit(3) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_the_generation_goes_on_where_it_was_when_all_have_left(cluster: Cluster) -> None:
+def test_the_generation_continues_after_all_have_left(cluster: Cluster) -> None:
     (member,) = group_of(cluster, 1)
     assert member.commit(4) == ErrorCode.NONE
     assert member.leave() == ErrorCode.NONE
@@ -249,7 +249,7 @@ def test_the_generation_goes_on_where_it_was_when_all_have_left(cluster: Cluster
     assert again.fetch() == (ErrorCode.NONE, 4)
 
 
-def test_whoever_waits_for_a_deposed_coordinator_is_sent_to_look_for_the_next() -> None:
+def test_members_that_wait_for_a_deposed_coordinator_are_sent_to_find_the_next() -> None:
     cluster = make_cluster(offsets_commit_timeout_ms=60_000)
     first, second = group_of(cluster, 2)
     old = first.coordinator
@@ -272,7 +272,7 @@ def leader_but(cluster: Cluster, old: int) -> int:
     return next((n for n in BROKERS if n != old and replica_of_group(cluster, n).get("role") == "leader"), 0)
 
 
-def test_a_new_coordinator_serves_nobody_before_it_has_read_what_was_committed(cluster: Cluster) -> None:
+def test_a_new_coordinator_serves_no_member_before_it_has_read_what_was_committed(cluster: Cluster) -> None:
     """HW-9: the coordinator does not answer until the high watermark has reached the start of its epoch."""
     (member,) = group_of(cluster, 1)
     assert member.commit(4) == ErrorCode.NONE
@@ -321,7 +321,7 @@ def test_a_long_log_is_loaded_in_steps_between_which_others_are_served() -> None
 # --- determinism -----------------------------------------------------------------------------------------------------
 
 
-def test_the_same_seed_tells_the_same_story_and_ids_never_repeat() -> None:
+def test_the_same_seed_gives_the_same_run_and_ids_never_repeat() -> None:
     stories = []
     for _ in range(2):
         cluster = make_cluster(seed=5)

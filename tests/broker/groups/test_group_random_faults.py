@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from group_driver import BROKERS, GROUP, make_cluster
 
 from broker.core.messages import FindCoordinatorRequest
 from broker.core.messages.errors import ErrorCode
@@ -15,6 +14,7 @@ from broker.core.messages.groups import (
     OffsetFetchGroup,
     OffsetFetchRequest,
 )
+from tests.broker.groups.group_driver import BROKERS, GROUP, make_cluster
 from tests.support.cluster import TOPIC, Cluster
 
 STEPS = 60

@@ -8,11 +8,11 @@ import struct
 import pytest
 
 from broker.core.broker_node.groups.records import (
-    CommittedOffset,
     GroupKey,
     OffsetKey,
     StoredGroup,
     StoredMember,
+    StoredOffset,
     UnknownRecord,
     decode_group,
     decode_key,
@@ -64,7 +64,7 @@ def test_keys_are_those_of_kafkas_schemas() -> None:
 
 def test_a_committed_offset_is_that_of_kafkas_schema() -> None:
     expected = struct.pack(">hqih2sq", 3, 42, 5, 2, b"hi", -1)
-    assert encode_offset(CommittedOffset(42, 5, "hi")) == expected
+    assert encode_offset(StoredOffset(42, 5, "hi")) == expected
 
 
 def test_a_generation_is_that_of_kafkas_schema() -> None:
@@ -92,7 +92,7 @@ def test_what_was_written_is_read() -> None:
     for key in (GroupKey("g"), OffsetKey("ä", "漢", 3), GroupKey("")):
         assert decode_key(encode_key(key)) == key
     assert decode_group(encode_group(GROUP)) == GROUP
-    assert decode_offset(encode_offset(CommittedOffset(1 << 40, -1, ""))) == CommittedOffset(1 << 40, -1, "")
+    assert decode_offset(encode_offset(StoredOffset(1 << 40, -1, ""))) == StoredOffset(1 << 40, -1, "")
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0", b"\0\3\0\1g", b"\0\1\0\5g", b"\0\2\0\1\xff"])
@@ -103,7 +103,7 @@ def test_a_key_that_is_not_ours_is_unknown(key: bytes | None) -> None:
 
 def test_garbage_is_unknown_and_nothing_worse() -> None:
     source = random.Random(1)
-    whole = {decode_group: encode_group(GROUP), decode_offset: encode_offset(CommittedOffset(1, 2, "three"))}
+    whole = {decode_group: encode_group(GROUP), decode_offset: encode_offset(StoredOffset(1, 2, "three"))}
     refused = 0
     for _ in range(2_000):
         decode, data = source.choice(list(whole.items()))

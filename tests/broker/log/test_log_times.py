@@ -112,7 +112,7 @@ def test_an_empty_log_stays_as_it_is() -> None:
     assert log.segment_offsets == (0,)
 
 
-def test_a_log_that_is_out_of_date_as_a_whole_goes_on_where_it_ended() -> None:
+def test_a_log_whose_records_all_expired_continues_where_it_ended() -> None:
     log = written((10,) * 10)
     log.expire(11, 20)
     assert (log.start_offset, log.end_offset, log.segment_offsets, log.size_bytes) == (20, 20, (20,), 0)

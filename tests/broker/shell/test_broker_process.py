@@ -11,7 +11,8 @@ import sys
 import time
 
 import pytest
-from shell_fakes import DEADLINE_S, free_port
+
+from tests.broker.shell.shell_fakes import DEADLINE_S, free_port
 
 PACKAGE = [sys.executable, "-m", "broker.shell"]
 

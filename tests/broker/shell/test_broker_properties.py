@@ -163,7 +163,7 @@ def test_node_ids_of_brokers_and_controllers_are_apart():
         properties.parse(CONTROLLER.replace("100@", "101@"))
 
 
-def test_a_controller_without_its_listener_is_told_so():
+def test_a_controller_without_its_listener_is_an_error():
     with pytest.raises(SettingsError, match="expected CONTROLLER for a controller, found CLIENT, BROKER"):
         properties.parse(CONTROLLER.replace("CONTROLLER://h:9093", "CLIENT://h:1,BROKER://h:2"))
 

@@ -7,7 +7,6 @@ import logging
 import time
 
 import pytest
-from shell_fakes import GatedFiles, RawClient, ScriptedNode, eventually, settings
 
 from broker.core.messages import (
     AllocateProducerIdsRequest,
@@ -35,7 +34,8 @@ from broker.core.ports.events import (
     TimerFired,
 )
 from broker.core.ports.files import StorageError
-from broker.shell.host import EXIT_CRASHED, Host
+from broker.shell.host import EXIT_CRASHED, NodeHost
+from tests.broker.shell.shell_fakes import GatedFiles, RawClient, ScriptedNode, eventually, settings
 
 STOP = [Exit(0, "done")]
 
@@ -45,7 +45,7 @@ def run(script, during=None, files=None, **changes):
     node = ScriptedNode(script)
 
     async def scenario():
-        host = Host(node, settings(**changes), files or GatedFiles(), lambda: None)
+        host = NodeHost(node, settings(**changes), files or GatedFiles(), lambda: None)
         ports = await host.listen()
         running = asyncio.create_task(host.run())
         if during is not None:
@@ -65,7 +65,7 @@ def test_the_first_event_is_the_start():
     assert isinstance(node.events[0][1], Started)
 
 
-def test_the_start_tells_the_time_of_day():
+def test_the_start_event_carries_the_time_of_day():
     earliest_ms = time.time_ns() // 1_000_000
     (started,) = run(on(Started, STOP))[0].seen(Started)
     assert earliest_ms <= started.wall_clock_ms <= time.time_ns() // 1_000_000
@@ -94,7 +94,7 @@ def test_a_timer_fires_at_its_time_never_before():
     node_box.append(node)
 
     async def scenario():
-        host = Host(node, settings(listeners=()), GatedFiles(), lambda: None)
+        host = NodeHost(node, settings(listeners=()), GatedFiles(), lambda: None)
         return await asyncio.wait_for(host.run(), 10)
 
     assert asyncio.run(scenario()) == 0
@@ -160,13 +160,13 @@ def test_time_never_runs_backwards():
     node.handle = handle
 
     async def scenario():
-        return await Host(node, settings(listeners=()), GatedFiles(), lambda: None).run()
+        return await NodeHost(node, settings(listeners=()), GatedFiles(), lambda: None).run()
 
     assert asyncio.run(scenario()) == 0
     assert times == sorted(times)
 
 
-def test_a_flush_ends_in_its_event_while_the_node_goes_on():
+def test_a_flush_ends_with_its_event_while_the_node_continues():
     files = GatedFiles()
     gate = files.gate("slow")
 
@@ -185,7 +185,7 @@ def test_a_flush_ends_in_its_event_while_the_node_goes_on():
     assert node.seen(FlushDone) == [FlushDone("one", None)]
 
 
-def test_a_disk_that_refuses_a_flush_is_told_to_the_node():
+def test_a_failed_flush_is_reported_to_the_node():
     files = GatedFiles({"a": StorageError("I/O error")})
     script = lambda event: [Flush(7, ("a",))] if isinstance(event, Started) else STOP  # noqa: E731
     assert run(script, files=files)[0].seen(FlushDone) == [FlushDone(7, "I/O error")]
@@ -232,12 +232,12 @@ def test_two_nodes_talk_through_their_hosts():
     async def scenario():
         controller = ScriptedNode(served)
         listener = Listener("CONTROLLER", "127.0.0.1", 0)
-        host = Host(controller, settings(listeners=(listener,)), GatedFiles(), lambda: None)
+        host = NodeHost(controller, settings(listeners=(listener,)), GatedFiles(), lambda: None)
         (port,) = await host.listen()
         first = asyncio.create_task(host.run())
         broker = ScriptedNode(asking)
         voters = {100: ("127.0.0.1", port)}
-        second = Host(broker, settings(voters=voters, listeners=()), GatedFiles(), lambda: None)
+        second = NodeHost(broker, settings(voters=voters, listeners=()), GatedFiles(), lambda: None)
         assert await asyncio.wait_for(second.run(), 10) == 0
         assert await asyncio.wait_for(first, 10) == 0
         return broker.events[-1][1]
@@ -252,7 +252,7 @@ def test_a_broker_is_reached_where_the_operator_says_and_a_controller_where_it_v
         node = ScriptedNode(on(Started, STOP))
         node.addresses = {2: ("metadata", 2), 3: ("metadata", 3)}
         made = settings(voters={2: ("voter", 1), 100: ("voter", 1)}, peer_addresses={2: ("p", 9)})
-        host = Host(node, made, GatedFiles(), lambda: None)
+        host = NodeHost(node, made, GatedFiles(), lambda: None)
         asked = [(2, "replication"), (3, "recovery"), (4, "replication")]
         asked += [(2, "quorum"), (2, "control"), (100, "metadata"), (3, "quorum-fetch")]
         return [host.address_of(*each) for each in asked]
@@ -276,7 +276,7 @@ def test_readiness_is_announced_once():
     node = ScriptedNode(lambda event: STOP if len(node.seen(StopRequested)) == 3 else [])
 
     async def scenario():
-        host = Host(node, settings(listeners=()), GatedFiles(), lambda: announced.append(len(node.events)))
+        host = NodeHost(node, settings(listeners=()), GatedFiles(), lambda: announced.append(len(node.events)))
         running = asyncio.create_task(host.run())
         await eventually(lambda: len(node.seen(Started)) == 1)
         for _ in range(3):
@@ -333,11 +333,11 @@ def test_notes_go_to_the_log(level, number, caplog):
 def test_a_taken_port_is_an_os_error():
     async def scenario():
         node = ScriptedNode(on(Started, STOP))
-        host = Host(node, settings(), GatedFiles(), lambda: None)
+        host = NodeHost(node, settings(), GatedFiles(), lambda: None)
         (port,) = await host.listen()
         taken = (Listener("CLIENT", "127.0.0.1", port),)
         with pytest.raises(OSError, match="address already in use"):
-            await Host(node, settings(listeners=taken), GatedFiles(), lambda: None).listen()
+            await NodeHost(node, settings(listeners=taken), GatedFiles(), lambda: None).listen()
 
     asyncio.run(scenario())
 
@@ -352,7 +352,7 @@ def test_a_request_that_raises_is_refused_where_the_node_can_go_on(caplog):
     node.instead = [CloseConnection(1)]
 
     async def scenario():
-        host = Host(node, settings(), GatedFiles(), lambda: None)
+        host = NodeHost(node, settings(), GatedFiles(), lambda: None)
         await host.listen()
         running = asyncio.create_task(host.run())
         for number in (1, 2):

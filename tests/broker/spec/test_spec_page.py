@@ -21,7 +21,7 @@ def test_every_test_that_the_page_names_exists() -> None:
 def test_every_schedule_that_the_page_names_exists() -> None:
     named = re.findall(r"`([\w-]+\.toml)`", PAGE.read_text())
     assert named
-    assert [name for name in named if not (SCHEDULES / name).exists()] == []
+    assert [name for name in named if not list(SCHEDULES.rglob(name))] == []
 
 
 def test_every_row_of_the_page_names_a_test() -> None:

@@ -45,7 +45,7 @@ def follower(cluster: Cluster) -> int:
     return next(broker for broker in cluster.view()["replicas"] if broker != cluster.leader())
 
 
-def stranger(cluster: Cluster) -> int:
+def without_replica(cluster: Cluster) -> int:
     return next(broker for broker in (1, 2, 3, 4) if broker not in cluster.view()["replicas"])
 
 
@@ -108,7 +108,7 @@ def fetched(cluster: Cluster, at: int, replica: int = -1, replica_epoch: int = -
 
 
 def test_fe_1_to_fe_5_the_first_check_that_fails_is_the_answer(cluster: Cluster) -> None:
-    leader, other, outsider = cluster.leader(), follower(cluster), stranger(cluster)
+    leader, other, outsider = cluster.leader(), follower(cluster), without_replica(cluster)
     epoch = cluster.view()["leader_epoch"]
 
     def error(at: int, **asked: object) -> int:

@@ -1,4 +1,4 @@
-"""Whatever bytes are in a file, there is a verdict and a reason of one line. (Spark judges some in `test_check`.)"""
+"""Any bytes in a file give a verdict and a reason of one line. (Spark judges some in `test_check`.)"""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checkers.foreign.check import Wanted, check_files
-from checkers.foreign.recognise import EDN, FORMATS, STORE
-from tests.checkers.spoilt_files import REGISTER, SEEDS, mutate
+from checkers.foreign.formats import EDN, FORMATS, STORE
+from tests.checkers.input.damaged_files import REGISTER, SEEDS, mutate
 
 
 @st.composite
@@ -56,7 +56,7 @@ def test_a_file_that_is_cut_within_an_operation_is_unknown(tmp_path: Path) -> No
     assert found.reason == "1 malformed rows (line 5: the text ends within an operation)"
 
 
-def test_a_violation_stays_one_beside_malformed_rows(tmp_path: Path) -> None:
+def test_malformed_rows_do_not_hide_a_violation(tmp_path: Path) -> None:
     path = tmp_path / "history.edn"
     path.write_text(REGISTER.replace("value 2}", "value 7}") + "{:process 0, :type :inv")
     (found,) = check_files([path], Wanted(form=EDN), no_runs)

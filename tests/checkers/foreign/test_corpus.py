@@ -1,4 +1,4 @@
-"""Histories that others wrote, with the verdicts and kinds that are known of them."""
+"""Histories that other tools wrote, with their known verdicts and anomalies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reader of EDN: what it reads, and that it goes on after what it cannot."""
+"""The reader of EDN: what it reads, and that it continues after what it cannot read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_vector_around_the_operations_makes_no_difference() -> None:
     assert read("[{:a 1}\n {:a 2}]") == read("{:a 1} {:a 2}") == [{"a": 1}, {"a": 2}]
 
 
-def test_reading_goes_on_at_the_next_operation() -> None:
+def test_reading_continues_at_the_next_operation() -> None:
     assert read("{:a 1}\n{:a [2}\n {:a 3}") == [{"a": 1}, Malformed(2, "expected ], found }"), {"a": 3}]
 
 

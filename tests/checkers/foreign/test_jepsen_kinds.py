@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from checkers.foreign.formats import json_rows
 from checkers.foreign.jepsen_kafka import judge_kafka
-from checkers.foreign.kafka import KafkaHistory, json_rows, kafka_history
+from checkers.foreign.operations import KafkaHistory, kafka_history
 
 Step = tuple[int, str, str, object]
 """Process, type, function, value: an operation that is invoked and completed before the next one begins."""

@@ -1,4 +1,4 @@
-"""The format of a file follows from what is in it."""
+"""The format of a file is recognised by its content."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from checkers.foreign.events import Aside, Event, Malformed
-from checkers.foreign.recognise import FORMATS, UnreadableError, recognise, rows_of
+from checkers.foreign.formats import FORMATS, UnreadableError, recognise, rows_of
 
 SAMPLES = {
     "jepsen-edn": (
@@ -105,6 +105,6 @@ def test_a_mark_at_the_beginning_of_a_file_is_passed_over(tmp_path: Path) -> Non
 def test_too_large_a_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "history"
     path.write_text(SAMPLES["jepsen-edn"])
-    monkeypatch.setattr("checkers.foreign.recognise.TEXT_BYTES_MAX", 10)
+    monkeypatch.setattr("checkers.foreign.formats.TEXT_BYTES_MAX", 10)
     with pytest.raises(UnreadableError, match="expected at most 10 bytes of EDN"):
         list(rows_of(path, "jepsen-edn"))

@@ -1,4 +1,4 @@
-"""A history without operations of clients says what it holds instead."""
+"""A history without operations of clients is unknown, and the reason names what it has instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holding the kernels against every order tried."""
+"""Compares the kernels with a search of every order."""
 
 from __future__ import annotations
 

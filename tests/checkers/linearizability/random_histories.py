@@ -1,4 +1,4 @@
-"""Small random histories: what a correct object answered, then perhaps one answer changed."""
+"""Small random histories of a correct object, in some of which one answer is changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects as a client would write them down, apart from the models under test; and the plainest decision there is.
+"""Sequential objects and a search of every order, independent of the models under test.
 
 An object is a value and a function that answers (value afterwards, result).
 """

@@ -1,4 +1,4 @@
-"""The kernels decide what trying every order decides. `benchmarks/linearizability_agreement.py` tries many more."""
+"""The kernels decide as trying every order does. `benchmarks/checkers/linearizability_agreement.py` tries many more."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checkers.linearizability.check import check_history
-from checkers.linearizability.exchange import verdict_json
+from checkers.linearizability.evidence import verdict_json
 from checkers.linearizability.models import MODELS
 from checkers.linearizability.operations import UNKNOWN, Operation, SearchBudget
 from reports.pictures.linearizability import picture

@@ -1,4 +1,4 @@
-"""What is not decided within the budget is unknown, with how far the search came; what means nothing is malformed."""
+"""What is not decided within the budget is unknown, with the longest orders found; what a model lacks is malformed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_hard_history_is_unknown_at_the_end_of_the_budget_and_decided_by_a_lar
     assert check_history(hard_history(12), "counter").outcome == "invalid"
 
 
-def test_an_easy_violation_is_found_beside_a_hard_key():
+def test_a_hard_key_does_not_hide_an_easy_violation():
     easy = [
         Operation(1, 20, 21, "add", 1, UNKNOWN, "ok", "easy"),
         Operation(1, 22, 23, "read", None, 5, "ok", "easy"),
@@ -58,7 +58,7 @@ def test_a_search_that_remembers_little_decides_the_same():
     assert forgetful.visited > careful.visited
 
 
-def test_a_search_goes_on_where_it_was_interrupted():
+def test_a_search_continues_where_it_was_interrupted():
     operations = [prepared(MODELS["counter"], operation) for operation in hard_history(6)]
     at_once, bit_by_bit = (Search(MODELS["counter"], operations, 0, 10_000) for _ in range(2))
     assert at_once.advance(1_000_000) is False

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from harness.environments.base import System
+from harness.environments.docker.capabilities import try_docker
 from harness.environments.docker.environment import DockerEnvironment
-from harness.environments.docker.probe import try_docker
 from harness.environments.local.environment import LocalEnvironment
 from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.machine.feature_probes import (
@@ -21,7 +21,7 @@ from harness.environments.machine.feature_probes import (
     try_shaping,
 )
 from harness.store.journal import Journal
-from tests.support.real_faults import standing
+from tests.support.real_faults import running_cluster
 from tests.support.stand_in import StandIn
 
 PROBES: dict[str, Callable[[], ProbeResult]] = {
@@ -65,7 +65,7 @@ def cluster_in(
     environment: str, directory: Path, system: System | None = None, **choices: Any
 ) -> Iterator[MachineEnvironment]:
     """A cluster of stand-ins that serves, in an environment by its name; taken down at the end."""
-    with standing(make_in(environment, directory, system, **choices), _READY_S) as made:
+    with running_cluster(make_in(environment, directory, system, **choices), _READY_S) as made:
         yield made
 
 

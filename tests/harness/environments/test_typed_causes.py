@@ -14,7 +14,7 @@ from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Cause, Missing, Refused, TooLittle, Unfit, cause_of, from_json, to_json
 from harness.environments.machine.helpers.helper import HelperRefused
 from harness.environments.machine.helpers.supervisor import Supervisor
-from harness.environments.machine.helpers.supervisor_process import Settings
+from harness.environments.machine.helpers.supervisor_process import SupervisorSettings
 from harness.environments.storage.fuse import FuseMount
 
 CHECKOUT = Path(harness.__file__).parents[1]
@@ -38,10 +38,12 @@ def test_an_error_of_the_kernel_says_its_number_and_what_it_was_about() -> None:
 
 def test_a_supervisors_refusal_has_its_cause() -> None:
     if os.geteuid() == 0:
-        settings = Settings(network=True, mounts=False, endpoints=(0, 1), namespaces=[(1, "/no/such/namespace")])
+        settings = SupervisorSettings(
+            network=True, mounts=False, endpoints=(0, 1), namespaces=[(1, "/no/such/namespace")]
+        )
         met = Refused(errno.ENOENT, "/no/such/namespace")
     else:
-        settings = Settings(network=False, mounts=True, endpoints=())
+        settings = SupervisorSettings(network=False, mounts=True, endpoints=())
         met = Refused(errno.EPERM, "unshare(CLONE_NEWNS)")
     with pytest.raises(HelperRefused) as caught:
         Supervisor(settings, {})

@@ -1,4 +1,4 @@
-"""What a suite's file may say, and what becomes of it."""
+"""Suite files: the cells of valid ones, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.commands import cli
 from harness.shipped import SUITES
 from harness.suites.cells import Cell, Skipped, arguments, command_line, require_possible
 from harness.suites.definition import Suite, load
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 
 ROOT = Path(harness.__file__).parents[1]
 CANARY = """
@@ -80,15 +80,15 @@ BARE = {
 
 
 def test_a_run_is_the_command_that_a_person_would_give(tmp_path: Path) -> None:
-    told = "harrow run --seed 5 --name 003-local-c-5 --acks 1 --faults kill,page-cache-loss --rate 9 --flaw"
-    assert list(command_line(cell())) == [*told.split(), "unclean-election"]
+    command = "harrow run --seed 5 --name 003-local-c-5 --acks 1 --faults kill,page-cache-loss --rate 9 --flaw"
+    assert list(command_line(cell())) == [*command.split(), "unclean-election"]
     assert list(arguments(cell(), tmp_path))[-3:] == ["--no-check", "--store", str(tmp_path)]
 
 
 def test_a_simulation_takes_the_settings_that_it_has_and_faults_by_its_own_names() -> None:
     words = " ".join(command_line(cell(environment="simulation", last_seed=8)))
     assert words.startswith("harrow sim --seeds 5:8 ")
-    for word in ("--flaw unclean-election", "--set acks=1", "--set faults=kill,lossy-kill", "--set operations=20"):
+    for word in ("--flaw unclean-election", "--set acks=1", "--set faults=kill,page-cache-loss", "--set operations=20"):
         assert word in words
     assert "rate" not in words
     assert "faults=" not in " ".join(command_line(cell(environment="simulation", faults="all"))), "the seeds decide"
@@ -116,7 +116,7 @@ def test_a_cell_without_means_is_skipped_with_the_reason(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         (f'budget = "1m"\n{CANARY}', "name: expected a string, found none"),
         (f'name = "../x"\nbudget = "1m"\n{CANARY}', "name: expected up to 32 letters"),
@@ -141,7 +141,7 @@ def test_a_cell_without_means_is_skipped_with_the_reason(
         ),
         (
             f"{HEAD}[[matrix]]\nenvironments = ['simulation']\nfaults = ['all']\nsettings = {{simulation = {{x = 1}}}}",
-            "expected a setting of the simulation (see docs/simulation.md), found 'x'",
+            "expected a setting of the simulation (see docs/guide/simulation.md), found 'x'",
         ),
         (
             'name = "s"\nbudget = "1m"\n[canary]\nenvironment = "local"\nfaults = "kill"',
@@ -155,14 +155,14 @@ def test_a_cell_without_means_is_skipped_with_the_reason(
     ],
 )
 def test_what_is_wrong_with_a_suite_is_one_line_and_status_2(
-    text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "suite.toml"
     path.write_text(text)
     with pytest.raises(SystemExit) as ended:
         cli.main(["suite", str(path), "--store", str(tmp_path / "store")])
-    assert ended.value.code == Exit.USAGE
+    assert ended.value.code == ExitStatus.USAGE
     line = capsys.readouterr().err
-    assert told in line
+    assert expected in line
     assert line.count("\n") == 1
     assert not (tmp_path / "store").exists()

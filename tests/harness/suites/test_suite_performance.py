@@ -1,4 +1,4 @@
-"""A suite from its first cell to its page, with processes that only pretend: matrix, budget, canary, resumption."""
+"""A suite from its first cell to its page, with fake processes: matrix, budget, canary, resumption."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rich.console import Console
 from harness.commands import suite
 from harness.run import judging
 from harness.run.stopping import Stop
-from harness.store.store import make_run_directory
+from harness.store.run_directories import make_run_directory
 from harness.suites import cell_runner
-from harness.suites.cell_process import ProcessResult
+from harness.suites.cell_runner import ProcessResult
 from harness.suites.definition import Suite, load
 from harness.suites.runner import OUT_OF_TIME, SuiteHooks, SuiteOutcome, run_suite
-from harness.suites.state import SuiteState, resume_or_start
-from harness.terminal.exits import Exit
-from harness.terminal.progress import Progress
+from harness.suites.suite_state import SuiteState, resume_or_start
+from harness.terminal.console import RunProgress
+from harness.terminal.exits import ExitStatus
 from reports.suite import render_suite
 from reports.suite.loaded import load_suite
 from tests.support.html_check import Page
@@ -63,10 +63,10 @@ def ending(status: int, stdout: object = "", **more: object) -> ProcessResult:
 def well(arguments: list[str], directory: Path) -> ProcessResult:
     """The canary is found, everything else is fine."""
     if arguments[0] == "sim":
-        return ending(Exit.ANOMALIES, FOUND) if "--flaw" in arguments else ending(Exit.VALID, CLEAN)
+        return ending(ExitStatus.ANOMALIES, FOUND) if "--flaw" in arguments else ending(ExitStatus.VALID, CLEAN)
     name, store = (arguments[arguments.index(flag) + 1] for flag in ("--name", "--store"))
     make_run_directory(Path(store), name, 1)
-    return ending(Exit.VALID)
+    return ending(ExitStatus.VALID)
 
 
 class Stage:
@@ -80,7 +80,7 @@ class Stage:
         self.play: Play = well
         self.ran: list[list[str]] = []
         self.verdict = "valid"
-        monkeypatch.setattr(cell_runner.cell_process, "run", self._run)
+        monkeypatch.setattr(cell_runner, "run_process", self._run)
         monkeypatch.setattr(cell_runner, "require_possible", self._require_possible)
 
     def _run(self, arguments: list[str], directory: Path, limit_s: float, stop: Stop) -> ProcessResult:
@@ -118,16 +118,16 @@ def cases(state: SuiteState) -> dict[str, ET.Element]:
     return {f"{case.get('classname')} {case.get('name')}": case for case in root.iter("testcase")}
 
 
-def test_a_whole_suite_runs_every_cell_and_tells_of_it_in_three_ways(stage: Stage) -> None:
+def test_a_suite_runs_every_cell_and_writes_three_reports(stage: Stage) -> None:
     state, ended = stage.perform()
-    assert ended.status == Exit.VALID
+    assert ended.status == ExitStatus.VALID
     assert [result.verdict for result in ended.results].count("valid") == 8
     assert [result.verdict for result in ended.results].count("skipped") == 2
     suite = load_suite(state.directory)
     assert (suite.verdict, suite.canary_found, suite.ended) == ("valid", True, "finished")
     page = Page(state.directory / "index.html").source
-    for told in ("What &lt;it&gt; is", "no machines &lt;here&gt;", "-003-local-one-1-seed-1/report.html", "1,234"):
-        assert told in page
+    for text in ("What &lt;it&gt; is", "no machines &lt;here&gt;", "-003-local-one-1-seed-1/report.html", "1,234"):
+        assert text in page
     found = cases(state)
     assert len(found) == 11
     assert found["ssh.one kill, seed 1"].find("skipped").get("message") == "no machines <here>"
@@ -140,23 +140,23 @@ def test_a_whole_suite_runs_every_cell_and_tells_of_it_in_three_ways(stage: Stag
 def test_the_canary_is_tried_until_it_is_found(stage: Stage) -> None:
     def second(arguments: list[str], directory: Path) -> ProcessResult:
         if "--flaw" in arguments and "1:2" in arguments:
-            return ending(Exit.VALID, CLEAN)
+            return ending(ExitStatus.VALID, CLEAN)
         return well(arguments, directory)
 
     stage.play = second
     _, ended = stage.perform()
     assert ended.canary_found
-    assert ended.status == Exit.VALID
+    assert ended.status == ExitStatus.VALID
     assert sum("--flaw" in arguments for arguments in stage.ran) == 2
 
 
 def test_a_suite_that_does_not_find_its_canary_fails(stage: Stage) -> None:
     def blind(arguments: list[str], directory: Path) -> ProcessResult:
-        return ending(Exit.VALID, CLEAN) if arguments[0] == "sim" else well(arguments, directory)
+        return ending(ExitStatus.VALID, CLEAN) if arguments[0] == "sim" else well(arguments, directory)
 
     stage.play = blind
     state, ended = stage.perform()
-    assert ended.status == Exit.FAILED
+    assert ended.status == ExitStatus.FAILED
     assert load_suite(state.directory).verdict == "unknown"
     assert "prove nothing" in (state.directory / "index.html").read_text()
     assert cases(state)["canary a planted flaw is found"].find("failure") is not None
@@ -176,9 +176,9 @@ def test_a_report_that_cannot_be_written_costs_no_verdict(stage: Stage, monkeypa
     monkeypatch.setattr(judging.WarmSpark, "start", lambda self: None)
     monkeypatch.setattr(judging, "results_of", lambda runs, spark: [stage.judge(run) for run in runs])
     state, output = resume_or_start(stage.store, stage.suite, fresh=False), io.StringIO()
-    with Progress(Console(file=output)) as progress:
+    with RunProgress(Console(file=output)) as progress:
         ended = suite._run_suite(stage.suite, state, progress, "harrow heal")
-    assert ended.status == Exit.VALID
+    assert ended.status == ExitStatus.VALID
     assert [result.verdict for result in ended.results].count("valid") == 8
     notes = [line for line in output.getvalue().splitlines() if "no report: OSError" in line]
     assert len(notes) == 4
@@ -189,7 +189,7 @@ def test_a_report_that_cannot_be_written_costs_no_verdict(stage: Stage, monkeypa
 def test_an_anomaly_outweighs_everything(stage: Stage) -> None:
     stage.verdict = "invalid"
     state, ended = stage.perform()
-    assert ended.status == Exit.ANOMALIES
+    assert ended.status == ExitStatus.ANOMALIES
     failure = cases(state)["local.one kill, seed 1"].find("failure")
     assert failure.get("message") == "why & how"
     assert "harrow run --seed 1" in failure.text
@@ -206,7 +206,7 @@ def test_an_anomaly_outweighs_everything(stage: Stage) -> None:
     ],
     ids=["killed", "failed", "silent", "overdue"],
 )
-def test_a_run_that_crashes_is_told_and_the_others_go_on(
+def test_a_run_that_crashes_is_reported_and_the_others_continue(
     stage: Stage, made: Callable[[], ProcessResult], why: str
 ) -> None:
     def one_crashes(arguments: list[str], directory: Path) -> ProcessResult:
@@ -214,7 +214,7 @@ def test_a_run_that_crashes_is_told_and_the_others_go_on(
 
     stage.play = one_crashes
     state, ended = stage.perform()
-    assert ended.status == Exit.FAILED
+    assert ended.status == ExitStatus.FAILED
     crashed = [result for result in ended.results if result.verdict == "crashed"]
     assert len(crashed) == 1
     assert crashed[0].reasons[0] == why
@@ -228,8 +228,8 @@ def test_a_history_that_breaks_the_checkers_takes_no_other_along(stage: Stage, m
 
     monkeypatch.setattr(stage, "judge", broken)
     _, ended = stage.perform()
-    told = [result.reasons for result in ended.results if result.verdict == "crashed"]
-    assert told == [("the checkers failed: no such column",)] * 4
+    reasons = [result.reasons for result in ended.results if result.verdict == "crashed"]
+    assert reasons == [("the checkers failed: no such column",)] * 4
 
 
 def test_output_that_is_no_answer_is_a_crash(stage: Stage) -> None:
@@ -247,13 +247,13 @@ def test_what_does_not_fit_into_the_budget_is_skipped_and_the_suite_undecided(
     now = iter(range(0, 1_000_000, 1_500))
     monkeypatch.setattr("harness.suites.runner.time", SimpleNamespace(monotonic=lambda: float(next(now))))
     state, ended = stage.perform()
-    assert ended.status == Exit.UNKNOWN
+    assert ended.status == ExitStatus.UNKNOWN
     late = [result for result in ended.results if OUT_OF_TIME in result.reasons]
     assert len(late) == 8, "of 3,600 s the canary and two runs took 1,500 each"
     assert load_suite(state.directory).verdict == "unknown"
 
 
-def test_an_interrupted_suite_goes_on_where_it_was_and_repeats_nothing(stage: Stage) -> None:
+def test_an_interrupted_suite_resumes_and_repeats_nothing(stage: Stage) -> None:
     def until_the_third(arguments: list[str], directory: Path) -> ProcessResult:
         if len(stage.ran) == 4:
             stage.stop.request()
@@ -263,21 +263,21 @@ def test_an_interrupted_suite_goes_on_where_it_was_and_repeats_nothing(stage: St
     stage.play = until_the_third
     state, ended = stage.perform()
     assert ended.interrupted
-    assert ended.status == Exit.UNKNOWN
+    assert ended.status == ExitStatus.UNKNOWN
     assert len(ended.results) == 2
     assert load_suite(state.directory).sentence.endswith("interrupted.")
     stage.play, stage.stop, first = well, Stop(), len(stage.ran)
     again, ended = stage.perform()
     assert again.directory == state.directory
     assert again.resumed
-    assert ended.status == Exit.VALID
+    assert ended.status == ExitStatus.VALID
     assert len(ended.results) == 10
     repeated = [arguments for arguments in stage.ran[first:] if arguments in stage.ran[: first - 1]]
     assert not repeated
     assert stage.ran[first] == stage.ran[first - 1], "but for the run that was interrupted"
 
 
-def test_a_finished_suite_begins_anew_and_so_does_a_changed_one(stage: Stage) -> None:
+def test_a_finished_suite_starts_again_and_so_does_a_changed_one(stage: Stage) -> None:
     first, _ = stage.perform()
     head = json.loads((first.directory / "suite.json").read_text())
     assert head["ended"] == "finished"
@@ -294,9 +294,9 @@ def test_the_page_of_a_suite_that_has_just_begun_is_a_page(stage: Stage) -> None
     assert cases(state)["canary a planted flaw is found"].find("skipped") is not None
 
 
-def test_words_that_are_no_xml_are_told_all_the_same(stage: Stage) -> None:
+def test_text_that_is_no_xml_is_written_all_the_same(stage: Stage) -> None:
     stage.play = lambda *_: ProcessResult(4, 1.0, "", ("\x1b[31mred\x00",))
     state, _ = stage.perform()
-    told = cases(state)["local.one kill, seed 1"].find("error").text
-    assert "[31mred" in told
-    assert "\x1b" not in told
+    message = cases(state)["local.one kill, seed 1"].find("error").text
+    assert "[31mred" in message
+    assert "\x1b" not in message

@@ -1,4 +1,4 @@
-"""The processes of a suite for real: a child that ends, is ended, or ends with us; a small suite from the command."""
+"""Real processes of a suite: children that end, are killed, or end with their parent; a small suite by command."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 from harness.environments.machine.kernel.process_identity import exists, start_time, wait_until
 from harness.run.stopping import Stop
-from harness.suites.cell_process import run
-from harness.terminal.exits import Exit
+from harness.suites.cell_runner import run_process
+from harness.terminal.exits import ExitStatus
 
 PATIENCE_S = 120.0
 ENDLESS = ("sim", "--seeds", "1:1000000", "--no-check", "--jobs", "1", "--store")
@@ -35,17 +35,17 @@ settings = { simulation = { operations = 20, polls = 20, duration_ms = 6000 } }
 """
 
 
-def test_a_child_that_ends_tells_its_status_and_what_it_said(tmp_path: Path) -> None:
-    ending = run(["faults"], tmp_path / "a", PATIENCE_S, Stop())
+def test_the_status_and_output_of_a_child_are_returned(tmp_path: Path) -> None:
+    ending = run_process(["faults"], tmp_path / "a", PATIENCE_S, Stop())
     assert (ending.status, ending.overdue, ending.stopped) == (0, False, False)
     assert "page-cache-loss" in ending.stdout
-    wrong = run(["run", "--faults", "flood"], tmp_path / "b", PATIENCE_S, Stop())
-    assert wrong.status == Exit.USAGE
+    wrong = run_process(["run", "--faults", "flood"], tmp_path / "b", PATIENCE_S, Stop())
+    assert wrong.status == ExitStatus.USAGE
     assert "expected the name of a fault" in wrong.log_tail[0]
 
 
 def test_a_child_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    ending = run([*ENDLESS, str(tmp_path / "store")], tmp_path / "child", 1.0, Stop())
+    ending = run_process([*ENDLESS, str(tmp_path / "store")], tmp_path / "child", 1.0, Stop())
     assert ending.overdue
     assert ending.status != 0
 
@@ -53,12 +53,12 @@ def test_a_child_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 def test_a_child_is_ended_when_we_are_asked_to_end(tmp_path: Path) -> None:
     stop = Stop()
     threading.Timer(1.0, stop.request).start()
-    ending = run([*ENDLESS, str(tmp_path / "store")], tmp_path / "child", PATIENCE_S, stop)
+    ending = run_process([*ENDLESS, str(tmp_path / "store")], tmp_path / "child", PATIENCE_S, stop)
     assert ending.stopped
     assert ending.status != 0
 
 
-def test_a_suite_that_is_killed_takes_its_child_along_and_is_gone_on_with(tmp_path: Path) -> None:
+def test_a_killed_suite_ends_its_child_and_can_be_resumed(tmp_path: Path) -> None:
     file = tmp_path / "small.toml"
     file.write_text(SMALL.replace("seeds = 1\nsettings = { simulation", 'seeds = "1:900000"\nsettings = { simulation'))
     command = [sys.executable, "-m", "harness", "suite", str(file), "--store", str(tmp_path / "store")]
@@ -81,7 +81,7 @@ def test_a_suite_that_is_killed_takes_its_child_along_and_is_gone_on_with(tmp_pa
     assert len(list((directory / "cells").glob("*.json"))) == 1, "the canary had ended"
 
 
-def test_an_interrupted_suite_tells_the_command_that_goes_on_with_it(tmp_path: Path) -> None:
+def test_an_interrupted_suite_prints_the_command_that_resumes_it(tmp_path: Path) -> None:
     file, store = tmp_path / "small.toml", tmp_path / "a store"
     file.write_text(SMALL.replace("seeds = 1\nsettings = { simulation", 'seeds = "1:900000"\nsettings = { simulation'))
     command = [sys.executable, "-m", "harness", "suite", str(file), "--store", str(store)]
@@ -89,9 +89,9 @@ def test_an_interrupted_suite_tells_the_command_that_goes_on_with_it(tmp_path: P
     log = "suites/small/*/logs/*simulation-default*/stdout.txt"
     assert wait_until(lambda: bool(list(store.glob(log))), PATIENCE_S, 0.1), "the long cell did not begin"
     suite.send_signal(signal.SIGINT)
-    _, told = suite.communicate(timeout=PATIENCE_S)
-    assert suite.returncode == Exit.UNKNOWN
-    assert f"`harrow suite {file} --store '{store}'` resumes the suite" in told
+    _, output = suite.communicate(timeout=PATIENCE_S)
+    assert suite.returncode == ExitStatus.UNKNOWN
+    assert f"`harrow suite {file} --store '{store}'` resumes the suite" in output
 
 
 @pytest.mark.slow
@@ -100,7 +100,7 @@ def test_a_small_suite_from_the_command_line(tmp_path: Path) -> None:
     file.write_text(SMALL)
     command = [sys.executable, "-m", "harness", "suite", str(file), "--store", str(tmp_path / "store")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
-    assert done.returncode == Exit.VALID, done.stderr
+    assert done.returncode == ExitStatus.VALID, done.stderr
     assert "the canary was found" in done.stderr
     (directory,) = (tmp_path / "store" / "suites" / "small").iterdir()
     root = ET.parse(directory / "junit.xml").getroot()

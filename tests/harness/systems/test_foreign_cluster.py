@@ -15,7 +15,7 @@ import pytest
 from harness.commands import cli
 from harness.environments import factory
 from harness.environments.docker import engine, image
-from harness.environments.docker.probe import try_docker
+from harness.environments.docker.capabilities import try_docker
 from harness.environments.machine.environment import MachineEnvironment
 from harness.environments.machine.kernel.process_identity import of_run, wait_until
 from harness.environments.machine.node import MachineNode
@@ -24,15 +24,14 @@ from harness.environments.ssh.environment import SshEnvironment
 from harness.environments.ssh.node import SshNode
 from harness.run.health import partition_ends, unhealthy_reason
 from harness.store.journal import Journal, read_journal
+from harness.systems.admin_endpoint import NoAnswer, get_json
 from harness.systems.definition import load
-from harness.systems.foreign import ForeignBroker
-from harness.systems.from_image import BrokerFromImage
+from harness.systems.foreign import BrokerFromImage, ForeignBroker
 from harness.systems.runtime import here
-from harness.systems.unix_http import NoAnswer, get_json
-from harness.terminal.exits import Exit
+from harness.terminal.exits import ExitStatus
 from nemesis.capabilities.cluster import CLIENTS
+from tests.harness.systems.images import image_on, shell
 from tests.support.foreign_systems import OWN_AS_FOREIGN, made, spec_for
-from tests.support.images import image_on, shell
 from tests.support.ssh_lab import NamespaceFleet
 from tests.support.ssh_lab import lacking as lacking_of_the_lab
 from workloads.values import encode_value
@@ -44,7 +43,7 @@ FROM_IMAGE = OWN_AS_FOREIGN.replace("[broker]\n", f"[broker]\nready = ['sh', '-c
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunningCluster:
     environment: MachineEnvironment | SshEnvironment
     system: ForeignBroker
     directory: Path
@@ -81,7 +80,7 @@ def _image(wanted: bool) -> Iterator[str | None]:
 
 
 @contextmanager
-def _on_hosts(directory: Path) -> Iterator[Standing]:
+def _on_hosts(directory: Path) -> Iterator[RunningCluster]:
     if lack := lacking_of_the_lab():
         pytest.skip(lack)
     definition = directory / "own.toml"
@@ -90,13 +89,13 @@ def _on_hosts(directory: Path) -> Iterator[Standing]:
     system = ForeignBroker(spec, load(definition), dict.fromkeys((1, 2, 100), here(load(definition))))
     capabilities = SshCapabilities(frozenset({"nft", "ext4"}), ours=False)
     fleet = NamespaceFleet(directory / "hosts", spec.nodes)
-    yield Standing(
+    yield RunningCluster(
         SshEnvironment(directory, system, 2, 1, fleet, capabilities, journal=Journal(directory)), system, directory
     )
 
 
 @contextmanager
-def _on_this_machine(directory: Path, where: str) -> Iterator[Standing]:
+def _on_this_machine(directory: Path, where: str) -> Iterator[RunningCluster]:
     in_containers = where != "local"
     if in_containers and not (result := try_docker()).available:
         pytest.skip(result.found)
@@ -108,7 +107,7 @@ def _on_this_machine(directory: Path, where: str) -> Iterator[Standing]:
         system = made(definition, **spec)
         environment = factory.make(system.spec, frozenset(), directory, system, Journal(directory))
         assert isinstance(environment, MachineEnvironment)
-        yield Standing(environment, system, directory)
+        yield RunningCluster(environment, system, directory)
 
 
 _IN_CONTAINERS = [pytest.param(name, marks=pytest.mark.docker) for name in ("docker", "image")]
@@ -116,7 +115,7 @@ _BY_SSH = pytest.param("ssh", marks=[pytest.mark.ssh, pytest.mark.root])
 
 
 @pytest.fixture(scope="module", params=["local", *_IN_CONTAINERS, _BY_SSH])
-def standing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     directory = tmp_path_factory.mktemp("foreign")
     with _on_hosts(directory) if request.param == "ssh" else _on_this_machine(directory, request.param) as made_there:
         environment = made_there.environment
@@ -142,28 +141,28 @@ producer.close()
 """
 
 
-def send(standing: Standing, values: range) -> None:
+def send(running: RunningCluster, values: range) -> None:
     """As a client, from within the cluster's network."""
-    config = json.dumps([standing.bootstrap(), values.start, values.stop])
-    log = standing.directory / "sender.log"
-    sender = standing.environment.spawn_client([sys.executable, "-c", _SEND, config], log)
+    config = json.dumps([running.bootstrap(), values.start, values.stop])
+    log = running.directory / "sender.log"
+    sender = running.environment.spawn_client([sys.executable, "-c", _SEND, config], log)
     assert sender.wait(PATIENCE_S) == 0, log.read_text()
 
 
-def where_partitions_end(standing: Standing) -> dict[int, int]:
+def where_partitions_end(running: RunningCluster) -> dict[int, int]:
     """The end of each partition of the topic, once all replicas are in sync and only the leaders report it."""
-    cluster, plans = standing.environment.cluster, standing.environment.plans
+    cluster, plans = running.environment.cluster, running.environment.plans
     soon(lambda: all(len(view.isr) == 2 for view in cluster.partitions()), "a node that was tormented was not in sync")
     views = cluster.partitions()
-    soon(lambda: all(end.agreed for end in partition_ends(standing.system, plans, views)), "the leaders did not tell")
-    return {end.partition: end.end_offset for end in partition_ends(standing.system, plans, views)}
+    soon(lambda: all(end.agreed for end in partition_ends(running.system, plans, views)), "the leaders did not tell")
+    return {end.partition: end.end_offset for end in partition_ends(running.system, plans, views)}
 
 
-def test_the_cluster_reports_its_partitions_and_their_ends(standing: Standing) -> None:
-    start = where_partitions_end(standing)
-    send(standing, range(1, 31))
-    assert where_partitions_end(standing) == {0: start[0] + 30, 1: start[1]}
-    views = standing.environment.cluster.partitions()
+def test_the_cluster_reports_its_partitions_and_their_ends(running: RunningCluster) -> None:
+    start = where_partitions_end(running)
+    send(running, range(1, 31))
+    assert where_partitions_end(running) == {0: start[0] + 30, 1: start[1]}
+    views = running.environment.cluster.partitions()
     assert [(view.topic, view.partition, sorted(view.isr), sorted(view.replicas)) for view in views] == [
         ("harrow", 0, [1, 2], [1, 2]),
         ("harrow", 1, [1, 2], [1, 2]),
@@ -171,35 +170,35 @@ def test_the_cluster_reports_its_partitions_and_their_ends(standing: Standing) -
     assert all(view.leader in (1, 2) for view in views)
 
 
-def test_the_quorum_is_known_from_its_leader(standing: Standing) -> None:
-    assert standing.environment.cluster.active_controller() == 100
-    voter = standing.environment.cluster.voters()[0]
+def test_the_quorum_is_known_from_its_leader(running: RunningCluster) -> None:
+    assert running.environment.cluster.active_controller() == 100
+    voter = running.environment.cluster.voters()[0]
     assert (voter.controller, voter.role, voter.leader) == (100, "leader", 100)
     assert voter.log_end >= voter.high_watermark > 0
 
 
-def test_a_replicas_log_is_what_clients_can_read(standing: Standing) -> None:
-    send(standing, range(1001, 1021))
-    leader = next(view.leader for view in standing.environment.cluster.partitions() if view.partition == 0)
-    plan = next(plan for plan in standing.environment.plans if plan.node_id == leader)
-    records = list(standing.system.log(plan, "harrow", 0))
+def test_a_replicas_log_is_what_clients_can_read(running: RunningCluster) -> None:
+    send(running, range(1001, 1021))
+    leader = next(view.leader for view in running.environment.cluster.partitions() if view.partition == 0)
+    plan = next(plan for plan in running.environment.plans if plan.node_id == leader)
+    records = list(running.system.log(plan, "harrow", 0))
     assert [record.offset for record in records] == list(range(len(records)))
     assert [record.value for record in records[-20:]] == [encode_value(value) for value in range(1001, 1021)]
     assert all(record.leader_epoch >= 0 and record.crc for record in records)
 
 
-def test_a_node_is_the_broker_itself_with_its_environment_and_a_sidecar(standing: Standing) -> None:
-    node = standing.environment.cluster.nodes[1]
+def test_a_node_is_the_broker_itself_with_its_environment_and_a_sidecar(running: RunningCluster) -> None:
+    node = running.environment.cluster.nodes[1]
     command = Path(f"/proc/{node.pid}/cmdline").read_bytes().split(b"\0")
-    python = b"python3" if isinstance(standing.system, BrokerFromImage) else sys.executable.encode()
+    python = b"python3" if isinstance(running.system, BrokerFromImage) else sys.executable.encode()
     assert command[:3] == [python, b"-m", b"broker.shell"]
     assert b"MARK=node-1" in Path(f"/proc/{node.pid}/environ").read_bytes().split(b"\0")
-    assert len(standing.sidecars()) == 3
+    assert len(running.sidecars()) == 3
     assert "a line of 1" in node.log_tail()
 
 
-def test_a_paused_node_is_silent_and_serves_again_when_it_goes_on(standing: Standing) -> None:
-    node = standing.environment.cluster.nodes[2]
+def test_a_paused_node_is_silent_and_serves_again_when_resumed(running: RunningCluster) -> None:
+    node = running.environment.cluster.nodes[2]
     node.pause()
     assert not node.is_ready()
     node.resume()
@@ -207,9 +206,9 @@ def test_a_paused_node_is_silent_and_serves_again_when_it_goes_on(standing: Stan
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
-def test_a_node_that_ends_ends_its_sidecar_and_is_prepared_again(standing: Standing, how: str) -> None:
-    node = standing.environment.cluster.nodes[2]
-    prepared = standing.directory_of(node) / "prepared.txt"
+def test_a_node_that_ends_ends_its_sidecar_and_is_prepared_again(running: RunningCluster, how: str) -> None:
+    node = running.environment.cluster.nodes[2]
+    prepared = running.directory_of(node) / "prepared.txt"
     before = prepared.read_text().count("prepared")
     pid = node._process.own_pid if isinstance(node, MachineNode) else node.pid
     if how == "kill":
@@ -217,15 +216,15 @@ def test_a_node_that_ends_ends_its_sidecar_and_is_prepared_again(standing: Stand
     else:
         assert node.stop(PATIENCE_S) == 0
         assert f"stopping {pid}" in node.log_tail()
-    soon(lambda: len(standing.sidecars()) == 2, "the sidecar did not end")
+    soon(lambda: len(running.sidecars()) == 2, "the sidecar did not end")
     assert not node.is_ready()
     node.start()
-    soon(lambda: unhealthy_reason(standing.environment.cluster) is None, "the cluster was not whole again")
+    soon(lambda: unhealthy_reason(running.environment.cluster) is None, "the cluster was not whole again")
     assert prepared.read_text().count("prepared") == before + 1
 
 
-def test_a_sidecar_reports_why_it_cannot_answer(standing: Standing) -> None:
-    plan = standing.environment.plans[0]
+def test_a_sidecar_reports_why_it_cannot_answer(running: RunningCluster) -> None:
+    plan = running.environment.plans[0]
     with pytest.raises(NoAnswer, match=r"with status 503: .*error"):
         get_json(plan.socket, "/log?topic=nonesuch&partition=0&offset=0&limit=1", PATIENCE_S)
     with pytest.raises(NoAnswer, match="with status 404"):
@@ -249,7 +248,7 @@ def test_a_node_that_dies_in_the_set_up_is_reported_with_its_last_log_lines(
     alone = ["--brokers", "1", "--replication-factor", "1", "--min-insync-replicas", "1", "--faults", "none"]
     with pytest.raises(SystemExit) as ended:
         cli.main(["run", "--system", str(definition), *alone, "--network", "proxies", "--store", str(tmp_path)])
-    assert ended.value.code == Exit.FAILED
+    assert ended.value.code == ExitStatus.FAILED
     first, *lines = capsys.readouterr().err.split("harrow: ")[-1].splitlines()
     assert first == "expected node 1 to go on, found that it died of itself; its last log lines:"
     assert any(expected in line for line in lines)

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from common.names import SpecError
 from harness.commands import cli
 from harness.environments.machine.node import log_files
 from harness.shipped import SYSTEMS
 from harness.spec.spec import resolve
-from harness.systems import selection
 from harness.systems.definition import load
+from harness.systems.factory import make_system
 from harness.systems.foreign import CONFIG_NAME
-from harness.terminal.exits import Exit
-from naming import SpecError
+from harness.terminal.exits import ExitStatus
 from tests.support.foreign_systems import MINIMAL, ROOT, Links, made, plans_of, spec_for
 
 SHIPPED = list(SYSTEMS.files().values())
@@ -120,7 +120,7 @@ def test_what_is_wrong_with_a_definition_is_one_line_and_status_2(
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main(["run", "--system", str(written(text)), "--store", str(tmp_path / "store")])
-    assert ended.value.code == Exit.USAGE
+    assert ended.value.code == ExitStatus.USAGE
     line = capsys.readouterr().err
     assert expected in line
     assert line.count("\n") == 1
@@ -147,7 +147,7 @@ def test_a_specification_that_a_system_cannot_follow_is_refused(
 
 def test_harrows_own_broker_needs_a_controller() -> None:
     with pytest.raises(SpecError, match="controllers: expected at least 1"):
-        selection.make(resolve({"controllers": 0}, 1))
+        make_system(resolve({"controllers": 0}, 1))
 
 
 def test_a_flag_overrides_what_a_definition_presets(written: Written) -> None:
@@ -176,7 +176,7 @@ def test_a_host_that_does_not_answer_is_one_line_and_status_2(
         cli.main(
             ["run", "--system", str(written(MINIMAL)), "--inventory", str(inventory), "--store", str(tmp_path / "s")]
         )
-    assert ended.value.code == Exit.USAGE
+    assert ended.value.code == ExitStatus.USAGE
     line = capsys.readouterr().err
     assert "expected host 127.0.0.1:1 to answer SSH at 127.0.0.1:1" in line
     assert line.count("\n") == 1
@@ -189,7 +189,7 @@ def test_a_ledger_of_what_was_synced_is_kept_by_our_own_broker_alone(written: Wr
     assert "page-cache-loss" not in system.cannot("namespaces", "fuse")
 
 
-def test_proxies_can_stand_only_before_a_lone_broker_that_advertises_them(written: Written) -> None:
+def test_proxies_work_only_for_a_lone_broker_that_advertises_them(written: Written) -> None:
     assert "network" in made(written(MINIMAL)).cannot("proxies", "fuse")
     lone = MINIMAL.replace('"60"', '"60", "{{ advertised.CLIENT }}"')
     assert "network" not in made(written(lone)).cannot("proxies", "fuse")
@@ -203,7 +203,7 @@ def test_what_a_definition_excludes_no_fault_can_do(written: Written, capsys: py
     assert made(path).cannot("namespaces", "ext4") == {"clock", "process"}
     with pytest.raises(SystemExit) as ended:
         cli.main(["run", "--system", str(path), "--faults", "kill", "--network", "proxies"])
-    assert ended.value.code == Exit.USAGE
+    assert ended.value.code == ExitStatus.USAGE
     assert "faults: kill needs process, which least does not go along with" in capsys.readouterr().err
 
 

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from common.names import SpecError
 from harness.commands import cli
 from harness.environments.base import EnvironmentFailed
 from harness.environments.docker import capabilities, engine, image
-from harness.environments.docker.probe import try_docker
+from harness.environments.docker.capabilities import try_docker
 from harness.environments.machine.feature_probes import ProbeResult
-from harness.systems.from_image import BrokerFromImage
-from harness.terminal.exits import Exit
-from naming import SpecError
+from harness.systems.foreign import BrokerFromImage
+from harness.terminal.exits import ExitStatus
+from tests.harness.systems.images import image_on
 from tests.support.foreign_systems import MINIMAL, Links, made, plans_of
-from tests.support.images import image_on
 
 pytestmark = pytest.mark.docker
 
@@ -61,7 +61,7 @@ def test_an_image_that_does_not_exist_is_one_line_and_status_2(
                 str(tmp_path / "s"),
             ]
         )
-    assert ended.value.code == Exit.USAGE
+    assert ended.value.code == ExitStatus.USAGE
     line = capsys.readouterr().err
     assert f"expected the image {name} here or in its registry, found: " in line
     assert line.count("\n") == 1

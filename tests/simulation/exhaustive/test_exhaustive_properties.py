@@ -6,7 +6,7 @@ from broker.core.metadata.records import PartitionState
 from broker.core.replica.state import Role
 from simulation.exhaustive.model.events import Decision, NodeOutcome
 from simulation.exhaustive.model.views import BrokerView, ControllerView, Registration
-from simulation.exhaustive.properties.cluster_state import ModelGhost, judge, lost_data, observe
+from simulation.exhaustive.property_checks import ModelGhost, check_state, lost_data, observe
 
 A, B = (0, 1), (0, 2)  # records: (leader epoch, value)
 STATE = PartitionState(replicas=(1, 2, 3), isr=(1, 2), leader=1, leader_epoch=0, partition_epoch=4)
@@ -37,7 +37,7 @@ def ids(found):
 
 
 def judged(brokers, committed=(), state=STATE, **kept):
-    return ids(judge(controller(state, **kept), list(brokers.items()), ModelGhost(tuple(committed))))
+    return ids(check_state(controller(state, **kept), list(brokers.items()), ModelGhost(tuple(committed))))
 
 
 def test_a_whole_partition_breaks_nothing():
@@ -74,7 +74,7 @@ def test_more_lossy_replicas_than_the_protocol_survives_end_the_judgement_of_dat
     ghost = lost_data(lost_data(ModelGhost((A,)), 1), 2)
     brokers = [(1, broker(1, leads=True)), (2, broker(2))]
     assert ghost.exempt
-    assert not list(judge(controller(), brokers, ghost))
+    assert not list(check_state(controller(), brokers, ghost))
     assert not lost_data(ModelGhost((A,)), 1).exempt
 
 

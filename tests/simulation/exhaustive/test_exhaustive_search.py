@@ -9,10 +9,10 @@ from functools import cache
 import pytest
 
 from simulation.exhaustive.models import CORRECT, HUNTS, MODEL
-from simulation.exhaustive.properties.cluster_state import MODELLED
-from simulation.exhaustive.replay import follow
+from simulation.exhaustive.property_checks import MODELLED
 from simulation.exhaustive.search import SearchLimits, SearchVerdict, search
 from simulation.exhaustive.spec import ModelBudget, ModelSpec, reassign
+from simulation.exhaustive.trace import follow
 
 FINER_STEPS = 0
 """How many steps more than the model's a counterexample may take. Heartbeats and registrations are one step each here
@@ -72,7 +72,7 @@ def test_what_the_model_can_see_takes_exactly_as_long_as_in_the_model(flaw, leng
     assert len(found.steps) + 1 == length == MODEL[flaw]
 
 
-def test_a_search_can_be_stopped_and_says_how_deep_it_has_looked():
+def test_a_search_can_be_stopped_and_reports_its_depth():
     found = search(ModelSpec(budget=ModelBudget(shrinks=1)), SearchLimits(depth=6))
     assert found.verdict is SearchVerdict.STOPPED
     assert found.depth == 6

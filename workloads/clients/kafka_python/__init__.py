@@ -3,14 +3,13 @@
 from collections.abc import Callable
 from functools import partial
 
-from workloads.clients.administration import TopicAdministrator
 from workloads.clients.base import ClientLibrary, ClientSettings, Consumer, Producer
-from workloads.clients.groups import GroupMember, Membership
 from workloads.clients.kafka_python.administrator import KafkaPythonAdministrator
 from workloads.clients.kafka_python.consumer import KafkaPythonConsumer
 from workloads.clients.kafka_python.member import KafkaPythonMember
 from workloads.clients.kafka_python.producer import KafkaPythonConnection
-from workloads.clients.renewal import RenewingProducer
+from workloads.clients.optional_interfaces import GroupMember, Membership, TopicAdministrator
+from workloads.clients.producers import RenewingProducer
 
 __all__ = ["library"]
 

@@ -7,17 +7,17 @@ from typing import Any
 
 from kafka import KafkaAdminClient, TopicPartition
 
-from workloads.clients.administration import Placement
 from workloads.clients.base import ClientError, ClientSettings, Partition
 from workloads.clients.kafka_python.consumer import client_errors
 from workloads.clients.kafka_python.wire import Untyped
+from workloads.clients.optional_interfaces import Placement
 
 CLUSTER_DEFAULT = -1
 """A replication factor: the cluster's default."""
 
 
 class KafkaPythonAdministrator:
-    """Implements `workloads.clients.administration.Administrator`."""
+    """Implements `workloads.clients.optional_interfaces.Administrator`."""
 
     def __init__(self, settings: ClientSettings) -> None:
         with client_errors():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.core.broker_node.groups import rebalancing, writing
 from broker.core.broker_node.groups.members import check_generation
-from broker.core.broker_node.groups.records import CommittedOffset, OffsetKey, encode_offset
+from broker.core.broker_node.groups.records import OffsetKey, StoredOffset, encode_offset
 from broker.core.broker_node.groups.state import Group, GroupState, OffsetsWrite, Shard
 from broker.core.broker_node.state import BrokerState
 from broker.core.messages.errors import ErrorCode
@@ -44,7 +44,7 @@ def commit(broker: BrokerState, shard: Shard, request_id: int, request: OffsetCo
     )
     keys = {key for key, _ in refused}
     offsets = tuple(
-        ((part.topic, part.partition), CommittedOffset(part.offset, part.leader_epoch, part.metadata or ""))
+        ((part.topic, part.partition), StoredOffset(part.offset, part.leader_epoch, part.metadata or ""))
         for part in request.partitions
         if (part.topic, part.partition) not in keys
     )
@@ -125,7 +125,7 @@ def fetch(shard: Shard, asked: OffsetFetchGroup, *, require_stable: bool) -> Fet
     )
 
 
-def _fetched(key: tuple[str, int], committed: CommittedOffset | None, *, is_stable: bool) -> FetchedOffset:
+def _fetched(key: tuple[str, int], committed: StoredOffset | None, *, is_stable: bool) -> FetchedOffset:
     if not is_stable:
         return FetchedOffset(*key, NO_OFFSET, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT)
     if committed is None:

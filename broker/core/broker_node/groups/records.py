@@ -57,7 +57,7 @@ class GroupKey(NamedTuple):
     group_id: str
 
 
-class CommittedOffset(NamedTuple):
+class StoredOffset(NamedTuple):
     """A group's committed offset for a partition: the offset of the next record to read."""
 
     offset: int
@@ -100,7 +100,7 @@ def encode_key(key: OffsetKey | GroupKey) -> bytes:
     )
 
 
-def encode_offset(committed: CommittedOffset) -> bytes:
+def encode_offset(committed: StoredOffset) -> bytes:
     """Encode a committed offset."""
     return b"".join(
         (
@@ -198,12 +198,12 @@ def decode_key(data: bytes | None) -> OffsetKey | GroupKey:
     raise UnknownRecord(f"expected a key of version {OFFSET_KEY_VERSION} or {GROUP_KEY_VERSION}, found {version}")
 
 
-def decode_offset(data: bytes) -> CommittedOffset:
+def decode_offset(data: bytes) -> StoredOffset:
     """Decode a committed offset. Raises `UnknownRecord`."""
     try:
         reader = _Reader(data)
         reader.version("an offset", OFFSET_VALUE_VERSION)
-        return CommittedOffset(reader.number(_INT64), reader.number(_INT32), reader.string())
+        return StoredOffset(reader.number(_INT64), reader.number(_INT32), reader.string())
     except (struct.error, UnicodeDecodeError) as error:
         raise UnknownRecord(f"expected a whole offset, found {error}") from error
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from broker.core.broker_node.groups.records import CommittedOffset, StoredGroup, StoredMember
+from broker.core.broker_node.groups.records import StoredGroup, StoredMember, StoredOffset
 
 TIMER = "group"
 """First element of the keys of all coordinator timers."""
@@ -74,7 +74,7 @@ class Group:
     in_initial_delay: bool = False
     initial_delay_left_ms: int = 0
     member_added: bool = False
-    offsets: dict[tuple[str, int], CommittedOffset] = field(default_factory=dict)
+    offsets: dict[tuple[str, int], StoredOffset] = field(default_factory=dict)
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -141,7 +141,7 @@ class OffsetsWrite(NamedTuple):
 
     request_id: int
     group_id: str
-    offsets: tuple[tuple[tuple[str, int], CommittedOffset | None], ...]
+    offsets: tuple[tuple[tuple[str, int], StoredOffset | None], ...]
     refused: tuple[tuple[tuple[str, int], int], ...] = ()
 
 

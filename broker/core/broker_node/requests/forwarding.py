@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from broker.core.broker_node.groups import finding
 from broker.core.broker_node.state import CONTROL, BrokerState
 from broker.core.messages import (
     AllocateProducerIdsRequest,
@@ -22,7 +21,7 @@ from broker.core.messages import (
     ListPartitionReassignmentsRequest,
     NewTopic,
 )
-from broker.core.messages.errors import ErrorCode
+from broker.core.messages.errors import NO_TRANSACTIONS, ErrorCode
 from broker.core.messages.refusals import refusal
 from broker.core.ports.marks import sometimes
 
@@ -101,7 +100,7 @@ def create_missing_topics(broker: BrokerState, names: list[str]) -> None:
 def init_producer_id(broker: BrokerState, request_id: int, request: InitProducerIdRequest) -> None:
     """Return a producer id of the controller's block; request a new block if it is used up."""
     if request.transactional_id is not None:
-        broker.runtime.reply(request_id, InitProducerIdResponse(finding.NO_TRANSACTIONS))
+        broker.runtime.reply(request_id, InitProducerIdResponse(NO_TRANSACTIONS))
         return
     broker.waiting_for_producer_ids.append(request_id)
     if broker.producer_ids[0] < broker.producer_ids[1]:

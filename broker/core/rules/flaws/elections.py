@@ -25,7 +25,7 @@ class _ElectAnyReplica(ElectionRules):
         return super().elect(leader, replicas, isr, elr, is_active, prefer_first=prefer_first, unclean_allowed=True)
 
 
-class _KeepLastMember(ElectionRules):
+class _LastStaysInSync(ElectionRules):
     def shrink(self, isr: tuple[int, ...], gone: int) -> tuple[int, ...]:
         """EL-5 before KIP-966: the last member stays in the ISR, active or not, whatever it has lost."""
         return super().shrink(isr, gone) or isr
@@ -44,7 +44,7 @@ class _KeepLastMember(ElectionRules):
         return (), ()
 
 
-class _CompleteWhenAdded(ReassignmentRules):
+class _EndWhenAdded(ReassignmentRules):
     def is_complete(self, target: tuple[int, ...], adding: tuple[int, ...], isr: tuple[int, ...], min_isr: int) -> bool:
         """RA-3 before KAFKA-15665."""
         return bool(isr) and set(adding) <= set(isr)
@@ -120,7 +120,7 @@ FLAWS = (
         properties=("P-7", "P-1", "P-12"),
         source="KIP-966, KAFKA-15583, KAFKA-15584",
         visible=Visibility.DIRECT,
-        without=(_KeepLastMember,),
+        without=(_LastStaysInSync,),
         generations=_ELR,
     ),
     Flaw(
@@ -130,7 +130,7 @@ FLAWS = (
         properties=("P-23",),
         source="KAFKA-15665",
         visible=Visibility.ADMINISTRATION,
-        without=(_CompleteWhenAdded,),
+        without=(_EndWhenAdded,),
         generations=("K5",),
     ),
     Flaw(

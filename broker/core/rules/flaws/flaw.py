@@ -2,48 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from types import MappingProxyType
 
 from broker.core.rules import Rules
-
-PROPERTIES: Mapping[str, str] = MappingProxyType(
-    {
-        "P-1": "leader completeness",
-        "P-2": "candidate completeness",
-        "P-3": "log matching",
-        "P-4": "committed stability",
-        "P-5": "replication quorum superset",
-        "P-6": "no committed truncation",
-        "P-7": "unclean exclusion",
-        "P-8": "one leader per epoch",
-        "P-9": "high watermark monotone",
-        "P-10": "high watermark bound",
-        "P-11": "no read above the high watermark",
-        "P-12": "acked durability",
-        "P-14": "no duplicates",
-        "P-15": "min ISR on ack",
-        "P-16": "ISR eligibility",
-        "P-17": "ELR shape",
-        "P-18": "min ISR recovery quorum",
-        "P-19": "epoch sanity",
-        "P-21": "epoch cache equals log",
-        "P-23": "reassignment safety",
-        "P-R1": "quorum election safety",
-        "P-R3": "quorum log matching and durability",
-        "P-R4": "quorum high watermark",
-        "P-R5": "vote once",
-        "V-1": "brokers run",
-        "V-3": "eligible replicas lead",
-        "V-4": "an idle cluster is whole",
-        "V-5": "every produce ends",
-        "V-7": "ISR changes end",
-        "V-9": "the quorum elects",
-    }
-)
-"""Names of the properties that flaws break."""
+from broker.core.rules.flaws.properties import PROPERTIES
 
 
 class Visibility(StrEnum):

@@ -26,88 +26,21 @@ from broker.core.messages import (
     IncrementalAlterConfigsResponse,
 )
 from broker.shell.codec import schema
-from broker.shell.codec.base import Codec
+from broker.shell.codec.mapping import ARRAY, Message, form, many, mapped, message, nullable, record, row
 from broker.shell.codec.wire import Parts
 
 # --- IncrementalAlterConfigs ------------------------------------------------------------------------------
 
+_OPERATION = record(ConfigOperation, key="name", operation="config_operation")
+_RESOURCE = record(ConfigResource, name="resource_name", operations=("configs", many(_OPERATION)))
+_ALTERED = record(
+    IncrementalAlterConfigsResponse, results=("responses", many(record(AlteredConfig, name="resource_name")))
+)
 
-def _decode_alter_request(data: bytes, position: int, version: int) -> IncrementalAlterConfigsRequest:
-    wire = schema.decode(WireAlterRequest, data, position, version)
-    resources = tuple(
-        ConfigResource(
-            each.resource_type,
-            each.resource_name,
-            tuple(
-                ConfigOperation(config.name, config.config_operation, config.value)
-                for config in schema.elements(each.configs)
-            ),
-        )
-        for each in schema.elements(wire.resources)
-    )
-    return IncrementalAlterConfigsRequest(resources, wire.validate_only)
-
-
-def _encode_alter_request(request: IncrementalAlterConfigsRequest, version: int) -> Parts:
-    resource_class = WireAlterRequest.AlterConfigsResource
-    resources = [
-        resource_class(
-            version=version,
-            resource_type=each.resource_type,
-            resource_name=each.name,
-            configs=[
-                resource_class.AlterableConfig(
-                    version=version, name=change.key, config_operation=change.operation, value=change.value
-                )
-                for change in each.operations
-            ],
-        )
-        for each in request.resources
-    ]
-    return schema.encode(WireAlterRequest, version, resources=resources, validate_only=request.validate_only)
-
-
-def _altered(wire: schema.WireMessage) -> IncrementalAlterConfigsResponse:
-    return IncrementalAlterConfigsResponse(
-        tuple(
-            AlteredConfig(each.error_code, each.error_message, each.resource_type, each.resource_name)
-            for each in schema.elements(wire.responses)
-        )
-    )
-
-
-def _encode_altered(message: schema.WireMessage, response: IncrementalAlterConfigsResponse, version: int) -> Parts:
-    results = [
-        message.AlterConfigsResourceResponse(
-            version=version,
-            error_code=each.error_code,
-            error_message=each.error_message,
-            resource_type=each.resource_type,
-            resource_name=each.name,
-        )
-        for each in response.results
-    ]
-    return schema.encode(message, version, responses=results)
-
-
-def _decode_alter_response(data: bytes, position: int, version: int) -> IncrementalAlterConfigsResponse:
-    return _altered(schema.decode(WireAlterResponse, data, position, version))
-
-
-def _encode_alter_response(response: IncrementalAlterConfigsResponse, version: int) -> Parts:
-    return _encode_altered(WireAlterResponse, response, version)
-
-
-INCREMENTAL_ALTER_CONFIGS = Codec(
-    api_key=44,
-    name="IncrementalAlterConfigs",
-    versions=(0, 1),
-    flexible_from=1,
-    request_type=IncrementalAlterConfigsRequest,
-    decode_request=_decode_alter_request,
-    encode_request=_encode_alter_request,
-    decode_response=_decode_alter_response,
-    encode_response=_encode_alter_response,
+INCREMENTAL_ALTER_CONFIGS = mapped(
+    (0, 1),
+    message(WireAlterRequest, record(IncrementalAlterConfigsRequest, resources=many(_RESOURCE))),
+    message(WireAlterResponse, _ALTERED),
 )
 
 # --- AlterConfigs -----------------------------------------------------------------------------------------
@@ -153,24 +86,10 @@ def _encode_old_request(request: IncrementalAlterConfigsRequest, version: int) -
     return schema.encode(WireOldRequest, version, resources=resources, validate_only=request.validate_only)
 
 
-def _decode_old_response(data: bytes, position: int, version: int) -> IncrementalAlterConfigsResponse:
-    return _altered(schema.decode(WireOldResponse, data, position, version))
-
-
-def _encode_old_response(response: IncrementalAlterConfigsResponse, version: int) -> Parts:
-    return _encode_altered(WireOldResponse, response, version)
-
-
-ALTER_CONFIGS = Codec(
-    api_key=33,
-    name="AlterConfigs",
-    versions=(0, 2),
-    flexible_from=2,
-    request_type=IncrementalAlterConfigsRequest,
-    decode_request=_decode_old_request,
-    encode_request=_encode_old_request,
-    decode_response=_decode_old_response,
-    encode_response=_encode_old_response,
+ALTER_CONFIGS = mapped(
+    (0, 2),
+    Message(WireOldRequest, IncrementalAlterConfigsRequest, _decode_old_request, _encode_old_request),
+    message(WireOldResponse, _ALTERED),
 )
 
 # --- DescribeConfigs --------------------------------------------------------------------------------------
@@ -178,48 +97,12 @@ ALTER_CONFIGS = Codec(
 _TOPIC = 2
 _DYNAMIC_TOPIC_CONFIG, _STATIC_BROKER_CONFIG, _DEFAULT_CONFIG = 1, 4, 5
 
-
-def _decode_describe_request(data: bytes, position: int, version: int) -> DescribeConfigsRequest:
-    wire = schema.decode(WireDescribeRequest, data, position, version)
-    return DescribeConfigsRequest(
-        tuple(
-            (
-                each.resource_type,
-                each.resource_name,
-                None if each.configuration_keys is None else tuple(each.configuration_keys),
-            )
-            for each in schema.elements(wire.resources)
-        )
-    )
-
-
-def _encode_describe_request(request: DescribeConfigsRequest, version: int) -> Parts:
-    resources = [
-        WireDescribeRequest.DescribeConfigsResource(
-            version=version, resource_type=kind, resource_name=name, configuration_keys=keys
-        )
-        for kind, name, keys in request.resources
-    ]
-    return schema.encode(WireDescribeRequest, version, resources=resources)
-
-
-def _decode_describe_response(data: bytes, position: int, version: int) -> DescribeConfigsResponse:
-    wire = schema.decode(WireDescribeResponse, data, position, version)
-    return DescribeConfigsResponse(
-        tuple(
-            DescribedResource(
-                each.error_code,
-                each.error_message,
-                each.resource_type,
-                each.resource_name,
-                tuple(
-                    DescribedConfig(config.name, config.value, config.config_source == _DEFAULT_CONFIG)
-                    for config in schema.elements(each.configs)
-                ),
-            )
-            for each in schema.elements(wire.results)
-        )
-    )
+_ASKED = row("resource_type", "resource_name", ("configuration_keys", nullable(ARRAY)))
+_DESCRIBED = record(DescribedConfig, is_default=("config_source", form(lambda source: source == _DEFAULT_CONFIG)))
+_RESULTS = record(
+    DescribeConfigsResponse,
+    results=many(record(DescribedResource, name="resource_name", configs=many(_DESCRIBED))),
+)
 
 
 def _source(resource_type: int, config: DescribedConfig) -> int:
@@ -253,14 +136,8 @@ def _encode_describe_response(response: DescribeConfigsResponse, version: int) -
     return schema.encode(WireDescribeResponse, version, results=results)
 
 
-DESCRIBE_CONFIGS = Codec(
-    api_key=32,
-    name="DescribeConfigs",
-    versions=(1, 4),
-    flexible_from=4,
-    request_type=DescribeConfigsRequest,
-    decode_request=_decode_describe_request,
-    encode_request=_encode_describe_request,
-    decode_response=_decode_describe_response,
-    encode_response=_encode_describe_response,
+DESCRIBE_CONFIGS = mapped(
+    (1, 4),
+    message(WireDescribeRequest, record(DescribeConfigsRequest, resources=many(_ASKED))),
+    message(WireDescribeResponse, _RESULTS)._replace(encode=_encode_describe_response),
 )

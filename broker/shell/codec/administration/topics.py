@@ -22,102 +22,32 @@ from broker.core.messages import (
     NewTopic,
 )
 from broker.shell.codec import schema
-from broker.shell.codec.base import Codec
-from broker.shell.codec.grouping import by_topic
+from broker.shell.codec.mapping import (
+    ARRAY,
+    UUID,
+    Message,
+    by_topic,
+    many,
+    mapped,
+    message,
+    nullable,
+    record,
+    row,
+    text_before,
+)
 from broker.shell.codec.wire import Parts
 
 # --- CreateTopics -----------------------------------------------------------------------------------------
 
+_NEW_TOPIC = record(
+    NewTopic, assignments=many(row("partition_index", ("broker_ids", ARRAY))), configs=many(row("name", "value"))
+)
+_CREATED = record(CreatedTopic, topic_id=UUID)
 
-def _new_topic(wire: schema.WireMessage) -> NewTopic:
-    return NewTopic(
-        wire.name,
-        wire.num_partitions,
-        wire.replication_factor,
-        tuple(
-            (each.partition_index, tuple(schema.elements(each.broker_ids)))
-            for each in schema.elements(wire.assignments)
-        ),
-        tuple((each.name, each.value) for each in schema.elements(wire.configs)),
-    )
-
-
-def _decode_create_request(data: bytes, position: int, version: int) -> CreateTopicsRequest:
-    wire = schema.decode(WireCreateRequest, data, position, version)
-    topics = tuple(_new_topic(topic) for topic in schema.elements(wire.topics))
-    return CreateTopicsRequest(topics, wire.timeout_ms, wire.validate_only)
-
-
-def _wire_new_topic(topic: NewTopic, version: int) -> schema.WireMessage:
-    topic_class = WireCreateRequest.CreatableTopic
-    return topic_class(
-        version=version,
-        name=topic.name,
-        num_partitions=topic.num_partitions,
-        replication_factor=topic.replication_factor,
-        assignments=[
-            topic_class.CreatableReplicaAssignment(version=version, partition_index=index, broker_ids=replicas)
-            for index, replicas in topic.assignments
-        ],
-        configs=[
-            topic_class.CreatableTopicConfig(version=version, name=name, value=value) for name, value in topic.configs
-        ],
-    )
-
-
-def _encode_create_request(request: CreateTopicsRequest, version: int) -> Parts:
-    return schema.encode(
-        WireCreateRequest,
-        version,
-        topics=[_wire_new_topic(topic, version) for topic in request.topics],
-        timeout_ms=request.timeout_ms,
-        validate_only=request.validate_only,
-    )
-
-
-def _decode_create_response(data: bytes, position: int, version: int) -> CreateTopicsResponse:
-    wire = schema.decode(WireCreateResponse, data, position, version)
-    return CreateTopicsResponse(
-        tuple(
-            CreatedTopic(
-                each.name,
-                each.error_code,
-                each.error_message,
-                schema.uuid_text(each.topic_id),
-                each.num_partitions,
-                each.replication_factor,
-            )
-            for each in schema.elements(wire.topics)
-        )
-    )
-
-
-def _encode_create_response(response: CreateTopicsResponse, version: int) -> Parts:
-    topics = [
-        WireCreateResponse.CreatableTopicResult(
-            version=version,
-            name=each.name,
-            topic_id=schema.uuid_or_zero(each.topic_id),
-            error_code=each.error_code,
-            error_message=each.error_message,
-            num_partitions=each.num_partitions,
-            replication_factor=each.replication_factor,
-        )
-        for each in response.topics
-    ]
-    return schema.encode(WireCreateResponse, version, topics=topics)
-
-
-CREATE_TOPICS = Codec(
-    api_key=19,
-    name="CreateTopics",
-    versions=(2, 7),
-    flexible_from=5,
-    request_type=CreateTopicsRequest,
-    decode_request=_decode_create_request,
-    encode_request=_encode_create_request,
-    decode_response=_decode_create_response,
-    encode_response=_encode_create_response,
+CREATE_TOPICS = mapped(
+    (2, 7),
+    message(WireCreateRequest, record(CreateTopicsRequest, topics=many(_NEW_TOPIC))),
+    message(WireCreateResponse, record(CreateTopicsResponse, topics=many(_CREATED))),
 )
 
 # --- DeleteTopics -----------------------------------------------------------------------------------------
@@ -148,114 +78,21 @@ def _encode_delete_request(request: DeleteTopicsRequest, version: int) -> Parts:
     return schema.encode(WireDeleteRequest, version, topics=topics, timeout_ms=timeout_ms)
 
 
-def _decode_delete_response(data: bytes, position: int, version: int) -> DeleteTopicsResponse:
-    wire = schema.decode(WireDeleteResponse, data, position, version)
-    return DeleteTopicsResponse(
-        tuple(
-            DeletedTopic(each.name, schema.uuid_text(each.topic_id), each.error_code, each.error_message)
-            for each in schema.elements(wire.responses)
-        )
-    )
+_DELETED = record(DeletedTopic, name=text_before(_BY_ID), topic_id=UUID)
 
-
-def _encode_delete_response(response: DeleteTopicsResponse, version: int) -> Parts:
-    results = [
-        WireDeleteResponse.DeletableTopicResult(
-            version=version,
-            name=each.name if version >= _BY_ID else each.name or "",
-            topic_id=schema.uuid_or_zero(each.topic_id),
-            error_code=each.error_code,
-            error_message=each.error_message,
-        )
-        for each in response.topics
-    ]
-    return schema.encode(WireDeleteResponse, version, responses=results)
-
-
-DELETE_TOPICS = Codec(
-    api_key=20,
-    name="DeleteTopics",
-    versions=(1, 6),
-    flexible_from=4,
-    request_type=DeleteTopicsRequest,
-    decode_request=_decode_delete_request,
-    encode_request=_encode_delete_request,
-    decode_response=_decode_delete_response,
-    encode_response=_encode_delete_response,
+DELETE_TOPICS = mapped(
+    (1, 6),
+    Message(WireDeleteRequest, DeleteTopicsRequest, _decode_delete_request, _encode_delete_request),
+    message(WireDeleteResponse, record(DeleteTopicsResponse, topics=("responses", many(_DELETED)))),
 )
 
 # --- ElectLeaders -----------------------------------------------------------------------------------------
 
+_ASKED = nullable(by_topic(row("topic", "partition"), key="topic"))
+_ELECTED = by_topic(record(ElectedPartition, partition="partition_id"), "partition_result", key="topic")
 
-def _decode_elect_request(data: bytes, position: int, version: int) -> ElectLeadersRequest:
-    wire = schema.decode(WireElectRequest, data, position, version)
-    partitions = None
-    if wire.topic_partitions is not None:
-        partitions = tuple(
-            (topic.topic, partition)
-            for topic in wire.topic_partitions
-            for partition in schema.elements(topic.partitions)
-        )
-    return ElectLeadersRequest(wire.election_type or 0, partitions, wire.timeout_ms)
-
-
-def _encode_elect_request(request: ElectLeadersRequest, version: int) -> Parts:
-    topics = None
-    if request.partitions is not None:
-        topics = [
-            WireElectRequest.TopicPartitions(version=version, topic=topic, partitions=partitions)
-            for topic, partitions in by_topic(request.partitions)
-        ]
-    return schema.encode(
-        WireElectRequest,
-        version,
-        election_type=request.election_type,
-        topic_partitions=topics,
-        timeout_ms=request.timeout_ms,
-    )
-
-
-def _decode_elect_response(data: bytes, position: int, version: int) -> ElectLeadersResponse:
-    wire = schema.decode(WireElectResponse, data, position, version)
-    return ElectLeadersResponse(
-        wire.error_code or 0,
-        tuple(
-            ElectedPartition(topic.topic, each.partition_id, each.error_code, each.error_message)
-            for topic in schema.elements(wire.replica_election_results)
-            for each in schema.elements(topic.partition_result)
-        ),
-    )
-
-
-def _encode_elect_response(response: ElectLeadersResponse, version: int) -> Parts:
-    topic_class = WireElectResponse.ReplicaElectionResult
-    results = [
-        topic_class(
-            version=version,
-            topic=topic,
-            partition_result=[
-                topic_class.PartitionResult(
-                    version=version,
-                    partition_id=each.partition,
-                    error_code=each.error_code,
-                    error_message=each.error_message,
-                )
-                for each in partitions
-            ],
-        )
-        for topic, partitions in by_topic((each.topic, each) for each in response.partitions)
-    ]
-    return schema.encode(WireElectResponse, version, error_code=response.error_code, replica_election_results=results)
-
-
-ELECT_LEADERS = Codec(
-    api_key=43,
-    name="ElectLeaders",
-    versions=(0, 2),
-    flexible_from=2,
-    request_type=ElectLeadersRequest,
-    decode_request=_decode_elect_request,
-    encode_request=_encode_elect_request,
-    decode_response=_decode_elect_response,
-    encode_response=_encode_elect_response,
+ELECT_LEADERS = mapped(
+    (0, 2),
+    message(WireElectRequest, record(ElectLeadersRequest, partitions=("topic_partitions", _ASKED))),
+    message(WireElectResponse, record(ElectLeadersResponse, partitions=("replica_election_results", _ELECTED))),
 )

@@ -13,8 +13,7 @@ from itertools import groupby
 from broker.core.messages import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from broker.shell.codec import wire
 from broker.shell.codec.base import Codec
-from broker.shell.codec.errors import DecodeError
-from broker.shell.codec.wire import INT32, NO_TAGS, Parts
+from broker.shell.codec.wire import INT32, NO_TAGS, DecodeError, Parts
 
 _FLEXIBLE = 12
 _TOPIC_IDS = 13

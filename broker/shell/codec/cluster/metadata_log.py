@@ -23,14 +23,14 @@ from broker.core.metadata.records import METADATA_TOPIC
 from broker.shell.codec import schema, wire
 from broker.shell.codec.base import Codec
 from broker.shell.codec.cluster.quorum import one_topic, the_partition
-from broker.shell.codec.errors import DecodeError
-from broker.shell.codec.schema import WireMessage
-from broker.shell.codec.wire import NO_TAGS, Parts
+from broker.shell.codec.mapping import Message, Structure, many, mapped, record
+from broker.shell.codec.wire import NO_TAGS, DecodeError, Parts
 
 # --- DescribeQuorum ---------------------------------------------------------------------------------------
 
-_TIMES = 1
-"""From this version on replicas come with the times of their fetches."""
+_REPLICA = record(QuorumReplica, last_fetch_ms="last_fetch_timestamp", last_caught_up_ms="last_caught_up_timestamp")
+_DESCRIBED = record(DescribeQuorumResponse, voters=("current_voters", many(_REPLICA)), observers=many(_REPLICA))
+_read, _write = Structure.directions(WireDescribeResponse.TopicData.PartitionData, _DESCRIBED.columns)
 
 
 def _decode_describe_request(data: bytes, position: int, version: int) -> DescribeQuorumRequest:
@@ -42,58 +42,19 @@ def _encode_describe_request(_: DescribeQuorumRequest, version: int) -> Parts:
     return schema.encode(WireDescribeRequest, version, topics=one_topic(WireDescribeRequest, version, {}))
 
 
-def _replica(said: WireMessage, version: int) -> QuorumReplica:
-    if version < _TIMES:
-        return QuorumReplica(said.replica_id, said.log_end_offset)
-    times = said.last_fetch_timestamp, said.last_caught_up_timestamp
-    return QuorumReplica(said.replica_id, said.log_end_offset, *times)
-
-
 def _decode_describe_response(data: bytes, position: int, version: int) -> DescribeQuorumResponse:
-    said = the_partition(schema.decode(WireDescribeResponse, data, position, version))
-    return DescribeQuorumResponse(
-        said.error_code,
-        said.leader_id,
-        said.leader_epoch,
-        said.high_watermark,
-        tuple(_replica(each, version) for each in schema.elements(said.current_voters)),
-        tuple(_replica(each, version) for each in schema.elements(said.observers)),
-    )
-
-
-def _wire_replica(replica: QuorumReplica, version: int) -> WireMessage:
-    return WireDescribeResponse.TopicData.PartitionData.ReplicaState(
-        version=version,
-        replica_id=replica.replica_id,
-        log_end_offset=replica.log_end_offset,
-        last_fetch_timestamp=replica.last_fetch_ms,
-        last_caught_up_timestamp=replica.last_caught_up_ms,
-    )
+    return _DESCRIBED.make(_read(the_partition(schema.decode(WireDescribeResponse, data, position, version))))
 
 
 def _encode_describe_response(response: DescribeQuorumResponse, version: int) -> Parts:
-    said = {
-        "error_code": response.error_code,
-        "leader_id": response.leader_id,
-        "leader_epoch": response.leader_epoch,
-        "high_watermark": response.high_watermark,
-        "current_voters": [_wire_replica(each, version) for each in response.voters],
-        "observers": [_wire_replica(each, version) for each in response.observers],
-    }
-    topics = one_topic(WireDescribeResponse, version, said)
+    topics = one_topic(WireDescribeResponse, version, _write(response, version))
     return schema.encode(WireDescribeResponse, version, error_code=0, topics=topics, nodes=[])
 
 
-DESCRIBE_QUORUM = Codec(
-    api_key=55,
-    name="DescribeQuorum",
-    versions=(0, 2),
-    flexible_from=0,
-    request_type=DescribeQuorumRequest,
-    decode_request=_decode_describe_request,
-    encode_request=_encode_describe_request,
-    decode_response=_decode_describe_response,
-    encode_response=_encode_describe_response,
+DESCRIBE_QUORUM = mapped(
+    (0, 2),
+    Message(WireDescribeRequest, DescribeQuorumRequest, _decode_describe_request, _encode_describe_request),
+    Message(WireDescribeResponse, DescribeQuorumResponse, _decode_describe_response, _encode_describe_response),
 )
 
 # --- FetchSnapshot ----------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ the error of a wrong cluster also at the top level, as in Kafka.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from broker.core.messages import (
     BeginQuorumEpochRequest,
@@ -20,10 +21,12 @@ from broker.core.messages import (
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import METADATA_TOPIC
 from broker.shell.codec import schema
-from broker.shell.codec.base import Codec
-from broker.shell.codec.errors import DecodeError
+from broker.shell.codec.mapping import TEXT, Message, Structure, mapped, record
 from broker.shell.codec.schema import WireMessage
-from broker.shell.codec.wire import Parts
+from broker.shell.codec.wire import DecodeError, Parts
+
+T = TypeVar("T")
+Answer = TypeVar("Answer", VoteResponse, BeginQuorumEpochResponse, EndQuorumEpochResponse)
 
 
 def one_topic(message: WireMessage, version: int, fields: Mapping[str, object]) -> list[WireMessage]:
@@ -45,115 +48,69 @@ def the_partition(message: WireMessage) -> WireMessage:
     return partitions[0][1]
 
 
-def _top_level(error_code: int) -> int:
-    return error_code if error_code == ErrorCode.INCONSISTENT_CLUSTER_ID else ErrorCode.NONE
+def _request(wire: WireMessage, fields: Structure[T], of_message: int) -> Message[T]:
+    """A request whose first fields are those of the message, the others those of the partition."""
+    read_first, write_first = Structure.directions(wire, fields.columns[:of_message])
+    read_rest, write_rest = Structure.directions(wire.TopicData.PartitionData, fields.columns[of_message:])
+
+    def decode(data: bytes, position: int, version: int) -> T:
+        found = schema.decode(wire, data, position, version)
+        return fields.make([*read_first(found), *read_rest(the_partition(found))])
+
+    def encode(value: T, version: int) -> Parts:
+        values: tuple[object, ...] = tuple(value)  # type: ignore[arg-type]
+        topics = one_topic(wire, version, write_rest(values[of_message:], version))
+        return schema.encode(wire, version, **write_first(values[:of_message], version), topics=topics)
+
+    return Message(wire, fields.kind, decode, encode)
 
 
-# --- Vote -------------------------------------------------------------------------------------------------
+def _response(wire: WireMessage, kind: type[Answer]) -> Message[Answer]:
+    """A response that is all in the partition, but for the error of a wrong cluster, which is in both places."""
 
-_VoteRequest = schema.define("VoteRequest")
-_VoteResponse = schema.define("VoteResponse")
-_PRE_VOTE = 2
-"""From this version on a vote may be a pre-vote (KIP-996)."""
+    def decode(data: bytes, position: int, version: int) -> Answer:
+        found = schema.decode(wire, data, position, version)
+        said = the_partition(found)
+        return kind(found.error_code or said.error_code, *(getattr(said, name) for name in kind._fields[1:]))
 
+    def encode(response: Answer, version: int) -> Parts:
+        wrong_cluster = response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+        topics = one_topic(wire, version, response._asdict())
+        return schema.encode(
+            wire, version, error_code=response.error_code if wrong_cluster else ErrorCode.NONE, topics=topics
+        )
 
-def _decode_vote_request(data: bytes, position: int, version: int) -> VoteRequest:
-    wire = schema.decode(_VoteRequest, data, position, version)
-    asked = the_partition(wire)
-    return VoteRequest(
-        wire.cluster_id or "",
-        wire.voter_id,
-        asked.replica_id,
-        asked.replica_epoch,
-        asked.last_offset_epoch,
-        asked.last_offset,
-        version >= _PRE_VOTE and asked.pre_vote,
-    )
+    return Message(wire, kind, decode, encode)
 
 
-def _encode_vote_request(request: VoteRequest, version: int) -> Parts:
-    asked = {
-        "replica_id": request.candidate_id,
-        "replica_epoch": request.candidate_epoch,
-        "last_offset_epoch": request.last_epoch,
-        "last_offset": request.last_epoch_end_offset,
-        "pre_vote": request.pre_vote,
-    }
-    topics = one_topic(_VoteRequest, version, asked)
-    return schema.encode(_VoteRequest, version, cluster_id=request.cluster_id, voter_id=request.voter_id, topics=topics)
-
-
-def _decode_vote_response(data: bytes, position: int, version: int) -> VoteResponse:
-    wire = schema.decode(_VoteResponse, data, position, version)
-    said = the_partition(wire)
-    error_code = wire.error_code or said.error_code
-    return VoteResponse(error_code, said.leader_id, said.leader_epoch, said.vote_granted)
-
-
-def _encode_vote_response(response: VoteResponse, version: int) -> Parts:
-    topics = one_topic(_VoteResponse, version, response._asdict())
-    return schema.encode(_VoteResponse, version, error_code=_top_level(response.error_code), topics=topics)
-
-
-VOTE = Codec(
-    api_key=52,
-    name="Vote",
-    versions=(0, 2),
-    flexible_from=0,
-    request_type=VoteRequest,
-    decode_request=_decode_vote_request,
-    encode_request=_encode_vote_request,
-    decode_response=_decode_vote_response,
-    encode_response=_encode_vote_response,
+_VOTE = record(
+    VoteRequest,
+    cluster_id=TEXT,
+    candidate_id="replica_id",
+    candidate_epoch="replica_epoch",
+    last_epoch="last_offset_epoch",
+    last_epoch_end_offset="last_offset",
 )
 
-# --- BeginQuorumEpoch -------------------------------------------------------------------------------------
+VOTE = mapped(
+    (0, 2),
+    _request(schema.define("quorum", "VoteRequest"), _VOTE, of_message=2),
+    _response(schema.define("quorum", "VoteResponse"), VoteResponse),
+)
 
-_BeginRequest = schema.define("BeginQuorumEpochRequest")
-_BeginResponse = schema.define("BeginQuorumEpochResponse")
-
-
-def _decode_begin_request(data: bytes, position: int, version: int) -> BeginQuorumEpochRequest:
-    wire = schema.decode(_BeginRequest, data, position, version)
-    begun = the_partition(wire)
-    return BeginQuorumEpochRequest(wire.cluster_id or "", wire.voter_id, begun.leader_id, begun.leader_epoch)
-
-
-def _encode_begin_request(request: BeginQuorumEpochRequest, version: int) -> Parts:
-    begun = {"leader_id": request.leader_id, "leader_epoch": request.leader_epoch}
-    topics = one_topic(_BeginRequest, version, begun)
-    return schema.encode(
-        _BeginRequest, version, cluster_id=request.cluster_id, voter_id=request.voter_id, topics=topics
-    )
-
-
-def _decode_begin_response(data: bytes, position: int, version: int) -> BeginQuorumEpochResponse:
-    wire = schema.decode(_BeginResponse, data, position, version)
-    said = the_partition(wire)
-    return BeginQuorumEpochResponse(wire.error_code or said.error_code, said.leader_id, said.leader_epoch)
-
-
-def _encode_begin_response(response: BeginQuorumEpochResponse, version: int) -> Parts:
-    topics = one_topic(_BeginResponse, version, response._asdict())
-    return schema.encode(_BeginResponse, version, error_code=_top_level(response.error_code), topics=topics)
-
-
-BEGIN_QUORUM_EPOCH = Codec(
-    api_key=53,
-    name="BeginQuorumEpoch",
-    versions=(0, 1),
-    flexible_from=1,
-    request_type=BeginQuorumEpochRequest,
-    decode_request=_decode_begin_request,
-    encode_request=_encode_begin_request,
-    decode_response=_decode_begin_response,
-    encode_response=_encode_begin_response,
+BEGIN_QUORUM_EPOCH = mapped(
+    (0, 1),
+    _request(
+        schema.define("quorum", "BeginQuorumEpochRequest"),
+        record(BeginQuorumEpochRequest, cluster_id=TEXT),
+        of_message=2,
+    ),
+    _response(schema.define("quorum", "BeginQuorumEpochResponse"), BeginQuorumEpochResponse),
 )
 
 # --- EndQuorumEpoch ---------------------------------------------------------------------------------------
 
-_EndRequest = schema.define("EndQuorumEpochRequest")
-_EndResponse = schema.define("EndQuorumEpochResponse")
+_EndRequest = schema.define("quorum", "EndQuorumEpochRequest")
 _CANDIDATES = 1
 """From this version on successors include the ids of their directories (KIP-853)."""
 
@@ -182,25 +139,8 @@ def _encode_end_request(request: EndQuorumEpochRequest, version: int) -> Parts:
     return schema.encode(_EndRequest, version, cluster_id=request.cluster_id, topics=topics)
 
 
-def _decode_end_response(data: bytes, position: int, version: int) -> EndQuorumEpochResponse:
-    wire = schema.decode(_EndResponse, data, position, version)
-    said = the_partition(wire)
-    return EndQuorumEpochResponse(wire.error_code or said.error_code, said.leader_id, said.leader_epoch)
-
-
-def _encode_end_response(response: EndQuorumEpochResponse, version: int) -> Parts:
-    topics = one_topic(_EndResponse, version, response._asdict())
-    return schema.encode(_EndResponse, version, error_code=_top_level(response.error_code), topics=topics)
-
-
-END_QUORUM_EPOCH = Codec(
-    api_key=54,
-    name="EndQuorumEpoch",
-    versions=(0, 1),
-    flexible_from=1,
-    request_type=EndQuorumEpochRequest,
-    decode_request=_decode_end_request,
-    encode_request=_encode_end_request,
-    decode_response=_decode_end_response,
-    encode_response=_encode_end_response,
+END_QUORUM_EPOCH = mapped(
+    (0, 1),
+    Message(_EndRequest, EndQuorumEpochRequest, _decode_end_request, _encode_end_request),
+    _response(schema.define("quorum", "EndQuorumEpochResponse"), EndQuorumEpochResponse),
 )

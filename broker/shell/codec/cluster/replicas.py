@@ -16,14 +16,12 @@ from broker.core.messages import (
     ReplicaLogInfoPartition,
 )
 from broker.shell.codec import schema
-from broker.shell.codec.base import Codec
-from broker.shell.codec.grouping import by_topic
+from broker.shell.codec.mapping import ARRAY, NOT_ON_WIRE, UUID, Message, by_topic, grouped, mapped, message, record
 from broker.shell.codec.wire import Parts
 
 # --- AlterPartition ---------------------------------------------------------------------------------------
 
-_AlterRequest = schema.define("AlterPartitionRequest")
-_AlterResponse = schema.define("AlterPartitionResponse")
+_AlterRequest = schema.define("replicas", "AlterPartitionRequest")
 _EPOCHS_IN_ISR = 3
 """From this version on the ISR's members include their broker epochs (KIP-903)."""
 
@@ -81,56 +79,15 @@ def _encode_alter_request(request: AlterPartitionRequest, version: int) -> Parts
             topic_id=schema.uuid_or_zero(topic_id),
             partitions=[_wire_alter_partition(each, version) for each in partitions],
         )
-        for topic_id, partitions in by_topic((each.topic_id, each) for each in request.partitions)
+        for topic_id, partitions in grouped((each.topic_id, each) for each in request.partitions)
     ]
     return schema.encode(
         _AlterRequest, version, broker_id=request.broker_id, broker_epoch=request.broker_epoch, topics=topics
     )
 
 
-def _decode_alter_response(data: bytes, position: int, version: int) -> AlterPartitionResponse:
-    wire = schema.decode(_AlterResponse, data, position, version)
-    partitions = tuple(
-        AlteredPartition(
-            "",
-            each.partition_index,
-            each.error_code,
-            each.leader_id,
-            each.leader_epoch,
-            tuple(schema.elements(each.isr)),
-            each.leader_recovery_state,
-            each.partition_epoch,
-            schema.uuid_text(topic.topic_id),
-        )
-        for topic in schema.elements(wire.topics)
-        for each in schema.elements(topic.partitions)
-    )
-    return AlterPartitionResponse(wire.error_code, partitions)
-
-
-def _encode_alter_response(response: AlterPartitionResponse, version: int) -> Parts:
-    topic_class = _AlterResponse.TopicData
-    topics = [
-        topic_class(
-            version=version,
-            topic_id=schema.uuid_or_zero(topic_id),
-            partitions=[
-                topic_class.PartitionData(
-                    version=version,
-                    partition_index=each.partition,
-                    error_code=each.error_code,
-                    leader_id=each.leader_id,
-                    leader_epoch=each.leader_epoch,
-                    isr=each.isr,
-                    leader_recovery_state=each.leader_recovery_state,
-                    partition_epoch=each.partition_epoch,
-                )
-                for each in partitions
-            ],
-        )
-        for topic_id, partitions in by_topic((each.topic_id, each) for each in response.partitions)
-    ]
-    return schema.encode(_AlterResponse, version, error_code=response.error_code, topics=topics)
+_ALTERED = record(AlteredPartition, topic=NOT_ON_WIRE, partition="partition_index", isr=ARRAY)
+_ALTERED_OF_TOPICS = by_topic(_ALTERED, topic="topic_id", key=UUID)
 
 
 def _name_altered(response: AlterPartitionResponse, request: AlterPartitionRequest) -> AlterPartitionResponse:
@@ -139,88 +96,20 @@ def _name_altered(response: AlterPartitionResponse, request: AlterPartitionReque
     return response._replace(partitions=named)
 
 
-ALTER_PARTITION = Codec(
-    api_key=56,
-    name="AlterPartition",
-    versions=(2, 3),
-    flexible_from=0,
-    request_type=AlterPartitionRequest,
-    decode_request=_decode_alter_request,
-    encode_request=_encode_alter_request,
-    decode_response=_decode_alter_response,
-    encode_response=_encode_alter_response,
-    name_topics=_name_altered,
+ALTER_PARTITION = mapped(
+    (2, 3),
+    Message(_AlterRequest, AlterPartitionRequest, _decode_alter_request, _encode_alter_request),
+    message(
+        schema.define("replicas", "AlterPartitionResponse"),
+        record(AlterPartitionResponse, partitions=("topics", _ALTERED_OF_TOPICS)),
+    ),
+    _name_altered,
 )
 
 # --- GetReplicaLogInfo ------------------------------------------------------------------------------------
 
-_InfoRequest = schema.define("GetReplicaLogInfoRequest")
-_InfoResponse = schema.define("GetReplicaLogInfoResponse")
-
-
-def _decode_info_request(data: bytes, position: int, version: int) -> GetReplicaLogInfoRequest:
-    wire = schema.decode(_InfoRequest, data, position, version)
-    partitions = tuple(
-        ReplicaLogInfoPartition("", partition, schema.uuid_text(topic.topic_id))
-        for topic in schema.elements(wire.topic_partitions)
-        for partition in schema.elements(topic.partitions)
-    )
-    return GetReplicaLogInfoRequest(partitions)
-
-
-def _encode_info_request(request: GetReplicaLogInfoRequest, version: int) -> Parts:
-    topics = [
-        _InfoRequest.TopicPartitions(version=version, topic_id=schema.uuid_or_zero(topic_id), partitions=partitions)
-        for topic_id, partitions in by_topic((each.topic_id, each.partition) for each in request.partitions)
-    ]
-    return schema.encode(_InfoRequest, version, topic_partitions=topics)
-
-
-def _decode_info_response(data: bytes, position: int, version: int) -> GetReplicaLogInfoResponse:
-    wire = schema.decode(_InfoResponse, data, position, version)
-    infos = tuple(
-        ReplicaLogInfo(
-            "",
-            each.partition,
-            each.error_code,
-            each.last_written_leader_epoch,
-            each.current_leader_epoch,
-            each.log_end_offset,
-            schema.uuid_text(topic.topic_id),
-        )
-        for topic in schema.elements(wire.topic_partition_log_info_list)
-        for each in schema.elements(topic.partition_log_info)
-    )
-    return GetReplicaLogInfoResponse(wire.broker_epoch, infos, wire.truncated)
-
-
-def _encode_info_response(response: GetReplicaLogInfoResponse, version: int) -> Parts:
-    topic_class = _InfoResponse.TopicPartitionLogInfo
-    topics = [
-        topic_class(
-            version=version,
-            topic_id=schema.uuid_or_zero(topic_id),
-            partition_log_info=[
-                topic_class.PartitionLogInfo(
-                    version=version,
-                    partition=each.partition,
-                    last_written_leader_epoch=each.last_written_leader_epoch,
-                    current_leader_epoch=each.current_leader_epoch,
-                    log_end_offset=each.log_end_offset,
-                    error_code=each.error_code,
-                )
-                for each in infos
-            ],
-        )
-        for topic_id, infos in by_topic((each.topic_id, each) for each in response.partitions)
-    ]
-    return schema.encode(
-        _InfoResponse,
-        version,
-        broker_epoch=response.broker_epoch,
-        truncated=response.truncated,
-        topic_partition_log_info_list=topics,
-    )
+_ASKED = by_topic(record(ReplicaLogInfoPartition, topic=NOT_ON_WIRE), topic="topic_id", key=UUID)
+_INFOS = by_topic(record(ReplicaLogInfo, topic=NOT_ON_WIRE), "partition_log_info", topic="topic_id", key=UUID)
 
 
 def _name_infos(response: GetReplicaLogInfoResponse, request: GetReplicaLogInfoRequest) -> GetReplicaLogInfoResponse:
@@ -229,15 +118,15 @@ def _name_infos(response: GetReplicaLogInfoResponse, request: GetReplicaLogInfoR
     return response._replace(partitions=named)
 
 
-GET_REPLICA_LOG_INFO = Codec(
-    api_key=93,
-    name="GetReplicaLogInfo",
-    versions=(0, 0),
-    flexible_from=0,
-    request_type=GetReplicaLogInfoRequest,
-    decode_request=_decode_info_request,
-    encode_request=_encode_info_request,
-    decode_response=_decode_info_response,
-    encode_response=_encode_info_response,
-    name_topics=_name_infos,
+GET_REPLICA_LOG_INFO = mapped(
+    (0, 0),
+    message(
+        schema.define("replicas", "GetReplicaLogInfoRequest"),
+        record(GetReplicaLogInfoRequest, partitions=("topic_partitions", _ASKED)),
+    ),
+    message(
+        schema.define("replicas", "GetReplicaLogInfoResponse"),
+        record(GetReplicaLogInfoResponse, partitions=("topic_partition_log_info_list", _INFOS)),
+    ),
+    _name_infos,
 )

@@ -1,1 +1,1 @@
-"""Schemas of the APIs between brokers, which kafka-python lacks, in the syntax of Kafka's own."""
+"""Schemas of the APIs between nodes, which kafka-python lacks, in the syntax of Kafka's; folders as in `cluster`."""

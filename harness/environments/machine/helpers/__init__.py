@@ -1,1 +1,1 @@
-"""Helper processes on this machine: the supervisor, fork servers, duty cycles, and the protocol with them."""
+"""Helper processes on this machine: how programs start, the supervisor, duty cycles, and the protocol with them."""

@@ -16,9 +16,9 @@ from typing import Any
 
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Caused, from_json
-from harness.environments.machine.helpers import forks
+from harness.environments.machine.helpers import programs
 from harness.environments.machine.helpers.jsonl import receive_line
-from harness.environments.machine.helpers.own_python import module_command
+from harness.environments.machine.helpers.programs import module_command
 
 _START_TIMEOUT_S = 15.0
 _ANSWER_TIMEOUT_S = 60.0
@@ -42,7 +42,7 @@ class Helper:
             nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 everything = _with_own_path({**os.environ, **environment})
-                self._process = forks.start(command, everything, (nothing, None, None), [theirs.fileno()])
+                self._process = programs.start(command, everything, (nothing, None, None), [theirs.fileno()])
             finally:
                 os.close(nothing)
         self._socket.settimeout(_START_TIMEOUT_S)

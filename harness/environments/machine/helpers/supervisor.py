@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from harness.environments.machine.helpers.helper import Helper
-from harness.environments.machine.helpers.supervisor_process import Settings
+from harness.environments.machine.helpers.supervisor_process import SupervisorSettings
 
 _KILL_TIMEOUT_S = 15.0
 
@@ -19,7 +19,7 @@ _KILL_TIMEOUT_S = 15.0
 class Supervisor:
     """A running supervisor. Safe to use from several threads."""
 
-    def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
+    def __init__(self, settings: SupervisorSettings, environment: Mapping[str, str]) -> None:
         """Start a supervisor; `HelperRefused` when the machine does not allow the settings."""
         self._helper = Helper(
             "harness.environments.machine.helpers.supervisor_process", settings._asdict(), environment

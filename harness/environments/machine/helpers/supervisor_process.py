@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.environments.causes import cause_of, to_json
-from harness.environments.machine.helpers import forks
+from harness.environments.machine.helpers import programs
 from harness.environments.machine.helpers.jsonl import receive_line
 from harness.environments.machine.kernel import linux, process_identity
 from harness.environments.network.namespaces import Switch
@@ -34,7 +34,7 @@ from harness.environments.storage.disks import Disks
 from nemesis.capabilities.shapes import Shape
 
 
-class Settings(NamedTuple):
+class SupervisorSettings(NamedTuple):
     """What the supervisor creates when it starts."""
 
     network: bool  # a namespace per endpoint, and the switch
@@ -48,7 +48,7 @@ class _Children:
 
     def __init__(self, switch: Switch | None) -> None:
         self._switch = switch
-        self._children: dict[int, forks.Child] = {}
+        self._children: dict[int, programs.Child] = {}
 
     def spawn(self, command: Sequence[str], endpoint: int, descriptors: Sequence[int]) -> tuple[int, int]:
         supervisor = os.getpid()
@@ -61,7 +61,7 @@ class _Children:
                 os._exit(1)
 
         stdin, stdout, stderr = descriptors
-        child = forks.start(command, os.environ, (stdin, stdout, stderr), prepare=prepare)
+        child = programs.start(command, os.environ, (stdin, stdout, stderr), prepare=prepare)
         number = len(self._children) + 1
         self._children[number] = child
         return number, child.pid
@@ -90,13 +90,13 @@ class _Children:
                 self._signal_group(child, signal.SIGKILL)
 
     @staticmethod
-    def _signal_group(child: forks.Child, signal_number: int) -> None:
+    def _signal_group(child: programs.Child, signal_number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal_number)
 
 
 class _SupervisorProcess:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SupervisorSettings) -> None:
         if settings.network and os.geteuid() != 0:
             linux.become_owner_of_namespaces(0)
         if settings.mounts:
@@ -158,7 +158,7 @@ def main() -> None:
     if not settings:  # the harness has ended meanwhile
         return
     try:
-        supervisor = _SupervisorProcess(Settings(**json.loads(settings)))
+        supervisor = _SupervisorProcess(SupervisorSettings(**json.loads(settings)))
     except OSError as error:
         send({"error": str(error), "cause": to_json(cause_of(error))})
         return

@@ -1,1 +1,1 @@
-"""The Linux kernel's interfaces: system calls, process identity, sockets."""
+"""The Linux kernel's interfaces: system calls, process identity."""

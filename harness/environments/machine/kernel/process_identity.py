@@ -1,4 +1,4 @@
-"""Identifies processes by pid and start time, so that a reused pid is never mistaken for them."""
+"""Identifies processes by pid and start time, and reads their states. A reused pid is never mistaken for them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pathlib import Path
 
 RUN_MARK = "HARROW_RUN"
 """Environment variable that every process of a run carries; its value is the run's token."""
+
+SAMPLE_INTERVAL_S = 0.003
+"""How often a process's state is read, to see what part of the time it runs."""
 
 
 def _fields(pid: int) -> list[str] | None:
@@ -42,6 +45,17 @@ def states(pid: int) -> set[str]:
         if (fields := _fields(int(thread))) is not None:
             found.add(fields[0])
     return found
+
+
+def running_percent(pid: int, seconds: float) -> float:
+    """The percentage of samples in which no thread of the process was stopped."""
+    deadline = time.monotonic() + seconds
+    samples = running = 0
+    while time.monotonic() < deadline or not samples:
+        samples += 1
+        running += "T" not in states(pid)
+        time.sleep(SAMPLE_INTERVAL_S)
+    return 100 * running / samples
 
 
 def of_run(token: str) -> Iterator[int]:

@@ -11,6 +11,7 @@ starts for a run that has died (`"heal": true`).
 from __future__ import annotations
 
 import base64
+import fcntl
 import os
 import shutil
 import subprocess
@@ -22,24 +23,36 @@ from pathlib import Path
 from typing import Any, cast
 
 from harness.environments.base import EnvironmentFailed, NodePlan
-from harness.environments.local.host import ProcessHost
 from harness.environments.machine.helpers.helper import HelperRefused
 from harness.environments.machine.helpers.supervisor import Supervisor
-from harness.environments.machine.helpers.supervisor_process import Settings
+from harness.environments.machine.helpers.supervisor_process import SupervisorSettings
 from harness.environments.machine.kernel.process_identity import RUN_MARK
 from harness.environments.machine.node import MachineNode
-from harness.environments.machine.wall_clock import WallClock
+from harness.environments.machine.process_host import ProcessHost
+from harness.environments.machine.wall_clock import SkewedClock
 from harness.environments.ssh.agent.config import AgentConfig, claim
 from harness.environments.ssh.agent.disks import AgentDisk
 from harness.environments.ssh.agent.network import AgentNetwork
-from harness.environments.ssh.agent.random_numbers import stir_random_numbers
-from harness.environments.ssh.agent.real_clock import RealClock
-from harness.environments.ssh.agent.streams import Streams
-from harness.environments.ssh.connection.rpc import Listener
+from harness.environments.ssh.agent.vm_clock import VmClock
+from harness.environments.ssh.connection.bridge import Streams
+from harness.environments.ssh.connection.rpc import RpcServer
 from harness.store.journal import Journal
 from nemesis.capabilities.cluster import NodeError, NodeRole
 from nemesis.capabilities.disks import PageCacheLoss
 from nemesis.capabilities.shapes import Shape
+
+_RNDRESEEDCRNG = 0x5207
+
+
+def stir_random_numbers(entropy: bytes) -> None:
+    """Add entropy and reseed the kernel's random numbers (random(4)). Needs root."""
+    descriptor = os.open("/dev/urandom", os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, entropy)
+        fcntl.ioctl(descriptor, _RNDRESEEDCRNG)
+    finally:
+        os.close(descriptor)
+
 
 _TROUBLES = (EnvironmentFailed, HelperRefused, NodeError, OSError, TypeError, ValueError, subprocess.SubprocessError)
 
@@ -68,7 +81,7 @@ class _Command:
 class Agent:
     """The node, disk, clock and network of one machine."""
 
-    def __init__(self, config: AgentConfig, listener: Listener) -> None:
+    def __init__(self, config: AgentConfig, listener: RpcServer) -> None:
         self._config = config
         self._undo = ExitStack()
         if config.entropy:
@@ -81,7 +94,7 @@ class Agent:
         self._network = AgentNetwork(config)
         self._undo.callback(self._network.close)
         mark = {RUN_MARK: config.token}
-        supervisor = Supervisor(Settings(network=False, mounts=config.disk == "ext4", endpoints=()), mark)
+        supervisor = Supervisor(SupervisorSettings(network=False, mounts=config.disk == "ext4", endpoints=()), mark)
         self._undo.callback(supervisor.close)
         plan = NodePlan(
             node_id=config.node_id,
@@ -101,15 +114,15 @@ class Agent:
         self._streams = Streams(plan.socket, listener.push)
         self._undo.callback(self._streams.close)
 
-    def _clock(self) -> WallClock | RealClock | None:
+    def _clock(self) -> SkewedClock | VmClock | None:
         if self._config.clock == "real":
-            clock = RealClock()
+            clock = VmClock()
             self._undo.callback(clock.straighten)
             return clock
         if self._config.clock == "library":
             library = Path(self._config.directory, "clock.so")
             library.write_bytes(base64.b64decode(self._config.library))
-            return WallClock(library, Path(self._config.directory, "clock"))
+            return SkewedClock(library, Path(self._config.directory, "clock"))
         return None
 
     def answer(self, request: Mapping[str, Any]) -> object:
@@ -193,7 +206,7 @@ def heal(config: AgentConfig) -> list[str]:
 def main() -> None:
     """Carry out requests until the harness is gone."""
     os.environ["PATH"] = f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/sbin:/sbin"
-    listener = Listener(sys.stdin.buffer, os.dup(sys.stdout.fileno()))
+    listener = RpcServer(sys.stdin.buffer, os.dup(sys.stdout.fileno()))
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output of a child must not look like an answer
     first = listener.first()
     if first is None:

@@ -15,7 +15,7 @@ from harness.environments.machine.helpers.supervisor import Supervisor
 from harness.environments.machine.kernel import linux
 from harness.environments.machine.node import LOG_NAME, log_files
 from harness.environments.ssh.agent.config import AgentConfig
-from harness.environments.storage import survivors
+from harness.environments.storage import node_disk
 from harness.environments.storage.disks import Disks, read_states
 from harness.environments.storage.fuse import FuseMounts
 from harness.environments.storage.page_cache import Ext4Images, PageCache
@@ -107,12 +107,12 @@ class AgentDisk:
 
     def contents(self) -> Mapping[str, str]:
         """Contents of all files, packed."""
-        return {name: pack(data) for name, data in survivors.contents(self.mechanism.view(self._plan)).items()}
+        return {name: pack(data) for name, data in node_disk.file_contents(self.mechanism.view(self._plan)).items()}
 
     def restore(self, before: Mapping[str, str], survival: Survival, seed: int) -> int:
         """Write back the surviving part of unsynced data; returns its size in bytes."""
         contents = {name: unpack(data) for name, data in before.items()}
-        return survivors.restore(self.mechanism.view(self._plan), contents, survival, seed)
+        return node_disk.restore_survivors(self.mechanism.view(self._plan), contents, survival, seed)
 
     def log_names(self) -> Sequence[str]:
         """The node's log files, relative to its directory."""

@@ -7,21 +7,60 @@ SSH server's port, to and from the harness) pass before any other rule is evalua
 
 from __future__ import annotations
 
+import ctypes
 import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
-from harness.environments.ssh.agent.nftables import Nft
+
+class Nft:
+    """Runs commands of nft(8), with the library if it exists, else the program. Not safe for several threads."""
+
+    def __init__(self) -> None:
+        self._library = _load()
+        self._context = None if self._library is None else self._library.nft_ctx_new(0)
+        if self._library is not None:
+            self._library.nft_ctx_buffer_output(self._context)
+            self._library.nft_ctx_buffer_error(self._context)
+
+    def run(self, text: str) -> str:
+        """Run commands atomically; returns their output. Raises `OSError` when they are refused."""
+        if self._library is None:
+            done = subprocess.run(["nft", "-f", "-"], input=text, capture_output=True, text=True, check=False)
+            status, output, errors = done.returncode, done.stdout, done.stderr
+        else:
+            status = self._library.nft_run_cmd_from_buffer(self._context, text.encode())
+            output = self._library.nft_ctx_get_output_buffer(self._context).decode()
+            errors = self._library.nft_ctx_get_error_buffer(self._context).decode()
+        if status != 0:
+            raise OSError(0, f"nft refused: {' '.join(errors.split())}")
+        return output
+
+
+def _load() -> Any:  # noqa: ANN401
+    """Load the library and declare the types of its functions (libnftables(3)); None if it is missing."""
+    try:
+        library = ctypes.CDLL("libnftables.so.1")
+    except OSError:
+        return None
+    library.nft_ctx_new.restype = ctypes.c_void_p
+    library.nft_ctx_buffer_output.argtypes = library.nft_ctx_buffer_error.argtypes = [ctypes.c_void_p]
+    library.nft_run_cmd_from_buffer.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+    for name in ("nft_ctx_get_output_buffer", "nft_ctx_get_error_buffer"):
+        getattr(library, name).argtypes = [ctypes.c_void_p]
+        getattr(library, name).restype = ctypes.c_char_p
+    return library
+
 
 _RESETS = re.compile(r"counter packets (\d+)")
 _EARLY = -300  # before connections are tracked
 
 
 @dataclass(frozen=True)
-class Rules:
+class FirewallRules:
     """Addresses of the other machines, by the action on their packets."""
 
     not_from: Sequence[str] = ()  # drop packets from there
@@ -45,7 +84,7 @@ class Firewall:
     def _nft(self) -> Nft:
         return Nft()
 
-    def set(self, rules: Rules) -> None:
+    def set(self, rules: FirewallRules) -> None:
         """Replace the rules. Raises `OSError` when the packet filter refuses."""
         self._had = self.resets()
         self._counting = bool(rules.reset_from or rules.reset_to)
@@ -75,7 +114,7 @@ class Firewall:
             for command in (["-D", hook, "-j", chain], ["-F", chain], ["-X", chain]):
                 subprocess.run(["iptables", "-w", "-t", table, *command], capture_output=True, check=False)
 
-    def _as_nft(self, rules: Rules) -> str:
+    def _as_nft(self, rules: FirewallRules) -> str:
         pass_in = f"ip saddr {self.harness} tcp dport {self.ssh_port} accept;"
         pass_out = f"ip daddr {self.harness} tcp sport {self.ssh_port} accept;"
 
@@ -103,7 +142,7 @@ class Firewall:
             }}
         """
 
-    def _as_iptables(self, rules: Rules) -> Sequence[str]:
+    def _as_iptables(self, rules: FirewallRules) -> Sequence[str]:
         lines = []
         for table, hook in _HOOKS:
             chain = self._chain(hook)

@@ -15,17 +15,17 @@ import select
 import socket
 import sys
 
-from harness.environments.machine.helpers import forks
+from harness.environments.machine.helpers import programs
 from harness.environments.machine.helpers.jsonl import receive_line
 
 
 def main() -> None:
     """Serve forever."""
     path, *modules = sys.argv[1:]
-    forks.make_ready(modules)
+    programs.make_ready(modules)
     gc.collect()
     gc.freeze()  # so that a garbage collection in a child does not touch, and so copy, our pages
-    running: dict[int, tuple[forks.Forked, socket.socket]] = {}  # by pidfd
+    running: dict[int, tuple[programs.Forked, socket.socket]] = {}  # by pidfd
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(path)
         listener.listen()
@@ -43,7 +43,7 @@ def main() -> None:
                     running[end] = begun
 
 
-def _begin(client: socket.socket) -> tuple[forks.Forked, socket.socket] | None:
+def _begin(client: socket.socket) -> tuple[programs.Forked, socket.socket] | None:
     """Start the program that a client requests; None without a valid request."""
     line, descriptors = receive_line(client)
     try:
@@ -51,13 +51,13 @@ def _begin(client: socket.socket) -> tuple[forks.Forked, socket.socket] | None:
             client.close()
             return None
         stdin, stdout, stderr = descriptors
-        return forks.fork(line.decode().strip(), (), os.environ, (stdin, stdout, stderr)), client
+        return programs.fork(line.decode().strip(), (), os.environ, (stdin, stdout, stderr)), client
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _send_status(child: forks.Forked, client: socket.socket) -> None:
+def _send_status(child: programs.Forked, client: socket.socket) -> None:
     with client, contextlib.suppress(OSError):
         client.sendall(b"%d\n" % child.wait())
 

@@ -6,10 +6,10 @@ import socket
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 
+from harness.environments.network.link_probes import Prober
 from harness.environments.ssh.agent.config import AgentConfig
-from harness.environments.ssh.agent.firewall import Firewall, Rules
+from harness.environments.ssh.agent.firewall import Firewall, FirewallRules
 from harness.environments.ssh.agent.netem import Netem
-from harness.environments.ssh.agent.prober import Prober
 from nemesis.capabilities.cluster import CLIENTS, Link
 from nemesis.capabilities.shapes import Shape
 
@@ -25,7 +25,7 @@ class AgentNetwork:
         self._firewall = Firewall(config.filter, name, config.harness, config.ssh_port)
         self._netem = Netem(f"ifb{config.token[:10]}", config.harness, config.ssh_port) if config.netem else None
         self._prober: Prober | None = None
-        self._rules = Rules()
+        self._rules = FirewallRules()
         self._shapes: tuple[Mapping[str, Shape], Mapping[str, Shape]] = {}, {}
         self._lock = threading.Lock()
         if listen:
@@ -97,7 +97,7 @@ class AgentNetwork:
         reset_from: Sequence[str],
         reset_to: Sequence[str],
     ) -> None:
-        rules = Rules(tuple(not_from), tuple(not_to), tuple(reset_from), tuple(reset_to))
+        rules = FirewallRules(tuple(not_from), tuple(not_to), tuple(reset_from), tuple(reset_to))
         if rules != self._rules:
             self._firewall.set(rules)
             self._rules = rules

@@ -1,1 +1,1 @@
-"""Connections to hosts: SSH, the installed package, and RPC with the agent."""
+"""Connections to hosts: their settings, SSH, their features, the installed package, and requests to the agent."""

@@ -15,9 +15,9 @@ import paramiko
 
 from harness.environments.base import EnvironmentFailed
 from harness.environments.ssh.agent.config import AgentConfig
+from harness.environments.ssh.connection.hosts import SshHost
 from harness.environments.ssh.connection.rpc import SILENCE_S
-from harness.environments.ssh.connection.ssh import Connection
-from harness.environments.ssh.fleet.hosts import SshHost
+from harness.environments.ssh.connection.ssh import SshConnection
 from nemesis.capabilities.cluster import NodeError
 
 _MODULE = "harness.environments.ssh.agent.agent"
@@ -54,7 +54,7 @@ def _command(host: SshHost, path: str) -> str:
 class AgentLink:
     """A running agent. Safe to use from several threads."""
 
-    def __init__(self, connection: Connection, path: str, config: AgentConfig, push: Push) -> None:
+    def __init__(self, connection: SshConnection, path: str, config: AgentConfig, push: Push) -> None:
         """Start an agent with the package at `path`; `push` receives its notifications. Raises `EnvironmentFailed`."""
         host = connection.host
         self.name = host.name

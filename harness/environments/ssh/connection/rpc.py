@@ -20,7 +20,7 @@ SILENCE_S = 60.0
 Request = Mapping[str, Any]
 
 
-class Listener:
+class RpcServer:
     """The agent's end."""
 
     def __init__(self, source: IO[bytes], target: int) -> None:

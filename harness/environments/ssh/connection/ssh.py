@@ -10,7 +10,7 @@ import paramiko
 from paramiko.pkey import UnknownKeyType
 
 from harness.environments.base import EnvironmentFailed
-from harness.environments.ssh.fleet.hosts import SshHost
+from harness.environments.ssh.connection.hosts import SshHost
 
 _CONNECT_TIMEOUT_S = 10.0
 _LOGIN_TIMEOUT_S = 30.0  # an emulated machine is slow at cryptography
@@ -34,7 +34,7 @@ class Answer:
         return (self.errors.strip().splitlines() or [f"status {self.status}"])[-1]
 
 
-class Connection:
+class SshConnection:
     """A logged-in user on a machine."""
 
     def __init__(self, host: SshHost, dialled: socket.socket | None = None) -> None:

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from harness.environments.base import Address, EnvironmentFailed
 from harness.environments.machine.helpers.supervisor import Supervisor
-from harness.environments.machine.helpers.supervisor_process import Settings
+from harness.environments.machine.helpers.supervisor_process import SupervisorSettings
 from harness.environments.network.namespaces import address
-from harness.environments.ssh.fleet.facts import Facts
-from harness.environments.ssh.fleet.hosts import SSH_PORT, SshHost
+from harness.environments.ssh.connection.facts import Facts
+from harness.environments.ssh.connection.hosts import SSH_PORT, SshHost
 from harness.environments.ssh.machine import PROBE_PORT
 from harness.environments.ssh.vms import guest
 from harness.environments.ssh.vms.template import CONTROL_MAC, GUEST_ADDRESS, Template, host, network_command, template
@@ -34,7 +34,7 @@ _CLIENT_PORTS = (_FIRST_PORT,)
 
 
 class VmFleet:
-    """Implements `harness.environments.ssh.fleet.fleet.Fleet`."""
+    """Implements `harness.environments.ssh.fleet.Fleet`."""
 
     how = "QEMU VMs on this machine, restored from a template"
     ours = True
@@ -50,9 +50,9 @@ class VmFleet:
         self._place = Path()
         self.facts: Facts | None = None
 
-    def settings(self, node_ids: Sequence[int]) -> Settings:  # noqa: ARG002
+    def settings(self, node_ids: Sequence[int]) -> SupervisorSettings:  # noqa: ARG002
         """Only processes."""
-        return Settings(network=False, mounts=False, endpoints=())
+        return SupervisorSettings(network=False, mounts=False, endpoints=())
 
     def set_up(self, supervisor: Supervisor, place: Path, node_ids: Sequence[int]) -> None:
         """Create the template if there is none, and restore all VMs in parallel."""

@@ -1,11 +1,13 @@
 """Builds the boot image of a VM from Debian packages: a kernel, an initramfs and a root file system.
 
 This machine's `apt-get` downloads the packages with all dependencies, as if nothing were installed; they are unpacked
-without running their scripts. No root is needed: nothing is mounted, and `mke2fs -d` fills the file system.
+without running their scripts. No root is needed: nothing is mounted, `mke2fs -d` fills the file system, and the
+initramfs is written here (cpio "newc": Documentation/driver-api/early-userspace).
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import lzma
 import re
@@ -13,18 +15,49 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import paramiko
 
+from common.directories import cache_directory
 from harness.environments.base import EnvironmentFailed
 from harness.environments.ssh.vms import guest
-from harness.environments.ssh.vms.cache import cache_directory
-from harness.environments.ssh.vms.cpio import Entry, archive
-from harness.environments.ssh.vms.programs import need_programs
+from harness.environments.ssh.vms.probe import need_programs
 from harness.environments.storage.page_cache import find_mkfs
+
+_MAGIC = "070701"
+_END = "TRAILER!!!"
+_ALIGNMENT = 4
+
+
+class ArchiveMember(NamedTuple):
+    """A file or directory, by its `mode` (stat(2))."""
+
+    name: str
+    mode: int
+    data: bytes = b""
+
+
+def cpio_archive(entries: Iterable[ArchiveMember]) -> bytes:
+    """The compressed archive of these entries; directories must precede their contents."""
+    packed = b"".join(_packed(number, entry) for number, entry in enumerate(entries, 1))
+    return gzip.compress(packed + _packed(0, ArchiveMember(_END, 0)), 1)
+
+
+def _packed(inode: int, entry: ArchiveMember) -> bytes:
+    name = entry.name.encode() + b"\0"
+    links = 2 if entry.mode & 0o040000 else 1
+    fields = (inode, entry.mode, 0, 0, links, 0, len(entry.data), 0, 0, 0, 0, len(name), 0)
+    header = _MAGIC.encode() + b"".join(b"%08X" % field for field in fields) + name
+    return _aligned(header) + _aligned(entry.data)
+
+
+def _aligned(data: bytes) -> bytes:
+    return data + bytes(-len(data) % _ALIGNMENT)
+
 
 PACKAGES = ("busybox-static", "dash", "fuse3", "iproute2", "nftables", "openssh-server", "python3", "python3-crc32c")
 KERNELS = ("linux-image-cloud-amd64", "linux-image-virtual", "linux-image-amd64")
@@ -39,7 +72,7 @@ _FETCH_TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True)
-class Image:
+class BootImage:
     """The files that a VM boots from, and its SSH keys."""
 
     directory: Path
@@ -70,7 +103,7 @@ class Image:
         return (self.directory / "host.pub").read_text().strip()
 
 
-def image() -> Image:
+def image() -> BootImage:
     """The image, built if it is not cached. Raises `EnvironmentFailed`."""
     recipe = hashlib.sha256("\n".join([Path(__file__).read_text(), guest.recipe(), *_release()]).encode()).hexdigest()[
         :16
@@ -87,7 +120,7 @@ def image() -> Image:
             except OSError:
                 if not directory.exists():  # another process was faster
                     raise
-    return Image(directory)
+    return BootImage(directory)
 
 
 def _release() -> Iterator[str]:
@@ -121,7 +154,7 @@ def _make(target: Path, place: Path) -> None:
     shutil.rmtree(root / "boot")
     first = _modules(root, version)
     _furnish(root, target)
-    (target / "first.cpio.gz").write_bytes(archive(_first(root, first)))
+    (target / "first.cpio.gz").write_bytes(cpio_archive(_first(root, first)))
     _fill(root, target / "root.img")
 
 
@@ -249,13 +282,13 @@ def _furnish(root: Path, target: Path) -> None:
     (root / "etc/ssh/authorized").write_text(public["user"])
 
 
-def _first(root: Path, modules: Sequence[Path]) -> Iterator[Entry]:
+def _first(root: Path, modules: Sequence[Path]) -> Iterator[ArchiveMember]:
     for name in ("bin", "dev", "modules", "over", "proc", "root", "under"):
-        yield Entry(name, 0o040755)
-    yield Entry("bin/busybox", 0o100755, (root / "usr/bin/busybox").read_bytes())
-    yield Entry("init", 0o100755, guest.first_script([module.name for module in modules]).encode())
+        yield ArchiveMember(name, 0o040755)
+    yield ArchiveMember("bin/busybox", 0o100755, (root / "usr/bin/busybox").read_bytes())
+    yield ArchiveMember("init", 0o100755, guest.first_script([module.name for module in modules]).encode())
     for module in modules:
-        yield Entry(f"modules/{module.name}", 0o100644, module.read_bytes())
+        yield ArchiveMember(f"modules/{module.name}", 0o100644, module.read_bytes())
 
 
 def _fill(root: Path, target: Path) -> None:

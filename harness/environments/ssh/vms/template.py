@@ -18,18 +18,18 @@ from pathlib import Path
 from socket import SOCK_STREAM
 from typing import IO
 
+from common.atomic_files import replacing
+from common.directories import cache_directory
 from harness.environments.base import EnvironmentFailed
+from harness.environments.common.layout import place_for_sockets
 from harness.environments.machine.helpers.supervisor import Supervisor
-from harness.environments.machine.kernel.sockets import place_for_sockets
-from harness.environments.ssh.connection.installation import install
-from harness.environments.ssh.connection.package import package
-from harness.environments.ssh.connection.ssh import Connection
-from harness.environments.ssh.fleet.facts import Facts, examine, facts_from_json, facts_to_json
-from harness.environments.ssh.fleet.hosts import SshHost
+from harness.environments.ssh.connection.facts import Facts, examine, facts_from_json, facts_to_json
+from harness.environments.ssh.connection.hosts import SshHost
+from harness.environments.ssh.connection.installation import install, keep, package
+from harness.environments.ssh.connection.ssh import SshConnection
 from harness.environments.ssh.vms import guest
-from harness.environments.ssh.vms.cache import cache_directory, keep
-from harness.environments.ssh.vms.image import Image, image
-from harness.environments.ssh.vms.programs import QEMU
+from harness.environments.ssh.vms.image import BootImage, image
+from harness.environments.ssh.vms.probe import QEMU
 from harness.environments.ssh.vms.vm import Vm, free_port, hardware
 
 PLACE = "/harrow"
@@ -62,7 +62,7 @@ while [ ! -S "$1" ]; do kill -0 $! 2>/dev/null || { cat "$1.log" >&2; exit 1; };
 class Template:
     """A saved memory, with its image and accelerator."""
 
-    image: Image
+    image: BootImage
     accelerator: str
     facts: Facts  # of its machine, and so of all VMs restored from it
     kept: IO[bytes]  # its file, held open: another version of Harrow deletes it when it creates its own
@@ -89,17 +89,15 @@ def template(supervisor: Supervisor) -> Template:
     memory = cache_directory() / "vms" / "templates" / f"{name}.memory"
     if not (memory.exists() and _facts_file(memory).exists()):
         memory.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="harrow-vm-", dir=place_for_sockets()) as place:
-            fresh = memory.with_suffix(f".{os.getpid()}")
-            try:
-                facts = _make(supervisor, booted_from, accelerator, Path(place), fresh)
-                keep(_facts_file(memory), json.dumps(facts_to_json(facts)).encode())
-                for old in memory.parent.iterdir():  # of another version; they are large
-                    if old.suffix in (".memory", ".facts") and old.stem != name:
-                        old.unlink(missing_ok=True)  # another run may delete it, too
-                fresh.replace(memory)
-            finally:
-                fresh.unlink(missing_ok=True)
+        with (
+            tempfile.TemporaryDirectory(prefix="harrow-vm-", dir=place_for_sockets()) as place,
+            replacing(memory) as fresh,
+        ):
+            facts = _make(supervisor, booted_from, accelerator, Path(place), fresh)
+            keep(_facts_file(memory), json.dumps(facts_to_json(facts)).encode())
+            for old in memory.parent.iterdir():  # of another version; they are large
+                if old.suffix in (".memory", ".facts") and old.stem != name:
+                    old.unlink(missing_ok=True)  # another run may delete it, too
     return Template(
         booted_from, accelerator, facts_from_json(json.loads(_facts_file(memory).read_text())), memory.open("rb")
     )
@@ -109,14 +107,14 @@ def _facts_file(memory: Path) -> Path:
     return memory.with_suffix(".facts")
 
 
-def known_hosts(booted_from: Image, place: Path, port: int) -> Path:
+def known_hosts(booted_from: BootImage, place: Path, port: int) -> Path:
     """Write a `known_hosts` file for the SSH server of a VM at a port of loopback."""
     file = place / f"known-{port}"
     file.write_text(f"[127.0.0.1]:{port} {booted_from.host_key}\n")
     return file
 
 
-def host(booted_from: Image, place: Path, name: str, port: int, peer: str = "", *, forks: bool = True) -> SshHost:
+def host(booted_from: BootImage, place: Path, name: str, port: int, peer: str = "", *, forks: bool = True) -> SshHost:
     """A VM as a machine reached by SSH; `forks`: its fork server runs."""
     return SshHost(
         name=name,
@@ -140,13 +138,13 @@ def network_command(mac: str, name: str, address: str) -> str:
     )
 
 
-def _make(supervisor: Supervisor, booted_from: Image, accelerator: str, place: Path, target: Path) -> Facts:
+def _make(supervisor: Supervisor, booted_from: BootImage, accelerator: str, place: Path, target: Path) -> Facts:
     vm = Vm(supervisor, booted_from, place, "template", accelerator)
     try:
         port, mac = free_port(SOCK_STREAM), CONTROL_MAC.format(0)
         vm.plug_network("control", mac, type="user", hostfwd=[{"str": f"tcp:127.0.0.1:{port}-:22"}])
         vm.run(network_command(mac, "control", f"{GUEST_ADDRESS}/24"))
-        connection = Connection(host(booted_from, place, "template", port, forks=False))
+        connection = SshConnection(host(booted_from, place, "template", port, forks=False))
         try:
             path = install(connection, examine(connection))
             command = shlex.join(["sh", "-c", _START, "sh", path, _FORK_SERVER, *_PROGRAMS])
@@ -167,7 +165,7 @@ def _make(supervisor: Supervisor, booted_from: Image, accelerator: str, place: P
         vm.kill()
 
 
-def _accelerator(supervisor: Supervisor, booted_from: Image) -> str:
+def _accelerator(supervisor: Supervisor, booted_from: BootImage) -> str:
     """KVM when a VM boots with it, else emulation. The result is cached until this machine reboots."""
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "tcg"

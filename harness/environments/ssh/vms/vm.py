@@ -15,8 +15,8 @@ from harness.environments.base import EnvironmentFailed
 from harness.environments.machine.helpers.helper import HelperRefused
 from harness.environments.machine.helpers.supervisor import SupervisedProcess, Supervisor
 from harness.environments.ssh.vms import guest
-from harness.environments.ssh.vms.image import Image
-from harness.environments.ssh.vms.programs import MEMORY_MIB, QEMU
+from harness.environments.ssh.vms.image import BootImage
+from harness.environments.ssh.vms.probe import MEMORY_MIB, QEMU
 from harness.environments.ssh.vms.qmp import Qmp, connect
 from nemesis.capabilities.cluster import CLIENTS
 
@@ -41,7 +41,7 @@ class Vm:
     def __init__(
         self,
         supervisor: Supervisor,
-        image: Image,
+        image: BootImage,
         place: Path,
         name: str,
         accelerator: str,
@@ -70,7 +70,7 @@ class Vm:
             raise EnvironmentFailed(f"{error}; {self.last_words()}") from error
 
     def _start(
-        self, supervisor: Supervisor, image: Image, accelerator: str, incoming: Path | None
+        self, supervisor: Supervisor, image: BootImage, accelerator: str, incoming: Path | None
     ) -> SupervisedProcess:
         program = shutil.which(QEMU)
         if program is None:
@@ -141,7 +141,7 @@ class Vm:
     def kill(self) -> None:
         """Kill it, as a power loss does. Safe to call twice."""
         self._process.kill()
-        for connection in (getattr(self, "qmp", None), getattr(self, "_orders", None)):
+        for connection in (getattr(self, "qmp", None), getattr(self, "_commands", None)):
             if connection is not None:
                 with contextlib.suppress(OSError):
                     connection.close()
@@ -167,7 +167,7 @@ class Vm:
         return "; ".join([state, *(f"{name} says last: {tail}" for name, tail in tails.items() if tail)])
 
 
-def hardware(image: Image, accelerator: str) -> Sequence[str]:
+def hardware(image: BootImage, accelerator: str) -> Sequence[str]:
     """The arguments of QEMU for the machine and its boot image."""
     return (*_machine(accelerator), *_boot(image, accelerator))
 
@@ -180,7 +180,7 @@ def _machine(accelerator: str) -> Sequence[str]:
     )
 
 
-def _boot(image: Image, accelerator: str) -> Sequence[str]:
+def _boot(image: BootImage, accelerator: str) -> Sequence[str]:
     arguments = _KERNEL_ARGUMENTS if accelerator == "kvm" else f"{_KERNEL_ARGUMENTS} {_CLOCK_IF_EMULATED}"
     return (
         *("-kernel", str(image.kernel), "-initrd", str(image.first), "-append", arguments),

@@ -1,0 +1,100 @@
+"""Measures the simulator: seeds a minute with and without its observer, on one core and two; memory over many seeds.
+
+    python -m benchmarks.simulation.seeds                      speed of the standard scenario
+    python -m benchmarks.simulation.seeds --memory 100000      memory of a sweep, at intervals
+    python -m benchmarks.simulation.seeds --profile            profile by function
+
+The standard scenario: 3 controllers, 3 brokers, 2 partitions with 3 replicas each, 200 sends, 200 polls, 60 virtual
+seconds with all kinds of faults, the sole-survivor phase, final reads. The target is 1,000 seeds a minute on 2 cores,
+observed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import resource
+import time
+from itertools import count, takewhile
+
+from simulation.runs.pool import cores
+from simulation.runs.sweep import simulate, sweep
+from simulation.scenario.configuration import COMMON_FAULTS
+
+STANDARD = {
+    "controllers": 3,
+    "combined": False,
+    "brokers": 3,
+    "partitions": 2,
+    "replication_factor": 3,
+    "producers": 2,
+    "readers": 1,
+    "operations": 200,
+    "polls": 200,
+    "duration_ms": 60_000,
+    "faults": COMMON_FAULTS,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=30.0, help="length of each measurement")
+    parser.add_argument("--memory", type=int, metavar="SEEDS", help="simulate so many seeds and print memory")
+    parser.add_argument("--profile", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.memory:
+        memory(arguments.memory)
+    elif arguments.profile:
+        profile()
+    else:
+        rates(arguments.seconds)
+
+
+def rates(seconds: float) -> None:
+    print(f"standard scenario, {cores()} cores, {seconds:g} s each")
+    for jobs in sorted({1, min(2, cores())}):
+        for observed in (False, True):
+            seeds, events, lasted, busy = measured(seconds, jobs, observed)
+            print(
+                f"{jobs} process{'es' if jobs > 1 else '  '}, {'observed  ' if observed else 'unobserved'}: "
+                f"{seeds / lasted * 60:6,.0f} seeds a minute; {busy / seeds * 1000:5.1f} ms of CPU a seed, "
+                f"{events / seeds:,.0f} events"
+            )
+
+
+def measured(seconds: float, jobs: int, observed: bool) -> tuple[int, int, float, float]:
+    """Seeds, events, seconds, and seconds of CPU that the processes used."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    results = sweep(takewhile(lambda _: time.monotonic() < end, count(1)), STANDARD, jobs, observed=observed)
+    end = time.monotonic() + 3600
+    next(results)  # the processes are up
+    began = time.monotonic()
+    end = began + seconds
+    seeds = events = 0
+    for result in results:
+        seeds += 1
+        events += result.events
+    lasted = time.monotonic() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return seeds, events, lasted, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def memory(seeds: int) -> None:
+    print(f"largest resident size in MiB, one process, {seeds:,} seeds")
+    step = max(1, seeds // 20)
+    for seed in range(1, seeds + 1):
+        simulate(seed, STANDARD, True)
+        if seed % step == 0 or seed == 10:
+            print(f"{seed:>8,} seeds  {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:8.1f}", flush=True)
+
+
+def profile() -> None:
+    simulate(1, STANDARD, True)
+    profiler = cProfile.Profile()
+    profiler.runcall(lambda: [simulate(seed, STANDARD, True) for seed in range(2, 32)])
+    pstats.Stats(profiler).sort_stats("tottime").print_stats(40)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""Codecs of the consumer-group APIs."""

@@ -1,0 +1,1 @@
+"""Schemas of what a broker tells its controller about itself."""

@@ -1,0 +1,106 @@
+"""Explains each finding in one to three sentences, for a reader who did not watch the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from checkers.anomalies.bookkeeping import RESOLVED
+from checkers.explanations.sentences import EXPLANATIONS, Details, Row, brokers_named, seconds, unexplained
+from checkers.input.run_facts import RecordedFault, RunFacts
+from history.anomalies import CATALOGUE, MALFORMED
+from history.schema import ANOMALIES as ANOMALIES_SCHEMA
+
+
+def explained(row: Row, facts: RunFacts, replicas: Mapping[tuple[Any, ...], dict[int, int | None]]) -> dict[str, Any]:
+    """Return the row of the table `anomalies` for a finding: with its explanation and its evidence.
+
+    `replicas`: what the dumped logs hold at positions (`checkers.verdict.collect.held_at`).
+    """
+    details: dict[str, Any] = json.loads(row["details"])
+    held = replicas.get((row["run_id"], row["topic"], row["partition"], row["offset"]), {})
+    evidence = {
+        **details,
+        "replicas": [{"broker": broker, "value": value} for broker, value in sorted(held.items())],
+        "faults": [
+            {
+                "fault": fault.number,
+                "kind": fault.kind,
+                "targets": list(fault.targets),
+                "started_ns": fault.started_ns,
+                "ended_ns": fault.ended_ns,
+                "when": when,
+            }
+            for when, fault in faults_near(facts.faults, row["at_ns"])
+        ],
+    }
+    if row.get("stale_because"):
+        evidence |= {"stale_because": row["stale_because"], "stale_for_ns": row["stale_for_ns"]}
+    return {
+        **{name: row.get(name) for name in ANOMALIES_SCHEMA.names},
+        "explanation": explanation(row, details, facts.faults, held),
+        "evidence": json.dumps(evidence),
+    }
+
+
+def explanation(row: Row, details: Details, faults: Sequence[RecordedFault], replicas: Mapping[int, int | None]) -> str:
+    """Say what happened, what the replicas' logs hold there, and which faults were near."""
+    explain = EXPLANATIONS.get(row["anomaly"], unexplained)
+    sentences = [explain(row, details), _on_replicas(row, replicas), _on_contract(row)]
+    if row["at_ns"] is not None and row["anomaly"] not in (MALFORMED, RESOLVED):
+        sentences.append(_on_faults(faults, row["at_ns"]))
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def faults_near(faults: Sequence[RecordedFault], at_ns: int | None) -> list[tuple[str, RecordedFault]]:
+    """Return the faults active at a time, the last one before it and the first one after it, each with this word."""
+    if at_ns is None:
+        return []
+    active = [fault for fault in faults if fault.started_ns <= at_ns and (fault.ended_ns or at_ns) >= at_ns]
+    before = [fault for fault in faults if fault.ended_ns is not None and fault.ended_ns < at_ns]
+    after = [fault for fault in faults if fault.started_ns > at_ns]
+    near = [("active", fault) for fault in active]
+    if before:
+        near.append(("before", max(before, key=lambda fault: (fault.ended_ns or 0, fault.number))))
+    if after:
+        near.append(("after", after[0]))
+    return near
+
+
+def _on_replicas(row: Row, replicas: Mapping[int, int | None]) -> str:
+    if not replicas or row["offset"] is None:
+        return ""
+    by_value: dict[int | None, list[int]] = {}
+    for broker, value in sorted(replicas.items()):
+        by_value.setdefault(value, []).append(broker)
+    parts = [
+        f"{brokers_named(brokers)} {'a foreign record' if value is None else f'value {value}'}"
+        for value, brokers in by_value.items()
+    ]
+    return f"At offset {row['offset']} the logs hold after the run: {'; '.join(parts)}."
+
+
+def _on_contract(row: Row) -> str:
+    if row.get("stale_because"):
+        age_ms = row["stale_for_ns"] / 1e6
+        return f"Within the contract: {row['stale_because']}; the answer was at least {age_ms:.0f} ms old."
+    known = CATALOGUE.get(row["anomaly"])
+    if row["within_contract"] and known is not None and known.excused_by_loss:
+        return "Within the contract: the configuration does not promise that records survive what happened."
+    return ""
+
+
+def _on_faults(faults: Sequence[RecordedFault], at_ns: int) -> str:
+    words = {"active": "Active then", "before": "Last fault before", "after": "First fault after"}
+    near = faults_near(faults, at_ns)
+    if not near:
+        return "There were no faults." if not faults else ""
+    return " ".join(f"{words[when]}: {_fault(fault)}." for when, fault in near)
+
+
+def _fault(fault: RecordedFault) -> str:
+    until = "never seen healed" if fault.ended_ns is None else f"until {seconds(fault.ended_ns)}"
+    missed = "" if fault.took_hold else ", which did not take effect"
+    since = seconds(fault.started_ns)
+    return f"#{fault.number} {fault.kind} of {brokers_named(fault.targets)} from {since} {until}{missed}"

@@ -1,0 +1,194 @@
+"""Derives from samples of the cluster who led when, which replicas lost what they had, and unclean elections.
+
+Samples are periodic, so a leadership began at some moment between two of them::
+
+    before its leader's own last     first sample of
+    sample of an older epoch         the new epoch
+          │                               │
+          not_before_ns ── begun here ── seen_ns ─────────────── led_until_ns
+                                                    (its leader's first sample after its last as leader)
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as fn
+
+from checkers.input.frames import FOREVER, KEY, NEVER
+from checkers.relations.base import Relations
+from history.contract import too_many_shutdowns
+
+
+def leadership_bounds(relations: Relations) -> DataFrame:
+    """Return, per partition, the list `led` of its leader epochs in order.
+
+    Each has `epoch`, `leader`, `seen_ns`, `not_before_ns`, `led_until_ns` (the leader believed in it no longer than
+    that), and `watermarks`: the samples of its leader in which the high watermark was higher than before.
+    """
+    epoch = [*KEY, "leader_epoch"]
+    sampled = relations.cluster.where("leader_epoch is not null and leader >= 0")
+    begun = sampled.groupBy(*epoch).agg(fn.min("at_ns").alias("seen_ns"), fn.min_by("leader", "at_ns").alias("leader"))
+    samples_of_one = Window.partitionBy(*KEY, "broker").orderBy("at_ns")
+    # What a sample shows was so at some moment since the sample before it.
+    own = relations.cluster.withColumn("shown_ns", fn.lag("at_ns").over(samples_of_one)).select(
+        *KEY, fn.col("broker").alias("leader"), "at_ns", "shown_ns", fn.col("leader_epoch").alias("own_epoch")
+    )
+    not_before = (
+        begun.join(own, [*KEY, "leader"])
+        .where("own_epoch < leader_epoch and at_ns <= seen_ns")
+        .groupBy(*epoch)
+        .agg(fn.max("shown_ns").alias("not_before_ns"))
+    )
+    rising = Window.partitionBy(*epoch, "broker").orderBy("at_ns").rowsBetween(Window.unboundedPreceding, -1)
+    led = (
+        relations.cluster.withColumn("next_ns", fn.lead("at_ns").over(samples_of_one))
+        .where("role = 'leader' and broker = leader and leader_epoch is not null")
+        .withColumn("highest", fn.coalesce(fn.max("high_watermark").over(rising), fn.lit(NEVER)))
+        .groupBy(*epoch)
+        .agg(
+            fn.max(fn.coalesce("next_ns", fn.lit(FOREVER))).alias("led_until_ns"),
+            fn.collect_list(
+                fn.when(fn.col("high_watermark") > fn.col("highest"), fn.struct("at_ns", "high_watermark"))
+            ).alias("watermarks"),
+        )
+    )
+    leadership = fn.struct(
+        fn.col("leader_epoch").alias("epoch"),
+        "leader",
+        "seen_ns",
+        fn.coalesce("not_before_ns", fn.lit(NEVER)).alias("not_before_ns"),
+        fn.coalesce("led_until_ns", fn.lit(FOREVER)).alias("led_until_ns"),
+        "watermarks",
+    )
+    return (
+        begun.join(not_before, epoch, "left")
+        .join(led, epoch, "left")
+        .groupBy(*KEY)
+        .agg(fn.sort_array(fn.collect_list(leadership)).alias("led"))
+    )
+
+
+def excuses(relations: Relations) -> DataFrame:
+    """Return, per partition, until when records had to be invoked for their loss to be excused.
+
+    `lost_until_ns` for acks=all: the last moment at which one of more than f overlapping lossy shutdowns, or an allowed
+    unclean election, can have happened. `leader_lossy_until_ns`: the last lossy shutdown of any replica that ever led.
+    """
+    windows = lossy_windows(relations)
+    min_isr = fn.broadcast(relations.runs.select("run_id", "min_insync_replicas", "unclean_election"))
+    start = windows.select(*KEY, fn.col("started_ns").alias("moment_ns")).distinct()
+    at_once = (
+        start.join(windows, list(KEY))
+        .where("started_ns <= moment_ns and moment_ns < back_ns")
+        .groupBy(*KEY, "moment_ns", "broker")
+        .agg(fn.max("crashed_by_ns").alias("crashed_by_ns"))
+        .groupBy(*KEY, "moment_ns")
+        .agg(fn.sort_array(fn.collect_list("crashed_by_ns"), asc=False).alias("crashes"))
+        .join(min_isr, "run_id")
+        .where(too_many_shutdowns(fn.size("crashes"), fn.col("min_insync_replicas")))
+        .groupBy(*KEY)
+        .agg(fn.max(fn.element_at("crashes", fn.col("min_insync_replicas"))).alias("shutdowns_ns"))
+    )
+    led = relations.cluster.where("role = 'leader'").select(*KEY, "broker").distinct()
+    leader_lossy = (
+        windows.join(led, [*KEY, "broker"]).groupBy(*KEY).agg(fn.max("crashed_by_ns").alias("leader_lossy_until_ns"))
+    )
+    unclean = (
+        unclean_elections(relations)
+        .join(min_isr.where("unclean_election").select("run_id"), "run_id")
+        .groupBy(*KEY)
+        .agg(fn.max("elected_ns").alias("unclean_ns"))
+    )
+    return (
+        at_once.join(leader_lossy, list(KEY), "full")
+        .join(unclean, list(KEY), "full")
+        .select(
+            *KEY,
+            fn.greatest("shutdowns_ns", "unclean_ns").alias("lost_until_ns"),
+            "leader_lossy_until_ns",
+        )
+    )
+
+
+def lossy_windows(relations: Relations) -> DataFrame:
+    """Return one row per lossy shutdown of a replica: `started_ns`, `crashed_by_ns` (at the latest), `back_ns`.
+
+    The replica is back when a leader's sample taken after the fault was healed has it in the ISR::
+
+        started ── crash ── ended (healed) ───── leader's ISR has it again
+           └────────────── window ───────────────────┘
+
+    Without such a sample it is never known to be back.
+    """
+    lossy = relations.faults.where("lossy")
+    replicas = (
+        relations.cluster.where("role in ('leader', 'follower')")
+        .select(*KEY, "broker")
+        .union(relations.replicas)
+        .distinct()
+    )
+    crashes = lossy.join(replicas, ["run_id", "broker"])
+    samples_of_one = Window.partitionBy(*KEY, "broker").orderBy("at_ns")
+    # What a sample shows was so at some moment since the sample before it.
+    leader = (
+        relations.cluster.withColumn("shown_ns", fn.lag("at_ns").over(samples_of_one))
+        .where("role = 'leader'")
+        .select(*KEY, "at_ns", "shown_ns", fn.explode("isr").alias("broker"))
+    )
+    back = (
+        crashes.join(leader, [*KEY, "broker"])
+        .where("shown_ns >= ended_ns")
+        .groupBy(*KEY, "fault", "broker")
+        .agg(fn.min("at_ns").alias("back_ns"))
+    )
+    return crashes.join(back, [*KEY, "fault", "broker"], "left").select(
+        *KEY,
+        "fault",
+        "broker",
+        "started_ns",
+        fn.coalesce("ended_ns", fn.lit(FOREVER)).alias("crashed_by_ns"),
+        fn.coalesce("back_ns", fn.lit(FOREVER)).alias("back_ns"),
+    )
+
+
+def unclean_elections(relations: Relations) -> DataFrame:
+    """Return the elections of a replica outside ISR and ELR, if the samples prove them: `elected_ns`.
+
+    Proof: the first sample of a new leader epoch has a leader that no broker's last sample of the epoch before had in
+    its ISR or ELR, and an ISR of that leader alone (EL-9).
+    """
+    epoch = [*KEY, "leader_epoch"]
+    sampled = relations.cluster.where("leader_epoch is not null")
+    last_words = Window.partitionBy(*epoch, "broker").orderBy(fn.desc("at_ns"))
+    eligible = (
+        sampled.withColumn("turn", fn.row_number().over(last_words))
+        .where("turn = 1")
+        .groupBy(*epoch)
+        .agg(
+            fn.array_distinct(
+                fn.flatten(
+                    fn.collect_list(fn.concat(fn.coalesce("isr", _no_brokers()), fn.coalesce("elr", _no_brokers())))
+                )
+            ).alias("eligible")
+        )
+    )
+    first = (
+        sampled.where("leader >= 0")
+        .groupBy(*epoch)
+        .agg(fn.min_by(fn.struct("leader", "isr"), "at_ns").alias("first"), fn.min("at_ns").alias("elected_ns"))
+    )
+    before = Window.partitionBy(*KEY).orderBy("leader_epoch")
+    return (
+        eligible.join(first, epoch, "left")
+        .withColumn("eligible_before", fn.lag("eligible").over(before))
+        .where(
+            (fn.size("eligible_before") > 0)
+            & ~fn.array_contains("eligible_before", fn.col("first.leader"))
+            & (fn.col("first.isr") == fn.array("first.leader"))
+        )
+        .select(*KEY, "elected_ns")
+    )
+
+
+def _no_brokers() -> Column:
+    return fn.array().cast("array<int>")

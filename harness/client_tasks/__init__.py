@@ -1,1 +1,0 @@
-"""Short tasks that run as processes on the clients' network: create a topic, administer a cluster."""

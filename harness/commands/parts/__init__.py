@@ -1,1 +1,0 @@
-"""Parts that commands share: lazy loading, suggestions for names, the option `--store`."""

@@ -1,1 +1,0 @@
-"""Fleets: the hosts of an inventory, or VMs."""

@@ -1,0 +1,176 @@
+"""Runs an interactive cluster: `python -m harness.run.daemon DIRECTORY SPEC` with the specification as JSON.
+
+The daemon owns the cluster of `harrow cluster`, as the harness owns the cluster of a run, and answers requests over a
+Unix socket (`harness.run.daemon_client`). Its directory is a run's directory with a journal, so that `harrow heal`
+works on it.
+
+It prints `ready` once every node serves; otherwise it prints one line on standard error and ends with status 4. It
+stops the cluster and ends on the request `down` or on SIGTERM.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from common.atomic_files import replacing
+from harness.environments import factory
+from harness.environments.common.layout import place_for_sockets
+from harness.environments.machine.environment import MachineEnvironment
+from harness.run.daemon_client import ABOUT
+from harness.run.stopping import Stop, on_signals
+from harness.spec.spec import Spec, from_json
+from harness.store.journal import Journal
+from harness.systems.factory import make_system
+from harness.terminal.exits import ExitStatus
+from nemesis.capabilities.cluster import CLIENTS, NodeError, is_broker
+from nemesis.faults import KINDS
+from nemesis.faults.base import NemesisClock, Site
+from nemesis.runner import NemesisRunner, Row
+from nemesis.schedule import Schedule, ScheduledFault, parts
+from nemesis.targets import FaultTarget
+
+READY_S = 60.0
+_ACCEPT_S = 0.2
+_HEAL_S = 60.0
+
+Send = Callable[[Mapping[str, object]], None]
+
+
+class Daemon:
+    """Answers requests about one cluster."""
+
+    def __init__(self, environment: MachineEnvironment, journal: Journal, stop: Stop) -> None:
+        self._environment = environment
+        self._journal = journal
+        self._stop = stop
+        self._one_fault_at_a_time = threading.Lock()
+
+    def handle(self, request: Mapping[str, Any], send: Send) -> None:
+        """Carry out one request. Raises `NodeError`."""
+        match request:
+            case {"do": "status"}:
+                self._status(send)
+            case {"do": "fault", **wanted}:
+                self._fault(wanted, send)
+            case {"do": "down"}:
+                self._stop.request()
+            case _:
+                raise NodeError(f"expected a request that the daemon knows, found {dict(request)}")
+
+    def _status(self, send: Send) -> None:
+        cluster = self._environment.cluster
+        for node_id, node in sorted(cluster.nodes.items()):
+            state = (
+                "serves"
+                if node.is_ready()
+                else "paused"
+                if node.is_paused()
+                else "alive"
+                if node.is_alive()
+                else "dead"
+            )
+            send({"node": node_id, "role": node.role, "pid": node.pid, "state": state})
+        for view in cluster.partitions():
+            send({"topic": view.topic, "partition": view.partition, "leader": view.leader, "isr": view.isr})
+
+    def _fault(self, wanted: Mapping[str, Any], send: Send) -> None:
+        """Inject, verify and heal one fault, as the nemesis runner of a run does."""
+        target = FaultTarget(wanted["role"], wanted["partition"])
+        entry = ScheduledFault(1, 0, wanted["kind"], target, wanted["lasts_ms"], wanted["parameters"])
+
+        def journal(kind: str, details: Row) -> None:
+            self._journal.record(kind, **details)
+
+        with self._one_fault_at_a_time:
+            runner = NemesisRunner(
+                Site.of(self._environment.cluster, NemesisClock(time.monotonic_ns)),
+                Schedule((entry,)),
+                journal,
+                lambda row: send({"took_hold": row["took_hold"], "healed": row["healed"]}),
+                lambda note: send({"note": note}),
+                lossy_budget=len(self._environment.plans),
+            )
+            now_ns = time.monotonic_ns()
+            end_ns = now_ns + int((wanted["lasts_ms"] / 1000 + _HEAL_S) * 1e9)
+            runner.run(now_ns, end_ns, lambda: self._stop.requested)
+
+
+def serve(daemon: Daemon, listener: socket.socket, stop: Stop) -> None:
+    """Answer requests until the cluster is to be stopped."""
+    listener.settimeout(_ACCEPT_S)
+    while not stop.requested:
+        try:
+            connection, _ = listener.accept()
+        except TimeoutError:
+            continue
+        threading.Thread(target=_answer, args=(daemon, connection), daemon=True).start()
+
+
+def _answer(daemon: Daemon, connection: socket.socket) -> None:
+    def send(reply: Mapping[str, object]) -> None:
+        connection.sendall(json.dumps(reply).encode() + b"\n")
+
+    with connection, connection.makefile("rb") as lines:
+        try:
+            try:
+                daemon.handle(json.loads(next(iter(lines))), send)
+            except (NodeError, OSError, KeyError, TypeError) as error:
+                send({"error": " ".join(str(error).split())})
+            else:
+                send({"end": True})
+        except ConnectionError:  # the client is gone; the request has been carried out
+            return
+
+
+def run_cluster(directory: Path, spec: Spec, stop: Stop) -> None:
+    """Set a cluster up, and run it until it is to be stopped. Raises `EnvironmentFailed`, `NodeError`."""
+    journal = Journal(directory)
+    needs = frozenset().union(*(KINDS[part].needs for name in spec.faults for part in parts(name)))
+    environment = factory.make(spec, needs, directory, make_system(spec), journal)
+    assert isinstance(environment, MachineEnvironment)
+    with tempfile.TemporaryDirectory(prefix="harrow-cluster-", dir=place_for_sockets()) as sockets:
+        try:
+            environment.set_up()
+            environment.await_ready(READY_S)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+                listener.bind(f"{sockets}/requests")
+                listener.listen()
+                _announce(directory, environment, f"{sockets}/requests")
+                print("ready", flush=True)
+                serve(Daemon(environment, journal, stop), listener, stop)
+        finally:
+            environment.tear_down()
+            journal.finish()
+            (directory / ABOUT).unlink(missing_ok=True)
+
+
+def _announce(directory: Path, environment: MachineEnvironment, socket_path: str) -> None:
+    brokers = [plan.node_id for plan in environment.plans if is_broker(plan)]
+    reached = (environment.addresses.reach(CLIENTS, broker, "CLIENT") for broker in brokers)
+    known = {"socket": socket_path, "bootstrap": [f"{host}:{port}" for host, port in reached]}
+    with replacing(directory / ABOUT, sync=True) as unfinished:
+        unfinished.write_text(json.dumps(known))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a cluster."""
+    stop = Stop()
+    try:
+        with on_signals(stop):
+            run_cluster(Path(arguments[0]), from_json(arguments[1]), stop)
+    except Exception as error:  # `harrow cluster up` waits for the cluster and prints this line
+        print(" ".join(str(error).split()), file=sys.stderr, flush=True)
+        return ExitStatus.FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,288 @@
+"""The phases of a run, in order: set-up, main phase, recovery, final reads.
+
+Set-up starts the nodes, creates the topic and connects the workers. In the main phase the workers send and read while
+the nemesis fires its faults. Recovery waits until the healed cluster serves under load, and stops the writes. In the
+end every reader reads all partitions from the start, and the logs of all replicas are dumped.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from harness.run.context import RunContext, describe_node_failure
+from harness.run.health import ReportedEnd, by_topic, partition_ends, unhealthy_reason
+from harness.run.stopping import Interrupted, RunFailed
+from harness.run.workers import acked, start_workers
+from harness.run.workload_topic import TIMEOUT_S, TOPIC, TopicWatch, bootstrap, create_topic
+from nemesis.faults.base import Bounds, NemesisClock, Site
+from nemesis.runner import NemesisRunner
+from workloads.values import decode_value
+
+WORKERS_MAX = 2
+"""Worker processes; more would compete with the brokers for the processors of a small machine."""
+
+GROUPS = ("readers-a", "readers-b")
+"""Consumer groups of the workload `groups`: two, so that more than one broker coordinates a group."""
+
+REQUEST_TIMEOUT_MS = 2_500
+DELIVERY_TIMEOUT_MS = 5_000
+"""Shorter than the clients' defaults: a process that waits for a dead leader sends nothing to the others."""
+
+TICK_S = 0.25
+RECOVERED_S = 60.0
+ANSWER_S = 10.0
+DRAIN_S = 30.0
+AGREE_S = 15.0
+
+READ_S = 130.0
+"""A little more than the workers' own limit, so that they can report what is missing."""
+
+
+def set_up(context: RunContext) -> None:
+    """Set the run up. Every error is one line, for exit status 4."""
+    context.environment.set_up()
+    _await_nodes(context)
+    create_topic(context)
+    directory = context.plan.clients
+    context.workers = start_workers(context.environment, directory, _worker_configs(context))
+
+    def all_ready() -> bool:
+        context.require_workers()
+        return all(worker.latest("ready") is not None for worker in context.workers)
+
+    if not context.until(all_ready, TIMEOUT_S):
+        within = f"within {context.scaled(TIMEOUT_S):g} s"
+        raise RunFailed(
+            f"expected the workers to connect {within}, found that they did not; see the logs in {directory}"
+        )
+
+
+def _await_nodes(context: RunContext) -> None:
+    nodes = context.environment.cluster.nodes.values()
+
+    def all_serve() -> bool:
+        context.require_nodes()
+        return all(node.is_ready() for node in nodes)
+
+    if not context.until(all_serve, TIMEOUT_S):
+        idle = next(node for node in nodes if not node.is_ready())
+        raise RunFailed(describe_node_failure(idle, f"serve within {context.scaled(TIMEOUT_S):g} s", "does not"))
+
+
+def _worker_configs(context: RunContext) -> Sequence[Mapping[str, object]]:
+    """Share the specification's rate and processes among the workers."""
+    plan = context.plan
+    spec = plan.spec
+    workers = worker_count(spec.concurrency)
+    return [
+        {
+            "run_id": plan.run_id,
+            "origin_ns": context.clock.origin_ns,
+            "worker": number,
+            "workers": workers,
+            "history": str((plan.directory / "history").absolute()),
+            "bootstrap": bootstrap(context),
+            "topics": {TOPIC: spec.partitions},
+            "workload": spec.workload,
+            "groups": {group: context.system.offsets_partition_of(group) for group in GROUPS}
+            if spec.workload == "groups"
+            else {},
+            "client": spec.client,
+            "acks": spec.acks_number,
+            "idempotence": spec.idempotence,
+            "rate": spec.rate / workers,
+            "producers": spec.concurrency // workers + (number < spec.concurrency % workers),
+            "seed": spec.seed,
+            "request_timeout_ms": REQUEST_TIMEOUT_MS * spec.pace,
+            "delivery_timeout_ms": DELIVERY_TIMEOUT_MS * spec.pace,
+        }
+        for number in range(workers)
+    ]
+
+
+def worker_count(concurrency: int) -> int:
+    """Number of worker processes that run this many logical ones."""
+    return min(WORKERS_MAX, concurrency)
+
+
+def main_phase(context: RunContext) -> None:
+    """Fire the schedule while the workers run. When this returns or raises, every fault has been undone."""
+    runner = NemesisRunner(
+        Site.of(context.environment.cluster, NemesisClock(context.clock.now), Bounds().at_pace(context.plan.spec.pace)),
+        context.plan.schedule,
+        lambda event, details: context.journal.record(event, **details),
+        context.recorder("faults"),
+        context.progress.log,
+        context.plan.spec.lossy_budget,
+    )
+    start_ns = context.clock.now()
+    end_ns = start_ns + int(context.plan.spec.duration * 1e9)
+    nemesis = _NemesisThread(lambda stopped: runner.run(start_ns, end_ns, stopped))
+    nemesis.start()
+    topic = TopicWatch(context)
+    try:
+        while context.clock.now() < end_ns or nemesis.is_alive():
+            context.stop.sleep(TICK_S)
+            context.record_lost_workers()
+            context.record_lost_nodes(lambda: runner.held_nodes)
+            topic.check()
+            context.progress.status(acked(context.workers), runner.active)
+    finally:
+        nemesis.finish()
+        context.outcome.fired = runner.fired
+        context.outcome.took_hold = runner.took_hold
+        for trouble in runner.unhealed:
+            context.trouble(trouble)
+        for trouble in runner.unmended:
+            context.trouble(trouble, "harness")
+    if nemesis.error is not None:
+        raise nemesis.error
+
+
+class _NemesisThread(threading.Thread):
+    """Runs the nemesis runner; can be asked to finish, and keeps the exception that it raised."""
+
+    def __init__(self, work: Callable[[Callable[[], bool]], None]) -> None:
+        super().__init__(name="nemesis")
+        self._work = work
+        self._stopped = threading.Event()
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        """Run the work, and keep an exception for the waiting thread."""
+        try:
+            self._work(self._stopped.is_set)
+        except Exception as error:
+            self.error = error
+
+    def finish(self) -> None:
+        """Let it heal all faults and end."""
+        self._stopped.set()
+        self.join()
+
+
+def recover(context: RunContext) -> Sequence[ReportedEnd]:
+    """Wait for the cluster within bounds, stop the writes, and determine the end of every partition.
+
+    A condition that is not met in time is recorded, and judged by the checkers. Nodes that ended by themselves are not
+    waited for.
+    """
+    with context.recording_errors():
+        _await_recovery(context)
+    with context.recording_errors():
+        _stop_writes(context)
+    found: Sequence[ReportedEnd] = ()
+    with context.recording_errors():
+        found = _agree(context)
+    for end in found:
+        context.history.add("ends", _end_row(end))
+    return found
+
+
+def _await_recovery(context: RunContext) -> None:
+    cluster = context.environment.cluster
+    started_ns = context.clock.now()
+    topic = TopicWatch(context)
+
+    def recovered() -> bool:
+        context.record_lost_workers()
+        context.record_lost_nodes()
+        topic.check()
+        context.progress.status(acked(context.workers), ())
+        return unhealthy_reason(cluster, context.lost_nodes) is None
+
+    if not context.until(recovered, RECOVERED_S):
+        reason = unhealthy_reason(cluster, context.lost_nodes)
+        context.trouble(f"the cluster had not recovered after {context.scaled(RECOVERED_S):g} s: {reason}")
+        return
+    context.progress.log(f"the cluster recovered after {(context.clock.now() - started_ns) / 1e9:.1f} s")
+    before = acked(context.workers)
+    if not context.until(lambda: acked(context.workers) > before, ANSWER_S):
+        context.trouble(f"the recovered cluster acknowledged no write within {context.scaled(ANSWER_S):g} s")
+
+
+def _stop_writes(context: RunContext) -> None:
+    context.command_workers("drain")
+    if not context.until(context.all_reported("drained"), DRAIN_S):
+        context.trouble(f"sends were still in flight after {context.scaled(DRAIN_S):g} s")
+
+
+def _agree(context: RunContext) -> Sequence[ReportedEnd]:
+    found: Sequence[ReportedEnd] = ()
+
+    def agreed() -> bool:
+        nonlocal found
+        views = context.environment.cluster.partitions()
+        found = partition_ends(context.system, context.environment.plans, views, context.lost_nodes)
+        return bool(found) and all(end.agreed for end in found)
+
+    if not context.until(agreed, AGREE_S):
+        apart = [f"{end.topic}-{end.partition}" for end in found if not end.agreed]
+        context.trouble(f"the replicas do not agree on the end of {', '.join(apart) or 'any partition'}")
+    return found
+
+
+def _end_row(end: ReportedEnd) -> Mapping[str, object]:
+    return {
+        "topic": end.topic,
+        "partition": end.partition,
+        "end_offset": end.end_offset,
+        "agreed": end.agreed,
+    }
+
+
+def read_all(context: RunContext, ends: Sequence[ReportedEnd]) -> None:
+    """Let the workers read up to these ends, then dump the logs of all replicas."""
+    if ends:
+        with context.recording_errors():
+            _read_to_the_ends(context, ends)
+    context.stop_workers()
+    with context.recording_errors():
+        _dump_logs(context)
+
+
+def _read_to_the_ends(context: RunContext, ends: Sequence[ReportedEnd]) -> None:
+    context.command_workers(f"final {json.dumps(by_topic(ends))}")
+    reported = context.all_reported("final")
+
+    def read() -> bool:
+        context.progress.status(acked(context.workers), ())
+        return reported()
+
+    if not context.until(read, READ_S):
+        context.trouble(f"the final reads did not end within {context.scaled(READ_S):g} s")
+        return
+    missing = [item for worker in context.workers for item in (worker.latest("final") or {}).get("missing", ())]
+    for item in missing:
+        context.trouble(_unread(item))
+
+
+def _unread(item: Mapping[str, object]) -> str:
+    name = f"{item['topic']}-{item['partition']}"
+    if item["position"] is None:
+        return f"process {item['process']} got no end offset for {name}"
+    return f"process {item['process']} read {name} up to {item['position']}, its end is {item['end']}"
+
+
+def _dump_logs(context: RunContext) -> None:
+    """Write every record of every replica into the table `logs`. A broker that does not answer is left out."""
+    record = context.recorder("logs")
+    for plan in context.environment.plans:
+        for replica in context.system.replicas(plan):
+            for item in context.system.log(plan, replica.topic, replica.partition):
+                if context.stop.requested:
+                    raise Interrupted
+                record(
+                    {
+                        "broker": plan.node_id,
+                        "topic": replica.topic,
+                        "partition": replica.partition,
+                        "offset": item.offset,
+                        "leader_epoch": item.leader_epoch,
+                        "value": decode_value(item.value),
+                        "crc": item.crc,
+                        "high_watermark": replica.high_watermark,
+                    }
+                )

@@ -1,1 +1,0 @@
-"""The phases of a run, in order: set-up, main, recovery, final, tear-down."""

@@ -1,0 +1,116 @@
+"""Performs one administrative operation on the system under test, as a client process on the clients' network.
+
+`python -m harness.systems.administration CONFIG` with the configuration as JSON:
+
+`{"bootstrap": […], "do": "create-topic" …, "topic": …, …}`. Exit status 0 when the cluster has accepted the operation,
+with its answer, if any, as a JSON line on standard output; otherwise 1, and one line on standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from kafka import TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewPartitions, NewTopic
+from kafka.errors import KafkaError, TopicAlreadyExistsError
+from kafka.protocol.admin import ElectionType
+
+REQUEST_TIMEOUT_MS = 5_000
+RETRY_S = 0.2
+
+CREATE_WORKLOAD_TOPIC = "create-workload-topic"
+"""Creates the topic of the workload; unlike the other operations it is repeated until it succeeds."""
+
+
+def administer(admin: KafkaAdminClient, config: Mapping[str, Any]) -> object:
+    """Perform the operation. Raises `KafkaError`."""
+    topic = config["topic"]
+    match config["do"]:
+        case "create-topic":
+            admin.create_topics([NewTopic(topic, config["partitions"], config["replication_factor"])])
+        case "delete-topic":
+            admin.delete_topics([topic])
+        case "add-partitions":
+            admin.create_partitions({topic: NewPartitions(config["total"])})
+        case "reassign":
+            admin.alter_partition_reassignments({TopicPartition(topic, config["partition"]): config["replicas"]})
+        case "elect":
+            admin.elect_leaders(ElectionType.PREFERRED, {topic: [config["partition"]]}, raise_errors=False)
+        case "setting":
+            resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+            return _value(admin.describe_configs([resource], config_filter="all"), config["name"])
+        case "set":
+            resource = ConfigResource(ConfigResourceType.TOPIC, topic, {config["name"]: config["value"]})
+            admin.alter_configs([resource])
+    return None
+
+
+def _value(described: object, name: str) -> str | None:
+    """Find a setting in any of the forms in which client versions describe settings."""
+    if isinstance(described, Mapping):
+        if name in described:
+            found = described[name]
+            return str(found["value"] if isinstance(found, Mapping) else getattr(found, "value", found))
+        described = list(described.values())
+    if isinstance(described, list | tuple):
+        return next((found for each in described if (found := _value(each, name)) is not None), None)
+    return None
+
+
+def create_workload_topic(config: Mapping[str, Any]) -> None:
+    """Create `topic` with `partitions`, `replication_factor` and `min_insync_replicas`, within `timeout_s`.
+
+    A cluster that has just started may refuse at first; the last error is raised when the time is over.
+    """
+    deadline = time.monotonic() + config["timeout_s"]
+    topic = NewTopic(
+        name=config["topic"],
+        num_partitions=config["partitions"],
+        replication_factor=config["replication_factor"],
+        topic_configs={"min.insync.replicas": str(config["min_insync_replicas"])},
+    )
+    while True:
+        try:
+            with _connected(config) as admin:
+                admin.create_topics([topic])
+        except TopicAlreadyExistsError:
+            return  # created by an attempt whose answer was lost
+        except KafkaError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(RETRY_S)
+        else:
+            return
+
+
+@contextmanager
+def _connected(config: Mapping[str, Any]) -> Iterator[KafkaAdminClient]:
+    admin = KafkaAdminClient(bootstrap_servers=config["bootstrap"], request_timeout_ms=REQUEST_TIMEOUT_MS)
+    try:
+        yield admin
+    finally:
+        admin.close()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Perform the operation."""
+    config = json.loads(arguments[0])
+    try:
+        if config["do"] == CREATE_WORKLOAD_TOPIC:
+            create_workload_topic(config)
+        else:
+            with _connected(config) as admin:
+                print(json.dumps(administer(admin, config)))
+    except KafkaError as error:
+        print(f"expected to {config['do']} {config['topic']}, found: {error!r}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

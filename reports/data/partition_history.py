@@ -1,0 +1,167 @@
+"""Follows partitions through the samples of the table `cluster`: leaders, ISRs, logs that were cut.
+
+These are the stretches of time that a report draws: what the samples show. When a leadership can have begun or ended at
+most, which a verdict may rest on, is in `checkers.relations.cluster_events`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reports.data.stored_run import Run, rows_where
+
+NO_LEADER = -1
+
+
+class LeaderStretch(NamedTuple):
+    """A stretch of time in which one leader of one epoch was seen, or none (`leader` is `NO_LEADER`)."""
+
+    start_ns: int
+    end_ns: int
+    leader: int
+    leader_epoch: int
+
+
+class IsrStretch(NamedTuple):
+    """A stretch of time in which the leader reported one ISR."""
+
+    start_ns: int
+    end_ns: int
+    isr: tuple[int, ...]
+
+
+class LogCut(NamedTuple):
+    """A replica whose log end went back between two samples."""
+
+    at_ns: int
+    """Time of the later sample; the cut lies between it and `before_ns`."""
+    before_ns: int
+    broker: int
+    log_end_before: int
+    log_end: int
+
+
+@dataclass(frozen=True)
+class PartitionHistory:
+    """The history of one partition according to its replicas."""
+
+    topic: str
+    partition: int
+    leaderships: tuple[LeaderStretch, ...]
+    isrs: tuple[IsrStretch, ...]
+    cuts: tuple[LogCut, ...]
+    claims: tuple[tuple[int, int, int], ...]
+    """(time, broker, leader epoch): a broker that called itself leader in an epoch that was over."""
+
+    def leader_at(self, at_ns: int) -> LeaderStretch | None:
+        """Return the leadership at a moment."""
+        return next(
+            (leadership for leadership in self.leaderships if leadership.start_ns <= at_ns < leadership.end_ns), None
+        )
+
+
+def partition_history(run: Run, topic: str, partition: int) -> PartitionHistory:
+    """Follow one partition through the samples of its replicas.
+
+    The leader at any moment is the one of the highest leader epoch that any replica has called itself leader in; when
+    the samples go on without it for longer than two rounds of samples, there is none.
+    """
+    samples = rows_where(run.tables["cluster"], topic=topic, partition=partition)
+    samples = samples.filter(pc.is_valid(samples.column("at_ns"))).sort_by("at_ns")
+    rows: list[dict[str, Any]] = samples.to_pylist()
+    leading, claims = _leading(rows)
+    silence_ns = 2 * _round_ns(rows) + 1
+    end_ns = rows[-1]["at_ns"] if rows else 0
+    return PartitionHistory(
+        topic,
+        partition,
+        tuple(_merged_leaderships(_leaderships(leading, silence_ns, end_ns))),
+        tuple(_merged_isrs(_isrs(leading, end_ns))),
+        tuple(_cuts(samples)),
+        tuple(claims),
+    )
+
+
+def _leading(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[tuple[int, int, int]]]:
+    """Split the samples of leaders into those of the newest epoch so far and those of an epoch that was over."""
+    newest = -1
+    leading: list[dict[str, Any]] = []
+    claims: list[tuple[int, int, int]] = []
+    for row in rows:
+        if row["role"] != "leader" or row["broker"] is None:
+            continue
+        epoch = -1 if row["leader_epoch"] is None else int(row["leader_epoch"])
+        if epoch < newest:
+            claims.append((row["at_ns"], row["broker"], epoch))
+        else:
+            newest = epoch
+            leading.append(row)
+    return leading, claims
+
+
+def _round_ns(rows: Sequence[dict[str, Any]]) -> int:
+    """Estimate the time between two rounds of samples: the median step of the replica sampled most often."""
+    by_broker: dict[int | None, list[int]] = {}
+    for row in rows:
+        by_broker.setdefault(row["broker"], []).append(row["at_ns"])
+    longest = max(by_broker.values(), key=len, default=[])
+    steps = sorted(later - earlier for earlier, later in pairwise(longest))
+    return steps[len(steps) // 2] if steps else 1_000_000_000
+
+
+def _leaderships(leading: Sequence[dict[str, Any]], silence_ns: int, end_ns: int) -> Iterator[LeaderStretch]:
+    for row, until_ns in zip(leading, _ends(leading, end_ns), strict=True):
+        epoch = -1 if row["leader_epoch"] is None else row["leader_epoch"]
+        if until_ns - row["at_ns"] > silence_ns:
+            yield LeaderStretch(row["at_ns"], row["at_ns"] + silence_ns // 2, row["broker"], epoch)
+            yield LeaderStretch(row["at_ns"] + silence_ns // 2, until_ns, NO_LEADER, epoch)
+        else:
+            yield LeaderStretch(row["at_ns"], until_ns, row["broker"], epoch)
+
+
+def _isrs(leading: Sequence[dict[str, Any]], end_ns: int) -> Iterator[IsrStretch]:
+    for row, until_ns in zip(leading, _ends(leading, end_ns), strict=True):
+        yield IsrStretch(row["at_ns"], until_ns, tuple(sorted(row["isr"] or ())))
+
+
+def _ends(leading: Sequence[dict[str, Any]], end_ns: int) -> list[int]:
+    """Return for each sample when the next one was taken, for the last `end_ns`."""
+    return [*(row["at_ns"] for row in leading[1:]), end_ns][: len(leading)]
+
+
+def _cuts(samples: pa.Table) -> Iterator[LogCut]:
+    last: dict[int, tuple[int, int]] = {}
+    for row in samples.select(["at_ns", "broker", "log_end"]).to_pylist():
+        broker, log_end = row["broker"], row["log_end"]
+        if broker is None or log_end is None:
+            continue
+        if broker in last and log_end < last[broker][1]:
+            before_ns, log_end_before = last[broker]
+            yield LogCut(row["at_ns"], before_ns, broker, log_end_before, log_end)
+        last[broker] = (row["at_ns"], log_end)
+
+
+def _merged_leaderships(leaderships: Iterable[LeaderStretch]) -> list[LeaderStretch]:
+    merged: list[LeaderStretch] = []
+    for leadership in leaderships:
+        if merged and (merged[-1].leader, merged[-1].leader_epoch) == (leadership.leader, leadership.leader_epoch):
+            merged[-1] = merged[-1]._replace(end_ns=leadership.end_ns)
+        else:
+            merged.append(leadership)
+    return merged
+
+
+def _merged_isrs(stretches: Iterable[IsrStretch]) -> list[IsrStretch]:
+    merged: list[IsrStretch] = []
+    for stretch in stretches:
+        if merged and merged[-1].isr == stretch.isr:
+            merged[-1] = merged[-1]._replace(end_ns=stretch.end_ns)
+        else:
+            merged.append(stretch)
+    return merged

@@ -1,1 +1,0 @@
-"""The properties that an exhaustive search checks in every state."""

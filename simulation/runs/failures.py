@@ -1,0 +1,203 @@
+"""Collects the failures that a simulation has shown, by layer: observer, final logs, the clients' history.
+
+The checks of logs and history are plain Python, so that a sweep can afford them on every seed; they know fewer
+anomalies than the checkers on Spark, use the same names, and must never find what those do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from enum import StrEnum
+from itertools import combinations
+from typing import NamedTuple
+
+from broker.core.controller.recovery import LAST_LEADER
+from history.anomalies import CATALOGUE
+from history.contract import ACKS_ALL, loss_is_allowed, too_many_shutdowns
+from simulation.invariants.knowledge import LAST_REPLICA_LOST
+from simulation.invariants.properties import data_excuse, with_excuse
+from simulation.scenario.configuration import Configuration
+from simulation.scenario.scenario import CRASH, SimulationOutcome
+from simulation.workload.recording import OperationRow
+from simulation.workload.sampling import ReplicaRecord, records_of
+
+
+class Layer(StrEnum):
+    """What reveals a failure."""
+
+    CRASH = "crash"
+    INVARIANT = "invariant"
+    LIVENESS = "liveness"
+    LOGS = "logs"
+    HISTORY = "history"
+
+
+class SimulationFinding(NamedTuple):
+    """One failure: `property_id` is a property of the protocol, or the name of an anomaly."""
+
+    layer: Layer
+    property_id: str
+    what: str
+
+    def __str__(self) -> str:
+        return self.what if self.what.startswith(self.property_id) else f"{self.property_id}: {self.what}"
+
+
+def findings(outcome: SimulationOutcome) -> list[SimulationFinding]:
+    """All failures of an outcome, in the order in which they were found."""
+    found = []
+    if outcome.failed_property is not None and outcome.failure is not None:
+        found.append(SimulationFinding(_layer(outcome.failed_property), outcome.failed_property, outcome.failure))
+    if "recovery" in outcome.phases:
+        found += log_findings(outcome)
+    if "final" in outcome.phases:
+        found += history_findings(outcome)
+    return found
+
+
+def _layer(property_id: str) -> Layer:
+    if property_id == CRASH:
+        return Layer.CRASH
+    return Layer.LIVENESS if property_id.startswith("V-") else Layer.INVARIANT
+
+
+# --- logs ------------------------------------------------------------------------------------------------------------
+
+
+def log_findings(outcome: SimulationOutcome) -> list[SimulationFinding]:
+    """Replicas that differ below both high watermarks (P-3), after everything was healed."""
+    by_partition: dict[int, list[int]] = {}
+    for broker, partition in sorted(outcome.logs):
+        by_partition.setdefault(partition, []).append(broker)
+    for partition, holders in by_partition.items():
+        for one, other in combinations(holders, 2):
+            if outcome.logs[one, partition] != outcome.logs[other, partition]:
+                difference = _first_difference(outcome, partition, one, other)
+                if difference is not None:
+                    return [SimulationFinding(Layer.LOGS, "divergent-replicas", difference)]
+    return []
+
+
+def _first_difference(outcome: SimulationOutcome, partition: int, one: int, other: int) -> str | None:
+    logs = outcome.logs[one, partition], outcome.logs[other, partition]
+    low, high = max(log.start for log in logs), min(log.high_watermark for log in logs)
+    of_one, of_other = ({row.offset: row for row in records_of(log.data)} for log in logs)
+    for offset in range(low, high):
+        if of_one.get(offset) != of_other.get(offset):
+            texts = _record_text(of_one.get(offset)), _record_text(of_other.get(offset))
+            return f"partition {partition} at {offset}: broker {one} has {texts[0]}, broker {other} has {texts[1]}"
+    return None
+
+
+def _record_text(record: ReplicaRecord | None) -> str:
+    return "nothing" if record is None else f"{record.value} of epoch {record.leader_epoch}"
+
+
+# --- history ---------------------------------------------------------------------------------------------------------
+
+
+def history_findings(outcome: SimulationOutcome) -> list[SimulationFinding]:
+    """The anomalies in the clients' history, worst first; the first case of each."""
+    first: dict[str, SimulationFinding] = {}
+    generation, excuse = outcome.configuration.generation, _excuse(outcome)
+    for name, what in _anomalies(outcome):
+        first.setdefault(name, SimulationFinding(Layer.HISTORY, name, with_excuse(what, generation, excuse)))
+    return [first[name] for name in CATALOGUE if name in first]
+
+
+def _excuse(outcome: SimulationOutcome) -> str:
+    """Why the protocol version may lose acknowledged records in this run; "" if it may not."""
+    generation = outcome.configuration.generation
+    if generation == "K4" and outcome.marks.get(LAST_LEADER.name, 0):
+        return "the last known leader is elected even if it has lost data (UR-4)"
+    return data_excuse(generation, sole_member_lost=bool(outcome.marks.get(LAST_REPLICA_LOST.name, 0)))
+
+
+def _anomalies(outcome: SimulationOutcome) -> Iterator[tuple[str, str]]:
+    history = outcome.history
+    operations = {row.op: row for row in history.operations}
+    sends = {row.value: (row, operations[row.op]) for row in history.sends}
+    exempt = _may_lose(outcome.configuration)
+    starts = _log_starts(outcome)
+    final: dict[int, set[tuple[int, int]]] = {}
+    positions: dict[int, set[tuple[int, int]]] = {}
+    at: dict[tuple[int, int], int] = {}
+    for read in history.reads:
+        if read.value is None or read.value not in sends:
+            yield "phantom-read", f"{read.value} was read at {read.partition}/{read.offset}, and no client sent it"
+            continue
+        position = read.partition, read.offset
+        if at.setdefault(position, read.value) != read.value and not exempt:
+            yield "inconsistent-offset", f"at {_position(position)} {at[position]} was read, and {read.value}"
+        positions.setdefault(read.value, set()).add(position)
+        if operations[read.op].phase == "final":
+            final.setdefault(read.value, set()).add(position)
+    for value, (send, operation) in sends.items():
+        where = positions.get(value, set())
+        if operation.status == "fail" and where:
+            yield "aborted-read", f"{value} was read at {_position(min(where))}, and its send had certainly failed"
+        deleted = _is_before(send.partition, send.offset, where, starts)
+        if operation.status == "ok" and send.acks == ACKS_ALL and value not in final and not exempt and not deleted:
+            at_offset = "" if send.offset is None else f" at {_position((send.partition, send.offset))}"
+            yield "lost-acked-write", f"{value} was acknowledged{at_offset}, and the final reads do not show it"
+        elif where and value not in final and not exempt and not deleted:
+            yield "lost-read", f"{value} was read at {_position(min(where))}, and the final reads do not show it"
+        offset_agrees = send.offset is None or not where or (send.partition, send.offset) in where
+        # Else another copy may remain: of a retry, or of an attempt that reappeared after an allowed loss.
+        binding = not exempt and (outcome.configuration.idempotence or not deleted)
+        if not offset_agrees and send.acks == ACKS_ALL and binding:
+            yield "wrong-offset", f"{value} was acknowledged at {send.offset}, and read at {_position(min(where))}"
+        # Where losses are allowed a record may be lost at one position and kept at another, but not be at two at once.
+        copies = final.get(value, set()) if exempt else where
+        if len(copies) > 1 and outcome.configuration.idempotence and send.acks == ACKS_ALL:
+            yield "duplicate", f"{value} is at {' and '.join(_position(one) for one in sorted(copies))}"
+    if not exempt:
+        durable = [(value, *pair) for value, pair in sends.items() if pair[0].acks == ACKS_ALL]
+        yield from _reordered([(send.partition, send.offset, value, op) for value, send, op in durable])
+
+
+def _log_starts(outcome: SimulationOutcome) -> dict[int, int]:
+    starts: dict[int, int] = {}
+    for (_, partition), log in outcome.logs.items():
+        starts[partition] = max(starts.get(partition, 0), log.start)
+    return starts
+
+
+def _is_before(
+    partition: int, offset: int | None, read_at: Collection[tuple[int, int]], starts: Mapping[int, int]
+) -> bool:
+    """Whether an operator has deleted a record, or may have, if its offset is unknown."""
+    start = starts.get(partition, 0)
+    known = [position[1] for position in read_at] if offset is None else [offset]
+    return start > min(known, default=0)
+
+
+def _may_lose(configuration: Configuration) -> bool:
+    """Whether the contract allows to lose acks=all records by what this configuration may do to its brokers."""
+    unclean = configuration.unclean_election or configuration.unclean_recovery == "Aggressive"
+    lossy = too_many_shutdowns(configuration.lossy_budget, configuration.min_insync_replicas)
+    return bool(loss_is_allowed(ACKS_ALL, replicas_failed=unclean or lossy, leader_failed=False))
+
+
+def _reordered(sends: Sequence[tuple[int, int | None, int, OperationRow]]) -> Iterator[tuple[str, str]]:
+    """A send that was acknowledged before another began must have the lower offset."""
+    by_partition: dict[int, list[tuple[int, int, int, OperationRow]]] = {}
+    for partition, offset, value, operation in sends:
+        if offset is not None and operation.status == "ok" and operation.completed_ns is not None:
+            by_partition.setdefault(partition, []).append((operation.completed_ns, offset, value, operation))
+    for partition, completed in by_partition.items():
+        completed.sort(key=lambda row: row[:3])
+        invoked = sorted(completed, key=lambda row: (row[3].invoked_ns, row[2]))
+        highest, before, position = -1, 0, 0
+        for _, offset, value, operation in invoked:
+            while completed[position][0] < operation.invoked_ns:
+                if completed[position][1] > highest:
+                    highest, before = completed[position][1:3]
+                position += 1
+            if offset < highest:
+                sent = f"{value} was sent after {before} had been acknowledged at {_position((partition, highest))}"
+                yield "reordered-send", f"{sent}, and is at {offset}"
+
+
+def _position(position: tuple[int, int]) -> str:
+    return f"{position[0]}/{position[1]}"

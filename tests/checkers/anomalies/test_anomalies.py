@@ -1,0 +1,54 @@
+"""Every anomaly and every near miss: exactly what must be found is found, all histories in one set of Spark jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+from pyspark.sql import SparkSession
+
+from checkers.check import check
+from checkers.verdict.verdict import RunResult
+from tests.checkers.anomalies.case_register import Case
+from tests.checkers.conftest import CASES, WITHOUT_DUPLICATES, Batches
+from tests.checkers.oracle.agreement import longer_than
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def of_long_histories(
+    start_spark: Callable[[], SparkSession], tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, RunResult]:
+    directory = tmp_path_factory.mktemp("long")
+    with longer_than(0):
+        runs = [case.history.write(directory) for case in WITHOUT_DUPLICATES]
+        return {result.run_id: result for result in check(runs, start_spark(), acknowledged_min=0)}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.history.name)
+def test_exactly_the_expected_anomalies_are_found(case: Case, batches: Batches) -> None:
+    expect_exactly(case, batches.whole[case.history.name])
+
+
+@pytest.mark.parametrize("case", WITHOUT_DUPLICATES, ids=lambda case: case.history.name)
+def test_screening_loses_none_of_them(case: Case, batches: Batches) -> None:
+    assert len(WITHOUT_DUPLICATES) < len(CASES)
+    expect_exactly(case, batches.screened[case.history.name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", WITHOUT_DUPLICATES, ids=lambda case: case.history.name)
+def test_screening_by_spark_loses_none_of_them(case: Case, of_long_histories: Mapping[str, RunResult]) -> None:
+    expect_exactly(case, of_long_histories[case.history.name])
+
+
+def expect_exactly(case: Case, result: RunResult) -> None:
+    found = {name: (count.violations, count.within_contract) for name, count in result.anomalies.items()}
+    assert (found, result.verdict) == (case.expected, case.verdict), result.reasons
+
+
+def test_copies_of_one_run_do_not_mix(batches: Batches) -> None:
+    whole, lossy = batches.whole["copied"], batches.screened["copied"]
+    assert (whole.verdict, lossy.verdict) == ("valid", "invalid")
+    assert (whole.anomalies, list(lossy.anomalies)) == ({}, ["lost-acked-write"])

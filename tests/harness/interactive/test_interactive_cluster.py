@@ -1,0 +1,94 @@
+"""An interactive cluster, from `harrow cluster up` to `down`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.store.heal import heal
+from harness.store.journal import is_finished, read_journal
+from harness.store.run_directories import runs
+from harness.terminal.exits import ExitStatus
+
+pytestmark = pytest.mark.cluster
+
+ROOT = Path(harness.__file__).parents[1]
+
+
+def harrow(store: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    run = "import sys; from harness.commands.cli import main; main(sys.argv[1:])"
+    return subprocess.run(
+        [sys.executable, "-c", run, *words, "--store", str(store)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    place = tmp_path_factory.mktemp("interactive")
+    begun = harrow(place, "cluster", "up", "--brokers", "2", "--page-cache", "page-cache")
+    try:
+        assert begun.returncode == ExitStatus.VALID, begun.stderr
+        assert begun.stdout.startswith("brokers at 127.")
+        yield place
+    finally:
+        harrow(place, "cluster", "down")
+        heal(place)
+
+
+def test_status_lists_nodes_and_addresses_of_brokers(store: Path) -> None:
+    lines = harrow(store, "cluster", "status").stdout.splitlines()
+    assert lines[0].startswith("brokers at 127.")
+    assert [line.split(" (")[0] for line in lines[1:4]] == ["node 1", "node 2", "node 100"]
+    assert all(line.endswith(" serves") for line in lines[1:4])
+
+
+def test_logs_are_those_of_the_node(store: Path) -> None:
+    assert "ready node=1" in harrow(store, "cluster", "logs", "1", "--lines", "1000").stdout
+    refused = harrow(store, "cluster", "logs", "77")
+    assert refused.returncode == ExitStatus.USAGE
+    assert "found no node 77" in refused.stderr
+
+
+def test_a_fault_by_hand_takes_effect_and_heals(store: Path) -> None:
+    done = harrow(store, "fault", "pause", "--target", "broker", "--lasts", "0.3")
+    assert done.returncode == ExitStatus.VALID, done.stderr
+    assert "the kernel reports node 1 stopped" in done.stdout
+    assert "served again after" in done.stdout
+
+
+def test_a_fault_that_finds_no_target_did_not_take_hold(store: Path) -> None:
+    done = harrow(store, "fault", "kill", "--target", "minority", "--lasts", "0.3")
+    assert done.returncode == ExitStatus.FAILED
+    assert "too few for a minority" in done.stdout
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_second_cluster_is_refused_while_one_runs(store: Path) -> None:
+    refused = harrow(store, "cluster", "up")
+    assert refused.returncode == ExitStatus.USAGE
+    assert f"found one that runs; harrow cluster down --store {store}" in refused.stderr
+
+
+def test_a_cluster_that_is_down_leaves_nothing_but_its_files(tmp_path: Path) -> None:
+    assert (
+        harrow(tmp_path, "cluster", "up", "--brokers", "1", "--page-cache", "page-cache").returncode == ExitStatus.VALID
+    )
+    assert harrow(tmp_path, "cluster", "down").returncode == ExitStatus.VALID
+    (run,) = runs(tmp_path)
+    assert is_finished(list(read_journal(run)))
+    assert (run / "nodes" / "1" / "node.log").exists()
+    for words in (["cluster", "status"], ["cluster", "down"], ["fault", "kill"]):
+        refused = harrow(tmp_path, *words)
+        assert refused.returncode == ExitStatus.USAGE
+        assert "found none; harrow cluster up" in refused.stderr

@@ -1,0 +1,27 @@
+"""Runs of real clusters of this machine's processes, performed in this process."""
+
+from __future__ import annotations
+
+import io
+from functools import partial
+
+from rich.console import Console
+
+from harness.environments import factory
+from harness.run import runner
+from harness.run.context import Plan
+from harness.run.stopping import Stop
+from harness.systems.harrow_broker import HarrowBroker
+from harness.terminal.console import RunProgress
+
+
+def perform(plan: Plan, system: HarrowBroker) -> None:
+    """Carry a plan out from set-up to tear-down; the history is left to be judged. Raises what the runner raises."""
+    with RunProgress(Console(file=io.StringIO())) as progress:
+        runner.run(
+            plan,
+            system,
+            partial(factory.make, plan.spec, frozenset(), plan.directory, system),
+            progress,
+            Stop(),
+        )

@@ -1,0 +1,54 @@
+#!/bin/sh
+# A new user's session on a reduced machine, and what it leaves behind. Run there as root; results go to /out.
+#
+# From the environment: LOAD is how many processes keep the processors busy, HOME_IS `writable` or `read-only`,
+# ACCOUNT `newuser` (a plain user) or `root`; the rest is for `new_user.sh`.
+set -eu
+
+if [ "$ACCOUNT" = newuser ]; then
+  id newuser >/dev/null 2>&1 || useradd --create-home --uid 4321 --shell /bin/sh newuser
+  home=/home/newuser
+  as() { setpriv --reuid newuser --regid newuser --init-groups env HOME="$home" USER=newuser "$@"; }
+else
+  home=/root
+  as() { env HOME="$home" USER=root "$@"; }
+fi
+mkdir -p "$DIRECTORY"
+as true
+chown "$ACCOUNT:" "$DIRECTORY"
+chmod 777 /out
+if [ "$HOME_IS" = read-only ]; then
+  mount --bind "$home" "$home"
+  mount -o remount,bind,ro "$home"
+fi
+
+busy=
+while [ "$LOAD" -gt 0 ]; do
+  (while :; do :; done) &
+  busy="$busy $!"
+  LOAD=$((LOAD - 1))
+done
+mounts() { cut -d ' ' -f 5 /proc/self/mountinfo | sort; }
+mounts >/tmp/mounts-before
+as sh /machines/new_user.sh
+[ -z "$busy" ] || kill $busy
+
+others() { # processes but for those of this script
+  for process in /proc/[0-9]*; do
+    pid=${process#/proc/}
+    case $pid in 1 | $$) continue ;; esac
+    grep -q '^State:.*Z' "$process/status" 2>/dev/null && continue
+    [ "$(awk '$1 == "PPid:" {print $2}' "$process/status" 2>/dev/null)" = $$ ] && continue
+    command=$(tr '\0' ' ' <"$process/cmdline" 2>/dev/null | cut -c 1-200)
+    [ -z "$command" ] || echo "process $pid: $command"
+  done
+}
+for _ in $(seq 30); do # processes that were asked to end may take a moment
+  [ -n "$(others)" ] || break
+  sleep 1
+done
+{
+  others
+  mounts | comm -13 /tmp/mounts-before - | sed 's/^/mount /'
+  find /tmp /dev/shm -mindepth 1 -maxdepth 1 ! -name mounts-before ! -name 'hsperfdata_*' | sed 's/^/file /'
+} >/out/left-behind

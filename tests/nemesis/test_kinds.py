@@ -1,0 +1,40 @@
+"""The table of kinds of fault agrees with what real clusters and the simulation can do, and with the documentation."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import nemesis
+from nemesis.faults import KINDS
+from nemesis.kinds import LISTED_KINDS, Family, Where
+from simulation.faults.nemesis import SimulatedNemesis
+from simulation.scenario.configuration import FAULTS
+
+DOCUMENT = Path(nemesis.__file__).parents[1] / "docs" / "reference" / "faults.md"
+
+
+def of(*where: Where) -> set[str]:
+    return {name for name, kind in LISTED_KINDS.items() if kind.where in where}
+
+
+def test_the_table_marks_who_can_inject_a_kind() -> None:
+    assert of(Where.BOTH, Where.REAL) == set(KINDS)
+    assert of(Where.BOTH, Where.SIMULATED) == set(FAULTS)
+    for kind in FAULTS:
+        assert hasattr(SimulatedNemesis, "_" + kind.replace("-", "_"))
+
+
+def test_the_documentation_lists_the_kinds_of_the_simulation_as_the_table_does() -> None:
+    families = "|".join(get_args(Family))
+    rows = re.findall(rf"^\| `({families})` \|(.*)\|(.*)\|$", DOCUMENT.read_text(), re.MULTILINE)
+    documented = {
+        (name, family, where)
+        for family, *cells in rows
+        for where, cell in zip((Where.BOTH, Where.SIMULATED), cells, strict=True)
+        for name in re.findall("`([a-z-]+)`", cell)
+    }
+    assert documented == {
+        (name, kind.family, kind.where) for name, kind in LISTED_KINDS.items() if kind.where is not Where.REAL
+    }

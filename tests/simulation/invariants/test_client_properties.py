@@ -1,0 +1,187 @@
+"""Each property about answers to clients is reported when it is broken (P-9, P-11 … P-15, P-24)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from broker.core.messages import AnyResponse, FetchResponse, ListOffsetsResponse, ProduceResponse
+from broker.core.messages.errors import ErrorCode
+from broker.core.ports.events import Reply, RequestReceived
+from broker.core.records import encode_batch, headers_of
+from broker.core.replica.state import Role
+from simulation.engine.cluster import EventStep, SimulatedCluster
+from simulation.engine.node_views import brokers
+from simulation.engine.transport import CLIENTS_FROM
+from simulation.invariants.observer import PropertyObserver
+from simulation.scenario.configuration import SimulatedFault
+from simulation.scenario.scenario import SimulationOutcome
+from simulation.workload.clients import TOPIC
+from tests.simulation.invariants.planting import Plant, change_rules, observe, replica_of
+
+KILL_FIRST = (SimulatedFault(6_000, "kill", 0, 2_000, 0),)
+ISOLATED_FOLLOWERS = (SimulatedFault(5_000, "kill", 1, 12_000, 0), SimulatedFault(5_100, "kill", 2, 12_000, 0))
+
+
+Change = Callable[[SimulatedCluster, AnyResponse], AnyResponse | None]
+
+
+def falsify(kind: type[AnyResponse], change: Change, observer: PropertyObserver | None = None) -> SimulationOutcome:
+    """Simulate, and replace one answer to a client, as the observer sees it, by the result of `change`."""
+    watching = observer or PropertyObserver()
+
+    def lie(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = replica_of(cluster, step, Role.LEADER)
+        if replica is None or replica.high_watermark < 4:
+            return False
+        asked_now = step.event.request_id if isinstance(step.event, RequestReceived) else -1
+        from_client = isinstance(step.event, RequestReceived) and step.event.connection >= CLIENTS_FROM
+        broker = watching.known.brokers[step.node_id]
+        for index, effect in enumerate(step.effects):
+            if not isinstance(effect, Reply) or not isinstance(effect.response, kind):
+                continue
+            known = effect.request_id in broker.reads or effect.request_id in broker.writes
+            if not known and not (from_client and asked_now == effect.request_id):
+                continue
+            changed = change(cluster, effect.response) if not the_only(effect.response).error_code else None
+            if changed is not None:
+                step.effects[index] = effect._replace(response=changed)  # type: ignore[index]
+                return True
+        return False
+
+    return observe(Plant(lie), observer=watching, faults=KILL_FIRST if kind is FetchResponse else ())
+
+
+def the_only(response: AnyResponse) -> Any:
+    return response.partitions[0]  # type: ignore[union-attr]
+
+
+def with_part(response: AnyResponse, **fields: object) -> AnyResponse:
+    part = response.partitions[0]._replace(**fields)  # type: ignore[union-attr]
+    return response._replace(partitions=(part,))  # type: ignore[union-attr,call-arg]
+
+
+@pytest.mark.parametrize("shown", ["P-9", "P-13"])
+def test_an_end_of_the_log_that_goes_back_breaks_p_9_and_one_before_acknowledged_writes_p_13(shown: str) -> None:
+    observer = PropertyObserver()
+
+    def change(cluster: SimulatedCluster, response: AnyResponse) -> AnyResponse | None:
+        (ghost,) = observer.known.partitions.values()
+        if shown == "P-9":
+            ghost.acknowledged_end = 0
+        elif not ghost.acknowledged_end:
+            return None
+        return with_part(response, offset=1)
+
+    assert falsify(ListOffsetsResponse, change, observer).failed_property == shown
+
+
+def test_an_end_of_the_log_beyond_what_is_committed_breaks_p_11() -> None:
+    outcome = falsify(ListOffsetsResponse, lambda _, response: with_part(response, offset=10_000))
+    assert outcome.failed_property == "P-11"
+
+
+def test_a_record_above_the_high_watermark_that_a_consumer_gets_breaks_p_11() -> None:
+    def change(cluster: SimulatedCluster, response: AnyResponse) -> AnyResponse:
+        records = encode_batch([(None, b"x")], the_only(response).high_watermark, 0, 0)
+        return with_part(response, records=records)
+
+    assert falsify(FetchResponse, change).failed_property == "P-11"
+
+
+def test_a_committed_offset_with_another_record_that_a_consumer_gets_breaks_p_11() -> None:
+    outcome = falsify(
+        FetchResponse, lambda _, response: with_part(response, records=encode_batch([(None, b"x")], 0, 0, 0))
+    )
+    assert outcome.failed_property == "P-11"
+
+
+def test_an_empty_answer_to_who_must_see_an_acknowledged_write_breaks_p_13() -> None:
+    observer = PropertyObserver()
+
+    def change(cluster: SimulatedCluster, response: AnyResponse) -> AnyResponse | None:
+        (ghost,) = observer.known.partitions.values()
+        ghost.shown_end = 0
+        return with_part(response, records=b"") if the_only(response).records and ghost.acknowledged_end else None
+
+    assert falsify(FetchResponse, change, observer).failed_property == "P-13"
+
+
+def test_epochs_that_decrease_within_what_is_read_break_p_24() -> None:
+    observer = PropertyObserver()
+
+    def change(cluster: SimulatedCluster, response: AnyResponse) -> AnyResponse | None:
+        (ghost,) = observer.known.partitions.values()
+        last = ghost.committed[-1]
+        if last is None or not last.epoch or ghost.state is None or ghost.state.leader not in dict(brokers(cluster)):
+            return None
+        log = dict(brokers(cluster))[ghost.state.leader].replicas[TOPIC, 0].log
+        first = log.batch_at(0)
+        assert first is not None
+        later = log.read(last.base, 1, log.end_offset)
+        return with_part(response, records=later + log.read(0, first.size, log.end_offset))
+
+    assert falsify(FetchResponse, change, observer).failed_property == "P-24"
+
+
+def test_an_acknowledgement_of_what_is_not_committed_breaks_p_12() -> None:
+    outcome = observe(flaws=("ack-before-replication",))
+    assert outcome.failed_property == "P-12"
+
+
+def test_an_acknowledgement_with_a_wrong_offset_breaks_p_12() -> None:
+    outcome = falsify(ProduceResponse, lambda _, response: with_part(response, base_offset=0))
+    assert outcome.failed_property == "P-12"
+
+
+def test_an_acknowledged_write_with_a_lower_offset_than_an_earlier_one_breaks_p_13() -> None:
+    observer = PropertyObserver()
+
+    def change(cluster: SimulatedCluster, response: AnyResponse) -> AnyResponse | None:
+        (ghost,) = observer.known.partitions.values()
+        for records in ghost.first_seen:
+            ghost.first_seen[records] = 10_000
+        return response
+
+    assert falsify(ProduceResponse, change, observer).failed_property == "P-13"
+
+
+@pytest.mark.parametrize("sequence", [0, 1_000])
+def test_a_sequence_number_that_is_committed_twice_or_left_out_breaks_p_14(sequence: int) -> None:
+    def repeat(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = replica_of(cluster, step, Role.LEADER)
+        if replica is None or replica.high_watermark < 4:
+            return False
+        data = replica.log.read(0, 1 << 20, replica.log.end_offset)
+        header = headers_of(data)[0]
+        batch = encode_batch([(None, b"x")], 0, 0, 0, header.producer_id, header.producer_epoch, sequence)
+        replica.log.append_as_leader(batch, replica.leader_epoch)
+        return True
+
+    assert observe(Plant(repeat)).failed_property == "P-14"
+
+
+def test_an_acknowledgement_by_fewer_replicas_than_min_isr_breaks_p_15() -> None:
+    everything = (
+        change_rules("high_watermark", may_advance=lambda current, candidate, *_rest: candidate > current),
+        change_rules("produce", refuse=lambda *_asked: ErrorCode.NONE),
+        change_rules(
+            "produce",
+            outcome=lambda required, high_watermark, *_rest: ErrorCode.NONE if high_watermark >= required else None,
+        ),
+    )
+    outcome = observe(*everything, faults=ISOLATED_FOLLOWERS)
+    assert outcome.failed_property == "P-15"
+    assert "logs of [1] only" in str(outcome.failure)
+
+
+def test_zombies_that_answer_what_they_know_are_no_violation() -> None:
+    outcome = observe(
+        faults=[
+            SimulatedFault(5_000, "brokers-from-controllers", 0, 4_000, 0),
+            SimulatedFault(6_000, "pause", 0, 5_000, 0),
+        ]
+    )
+    assert outcome.failure is None

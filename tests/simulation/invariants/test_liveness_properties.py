@@ -1,0 +1,56 @@
+"""A cluster that does not become whole is reported by the most basic property that it lacks (V-1 … V-9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from simulation.engine.cluster import EventStep, SimulatedCluster
+from simulation.invariants.liveness import unmet
+from simulation.invariants.properties import Violation
+from simulation.scenario.configuration import SimulatedFault
+from tests.simulation.invariants.planting import Plant, change_rules, observe
+
+
+class Judge(Plant):
+    """Asks what is missing in the middle of a simulation, after doing something to it."""
+
+    def __init__(self, act: Callable[[SimulatedCluster], object]) -> None:
+        self.found = ""
+
+        def lie(cluster: SimulatedCluster, step: EventStep) -> bool:
+            act(cluster)
+            self.found = unmet(cluster, "in a test").property_id
+            return True
+
+        super().__init__(lie, after_ms=6_000)
+
+
+def kill(*nodes: int) -> Callable[[SimulatedCluster], object]:
+    return lambda cluster: [cluster.kill(node) for node in nodes]
+
+
+@pytest.mark.parametrize(("act", "property_id"), [(kill(100, 101, 102), "V-9"), (kill(2), "V-1")])
+def test_the_missing_property_is_named(act: Callable[[SimulatedCluster], object], property_id: str) -> None:
+    judge = Judge(act)
+    observe(judge)
+    assert judge.found == property_id
+
+
+def test_a_leader_without_an_answer_to_its_isr_change_breaks_v_7() -> None:
+    plant = change_rules("isr", after_answer=lambda _error: None)
+    metadata = change_rules("metadata", refreshes_leader=lambda: False)
+    outcome = observe(plant, metadata, faults=[SimulatedFault(5_000, "kill", 2, 1_000, 0)])
+    assert outcome.failed_property in ("V-7", "V-5")
+
+
+def test_replicas_that_never_fetch_break_v_4_or_v_5() -> None:
+    plant = change_rules("isr", has_caught_up=lambda *_ends: False)
+    outcome = observe(plant, faults=[SimulatedFault(5_000, "kill", 2, 1_000, 0)])
+    assert outcome.failed_property == "V-4"
+    assert "ISR" in str(outcome.failure)
+
+
+def test_a_violation_knows_its_property() -> None:
+    assert str(Violation("V-4", "not whole")) == "V-4: not whole"

@@ -1,0 +1,109 @@
+"""Each property about what the controllers decide is reported when it is broken (P-7, P-16 … P-19, P-23)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from broker.core.metadata.records import PartitionSet, PartitionState
+from broker.core.replica.state import Role
+from simulation.engine.cluster import EventStep, SimulatedCluster
+from simulation.invariants import metadata
+from simulation.invariants.knowledge import Knowledge
+from simulation.invariants.properties import Violation
+from simulation.scenario.configuration import SimulatedFault
+from tests.simulation.invariants.planting import Plant, change_rules, observe, replica_of
+
+LAST_ONE_LEFT = (SimulatedFault(5_000, "kill", 1, 20_000, 0), SimulatedFault(10_000, "kill", 2, 1_000, 0))
+
+
+def test_an_uncleanly_started_member_of_the_elr_breaks_p_7() -> None:
+    plant = change_rules("registration", stopped_cleanly=lambda existing, _previous: existing is not None)
+    outcome = observe(plant, faults=LAST_ONE_LEFT)
+    assert outcome.failed_property == "P-7"
+    assert "broker 3 started uncleanly" in str(outcome.failure)
+
+
+def test_a_fenced_member_of_the_isr_breaks_p_16() -> None:
+    plant = change_rules("elections", shrink=lambda isr, _gone: isr)
+    assert observe(plant, faults=LAST_ONE_LEFT, lag_ms=8_000).failed_property == "P-16"
+
+
+@pytest.mark.parametrize("generation", ["K2", "K3"])
+def test_before_elr_the_last_member_of_the_isr_may_be_fenced(generation: str) -> None:
+    faults = [SimulatedFault(5_000, "kill", broker, 6_000, 0) for broker in range(3)]
+    assert observe(faults=faults, generation=generation).failure is None
+
+
+def test_an_elr_with_a_sufficient_isr_breaks_p_17() -> None:
+    outcome = observe(faults=LAST_ONE_LEFT, flaws=("eligible-never-emptied",))
+    assert outcome.failed_property == "P-17"
+
+
+def test_a_partition_that_forgets_who_was_eligible_breaks_p_18() -> None:
+    plant = change_rules("elections", eligible=lambda *_sets: ((), ()))
+    faults = [SimulatedFault(5_000 + 1_000 * broker, "kill", broker, 20_000, 0) for broker in range(3)]
+    assert observe(plant, faults=faults).failed_property == "P-18"
+
+
+def test_a_reassignment_that_ends_with_too_few_in_sync_breaks_p_23() -> None:
+    plant = change_rules("reassignment", is_complete=lambda *_sets: True)
+    faults = [SimulatedFault(5_000, "kill", 1, 20_000, 0), SimulatedFault(10_000, "reassignment", 0, 1, 1)]
+    outcome = observe(plant, faults=faults, brokers=4)
+    assert outcome.failed_property == "P-23"
+    assert "min ISR 2" in str(outcome.failure)
+
+
+BEFORE = PartitionState((1, 2, 3), (1, 2, 3), 1, 4, 7)
+
+TRANSITIONS: dict[str, tuple[str, Callable[[PartitionState], PartitionState]]] = {
+    "the partition epoch stays": ("P-19", lambda state: state._replace(partition_epoch=7)),
+    "the partition epoch leaps": ("P-19", lambda state: state._replace(partition_epoch=9)),
+    "the leader epoch goes back": ("P-19", lambda state: state._replace(leader_epoch=3)),
+    "another leader in the same epoch": ("P-19", lambda state: state._replace(leader=2)),
+    "in the ISR and in the ELR": ("P-17", lambda state: state._replace(isr=(1,), elr=(1, 2))),
+    "a non-replica in the ISR": ("P-16", lambda state: state._replace(isr=(1, 2, 9))),
+    "a non-replica in the ELR": ("P-23", lambda state: state._replace(isr=(1,), elr=(9,))),
+    "a non-replica last known": (
+        "P-17",
+        lambda state: state._replace(isr=(1,), elr=(2,), last_known_elr=(9,)),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", TRANSITIONS)
+def test_an_impossible_change_of_a_partition_is_reported(what: str, knowledge: Knowledge) -> None:
+    property_id, change = TRANSITIONS[what]
+    metadata.commit(knowledge, [(3, PartitionSet("id", 0, BEFORE))], 4)
+    after = change(BEFORE._replace(partition_epoch=8))
+    with pytest.raises(Violation) as found:
+        metadata.commit(knowledge, [(4, PartitionSet("id", 0, after))], 5)
+    assert found.value.property_id == property_id
+
+
+def test_a_possible_change_of_a_partition_is_not_reported(knowledge: Knowledge) -> None:
+    metadata.commit(knowledge, [(3, PartitionSet("id", 0, BEFORE))], 4)
+    after = BEFORE._replace(partition_epoch=8, isr=(1,), elr=(2, 3))
+    metadata.commit(knowledge, [(4, PartitionSet("id", 0, after))], 5)
+
+
+def test_a_member_admitted_by_fetches_of_an_earlier_incarnation_breaks_p_7() -> None:
+    faults = [SimulatedFault(5_000, "kill", 2, 1_000, 0)]
+    plant = change_rules("isr", is_eligible=lambda *_asked: True)
+    other = change_rules("alter_partition", is_eligible=lambda *_asked, **_more: True)
+    third = change_rules("fetch", check_replica_epoch=lambda *_asked: 0)
+    outcome = observe(plant, other, third, _epochs_of_earlier_incarnations(), faults=faults)
+    assert outcome.failed_property == "P-7"
+
+
+def _epochs_of_earlier_incarnations() -> Plant:
+    """A leader that says of every follower that it fetched in broker epoch 0."""
+
+    def lie(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = replica_of(cluster, step, Role.LEADER)
+        for remote in replica.remotes.values() if replica is not None else ():
+            remote.broker_epoch = 0
+        return False
+
+    return Plant(lie, after_ms=0)

@@ -1,0 +1,96 @@
+"""Each property of the controllers' quorum is reported when it is broken (P-R1 … P-R5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from broker.core.quorum.state import Quorum, QuorumRole
+from simulation.engine.cluster import EventStep, SimulatedCluster
+from simulation.scenario.configuration import SimulatedFault
+from tests.simulation.invariants.planting import Plant, controller_of, observe
+
+Lie = Callable[[Quorum], object]
+
+
+def quorum_lie(lie: Lie, *, leads: bool) -> Plant:
+    def plant(cluster: SimulatedCluster, step: EventStep) -> bool:
+        state = controller_of(cluster, step, leads=leads)
+        if state is None or not state.quorum.high_watermark:
+            return False
+        lie(state.quorum)
+        return True
+
+    return Plant(plant)
+
+
+def usurp(quorum: Quorum) -> None:
+    quorum.role, quorum.leader = QuorumRole.LEADER, quorum.node_id
+
+
+def follow_another(quorum: Quorum) -> None:
+    quorum.leader = next(voter for voter in quorum.others if voter != quorum.leader)
+
+
+def lose_a_committed_record(quorum: Quorum) -> None:
+    quorum.log.truncate_to(quorum.high_watermark - 1)
+    quorum.high_watermark = quorum.log.end_offset
+
+
+def commit_alone(quorum: Quorum) -> None:
+    quorum.log.append_as_leader(quorum.log.read(0, 1, quorum.log.end_offset), quorum.epoch)
+    quorum.high_watermark = quorum.log.end_offset
+
+
+def take_more_for_committed(quorum: Quorum) -> None:
+    quorum.log.append_as_leader(quorum.log.read(0, 1, quorum.log.end_offset), quorum.epoch)
+    quorum.high_watermark = quorum.log.end_offset
+
+
+def go_back(quorum: Quorum) -> None:
+    quorum.high_watermark -= 1
+
+
+def go_back_an_epoch(quorum: Quorum) -> None:
+    quorum.epoch -= 1
+    quorum.leader = -1
+
+
+def claim_a_snapshot(quorum: Quorum) -> None:
+    quorum.snapshot_id = (quorum.high_watermark + 1, quorum.epoch)
+
+
+def vote_again(quorum: Quorum) -> None:
+    quorum.voted_for = 100 if quorum.voted_for != 100 else 101
+
+
+@pytest.mark.parametrize(
+    ("property_id", "lie", "leads"),
+    [
+        ("P-R1", usurp, False),
+        ("P-R2", follow_another, False),
+        ("P-R3", lose_a_committed_record, False),
+        ("P-R3", commit_alone, True),
+        ("P-R3", take_more_for_committed, False),
+        ("P-R4", go_back, False),
+        ("P-R4", go_back, True),
+        ("P-R4", go_back_an_epoch, False),
+        ("P-R4", claim_a_snapshot, True),
+        ("P-R5", vote_again, True),
+    ],
+)
+def test_a_broken_property_of_the_quorum_is_reported(property_id: str, lie: Lie, leads: bool) -> None:
+    assert observe(quorum_lie(lie, leads=leads)).failed_property == property_id
+
+
+@pytest.mark.parametrize("flaw", ["quorum-ack-before-flush"])
+def test_a_quorum_without_fear_of_restarts_is_reported(flaw: str) -> None:
+    faults = [SimulatedFault(3_000 + 400 * turn, "page-cache-loss", 3 + turn % 3, 150, turn) for turn in range(25)]
+    found = {observe(faults=faults, flaws=(flaw,), seed=seed).failed_property for seed in range(6)}
+    assert found & {"P-R1", "P-R2", "P-R3", "P-R4", "P-R5", "crash"}
+
+
+def test_elections_by_themselves_are_no_violation() -> None:
+    faults = [SimulatedFault(3_000 + 900 * turn, "kill", 3 + turn % 3, 700, 0) for turn in range(15)]
+    assert observe(faults=faults).failure is None

@@ -1,0 +1,224 @@
+"""Each property about replicas and their logs is reported when it is broken."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.records import encode_batch
+from broker.core.replica.state import Replica, Role
+from simulation.engine.cluster import EventStep, SimulatedCluster
+from simulation.invariants.ghost import Batch
+from simulation.invariants.observer import PropertyObserver
+from simulation.scenario.configuration import SimulatedFault
+from simulation.workload.clients import TOPIC
+from tests.simulation.invariants.planting import Plant, change_rules, observe, replica_of
+
+OTHER = Batch(0, 0, 0, 0xBAD, -1, -1, -1, control=False)
+KILL_FIRST = (SimulatedFault(6_000, "kill", 0, 9_000, 0),)
+
+
+def follower(cluster: SimulatedCluster, step: EventStep) -> Replica | None:
+    replica = replica_of(cluster, step, Role.FOLLOWER)
+    return replica if replica is not None and replica.high_watermark > 3 else None
+
+
+def leader(cluster: SimulatedCluster, step: EventStep) -> Replica | None:
+    replica = replica_of(cluster, step, Role.LEADER)
+    return replica if replica is not None and replica.high_watermark > 3 else None
+
+
+def test_nothing_is_reported_when_nothing_is_wrong() -> None:
+    outcome = observe(faults=KILL_FIRST)
+    assert (outcome.failure, outcome.failed_property) == (None, None)
+
+
+def test_an_elected_leader_without_all_that_is_committed_breaks_p_1() -> None:
+    faults = [
+        SimulatedFault(4_000, "kill", 2, 8_000, 0),
+        *(SimulatedFault(8_000, "kill", broker, 30_000, 0) for broker in (0, 1)),
+    ]
+    outcome = observe(faults=faults, flaws=("unclean-election",))
+    assert outcome.failed_property == "P-1"
+    assert "broker 3 was elected" in str(outcome.failure)
+
+
+def test_a_leader_that_finds_less_than_is_committed_when_it_takes_over_breaks_p_1() -> None:
+    observer = PropertyObserver()
+
+    def add(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = replica_of(cluster, step, Role.LEADER)
+        if replica is None or not replica.leader_epoch:
+            return False
+        observer.known.partitions[replica.topic_id, 0].committed += [OTHER]
+        return True
+
+    outcome = observe(Plant(add), faults=KILL_FIRST, observer=observer)
+    assert outcome.failed_property == "P-1"
+    assert "leads epoch" in str(outcome.failure)
+
+
+def test_a_member_of_the_isr_that_lacks_a_record_breaks_p_2() -> None:
+    plant = change_rules("high_watermark", candidate=lambda end, _ends: end)
+    outcome = observe(plant, faults=[SimulatedFault(5_000, "one-way", 1, 4_000, 1023)])
+    assert outcome.failed_property == "P-2"
+    assert "committed" in str(outcome.failure)
+
+
+def test_two_records_of_one_epoch_at_one_offset_break_p_3() -> None:
+    def corrupt(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = follower(cluster, step)
+        if replica is None:
+            return False
+        batch = encode_batch([(None, b"not what the leader wrote")], replica.log.end_offset, replica.leader_epoch, 0)
+        replica.log.append_as_follower(batch, max_epoch=replica.leader_epoch)
+        return True
+
+    assert observe(Plant(corrupt)).failed_property == "P-3"
+
+
+def test_a_leader_that_commits_another_record_breaks_p_4() -> None:
+    observer = PropertyObserver()
+
+    def exchange(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = leader(cluster, step)
+        if replica is None or replica.log.end_offset == replica.high_watermark:
+            return False
+        ghost = observer.known.ghost_of(TOPIC, 0)
+        ghost.committed += [OTHER] * (replica.log.end_offset - len(ghost.committed))
+        return True
+
+    assert observe(Plant(exchange), observer=observer).failed_property == "P-4"
+
+
+def test_a_leader_that_does_not_count_a_candidate_breaks_p_5() -> None:
+    def forget(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = leader(cluster, step)
+        if replica is None:
+            return False
+        replica.isr = replica.isr[:2]
+        return True
+
+    assert observe(Plant(forget)).failed_property == "P-5"
+
+
+@pytest.mark.parametrize("below", [1, 3])
+def test_a_cut_through_committed_records_breaks_p_6(below: int) -> None:
+    def cut(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = follower(cluster, step)
+        if replica is None:
+            return False
+        replica.log.truncate_to(replica.high_watermark - below)
+        replica.high_watermark = replica.log.end_offset
+        return True
+
+    outcome = observe(Plant(cut))
+    assert outcome.failed_property == "P-6"
+    assert f"{TOPIC}-0: broker" in str(outcome.failure)
+
+
+def test_synced_records_that_recovery_cuts_off_break_p_6() -> None:
+    def lose(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = leader(cluster, step)
+        if replica is None:
+            return False
+        disk = cluster.machines[step.node_id].disk
+        name = f"{TOPIC}-0/{0:020d}.log"
+        disk.truncate(name, disk.size(name) // 2)
+        cluster.kill(step.node_id)
+        cluster.start(step.node_id)
+        return True
+
+    assert observe(Plant(lose)).failed_property == "P-6"
+
+
+def test_a_second_broker_that_appends_in_an_epoch_breaks_p_8() -> None:
+    def usurp(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = follower(cluster, step)
+        if replica is None or replica.log.end_offset > replica.high_watermark:
+            return False
+        replica.role = Role.LEADER
+        batch = encode_batch([(None, b"mine")], 0, 0, 0)
+        replica.log.append_as_leader(batch, replica.leader_epoch)
+        return True
+
+    assert observe(Plant(usurp)).failed_property == "P-8"
+
+
+def test_a_leader_whose_high_watermark_goes_back_breaks_p_9() -> None:
+    def step_back(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = leader(cluster, step)
+        if replica is None:
+            return False
+        replica.high_watermark -= 1
+        return True
+
+    assert observe(Plant(step_back)).failed_property == "P-9"
+
+
+@pytest.mark.parametrize("offset", [10_000, -1])
+def test_a_high_watermark_outside_the_log_breaks_p_10(offset: int) -> None:
+    def put(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = follower(cluster, step)
+        if replica is None:
+            return False
+        replica.high_watermark = offset
+        return True
+
+    assert observe(Plant(put)).failed_property == "P-10"
+
+
+def test_a_follower_that_takes_more_for_committed_than_any_leader_breaks_p_10() -> None:
+    observer = PropertyObserver()
+
+    def put(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = follower(cluster, step)
+        if replica is None or replica.log.end_offset == len(observer.known.partitions[replica.topic_id, 0].committed):
+            return False
+        replica.high_watermark = replica.log.end_offset
+        return True
+
+    assert observe(Plant(put), observer=observer).failed_property == "P-10"
+
+
+@pytest.mark.parametrize("by", [-1, 5])
+def test_a_replica_whose_epoch_goes_back_or_runs_ahead_breaks_p_19(by: int) -> None:
+    def change(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = follower(cluster, step)
+        if replica is None:
+            return False
+        replica.partition_epoch += by
+        return True
+
+    assert observe(Plant(change)).failed_property == "P-19"
+
+
+def test_an_image_that_differs_at_one_offset_breaks_p_20() -> None:
+    seen: dict[int, int] = {}
+
+    def change(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = replica_of(cluster, step)
+        if replica is None:
+            return False
+        image = cluster.machines[step.node_id].node.state.image  # type: ignore[union-attr]
+        if image.end_offset == seen.setdefault(step.node_id, image.end_offset):
+            return False
+        image.topics[TOPIC].configs["retention.ms"] = "1"
+        return True
+
+    assert observe(Plant(change), faults=KILL_FIRST).failed_property == "P-20"
+
+
+def test_an_epoch_cache_that_contradicts_the_log_breaks_p_21() -> None:
+    def change(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = replica_of(cluster, step)
+        if replica is None or not replica.leader_epoch:
+            return False
+        replica.log.epochs.replace(((0, 0), (1, 2)))
+        return True
+
+    assert observe(Plant(change), faults=KILL_FIRST).failed_property == "P-21"
+
+
+def test_a_maximal_isr_without_the_proposed_member_breaks_p_22() -> None:
+    plant = change_rules("isr", maximal=lambda committed, _proposed: frozenset(committed))
+    assert observe(plant, faults=KILL_FIRST).failed_property == "P-22"

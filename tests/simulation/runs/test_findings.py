@@ -1,0 +1,198 @@
+"""Findings in final logs and clients' histories, on small histories made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from broker.core.controller.recovery import LAST_LEADER
+from broker.core.records import encode_batch
+from simulation.invariants.knowledge import LAST_REPLICA_LOST
+from simulation.invariants.properties import is_documented
+from simulation.runs.failures import Layer, findings, history_findings, log_findings
+from simulation.scenario.case import run
+from simulation.scenario.configuration import Configuration
+from simulation.scenario.scenario import CRASH, SimulationOutcome
+from simulation.workload.recording import OperationRow, ReadRow, SendRow, SimulatedHistory
+from simulation.workload.sampling import ReplicaLog
+from tests.simulation.small import LIES, quick
+
+Send = tuple[int, str, int | None, int, int]
+"""Value, status, offset, invoked, completed."""
+Read = tuple[str, int, int]
+"""Phase, offset, value."""
+
+FINE: Sequence[Send] = ((1, "ok", 0, 10, 20), (2, "ok", 1, 30, 40))
+
+
+def outcome(
+    sends: Sequence[Send], reads: Sequence[Read], configuration: Configuration | None = None
+) -> SimulationOutcome:
+    history = SimulatedHistory()
+    for op, (value, status, offset, invoked, completed) in enumerate(sends, 1):
+        history.sends.append(SendRow(op, "log", 0, value, -1, offset, 0))
+        end = None if status == "info" else completed
+        history.operations.append(OperationRow(op, 1, "send", status, None, 1, "main", invoked, end))
+    for op, (phase, offset, value) in enumerate(reads, 1_000):
+        history.reads.append(ReadRow(op, "log", 0, offset, 0, value, 0))
+        history.operations.append(OperationRow(op, 2, "poll", "ok", None, 1, phase, 90, 99))
+    return SimulationOutcome(
+        seed=1,
+        configuration=configuration or Configuration(),
+        faults=(),
+        digest="",
+        events=0,
+        virtual_ms=0,
+        failure=None,
+        failed_property=None,
+        history=history,
+        ends={0: 2},
+        marks={},
+        values={},
+        logs={},
+        phases={"recovery": (0, 1), "final": (1, 2)},
+    )
+
+
+def found(sends: Sequence[Send], reads: Sequence[Read], configuration: Configuration | None = None) -> list[str]:
+    return [finding.property_id for finding in history_findings(outcome(sends, reads, configuration))]
+
+
+def test_a_history_in_which_all_is_well_shows_nothing() -> None:
+    assert found(FINE, [("main", 0, 1), ("final", 0, 1), ("final", 1, 2)]) == []
+
+
+@pytest.mark.parametrize(
+    ("sends", "reads", "anomaly"),
+    [
+        (FINE, [("final", 0, 1)], "lost-acked-write"),
+        ([(1, "info", None, 10, 20)], [("main", 0, 1)], "lost-read"),
+        ([(1, "fail", None, 10, 20)], [("final", 0, 1)], "aborted-read"),
+        (FINE, [("final", 0, 1), ("final", 1, 2), ("final", 2, 3)], "phantom-read"),
+        (FINE, [("final", 0, 1), ("final", 1, 2), ("final", 2, 1)], "duplicate"),
+        ([(1, "ok", 5, 10, 20)], [("final", 0, 1)], "wrong-offset"),
+        ([(1, "ok", 1, 10, 20), (2, "ok", 0, 30, 40)], [("final", 1, 1), ("final", 0, 2)], "reordered-send"),
+    ],
+)
+def test_each_anomaly_is_found(sends: Sequence[Send], reads: Sequence[Read], anomaly: str) -> None:
+    assert found(sends, reads) == [anomaly]
+
+
+def test_two_values_at_one_offset_are_found() -> None:
+    sends = [(1, "info", None, 10, 20), (2, "info", None, 30, 40)]
+    assert "inconsistent-offset" in found(sends, [("main", 0, 1), ("final", 0, 2), ("final", 1, 1)])
+
+
+@pytest.mark.parametrize(
+    ("sends", "reads"),
+    [
+        ([(1, "info", None, 10, 20)], []),
+        ([(1, "fail", None, 10, 20)], []),
+        ([(1, "ok", None, 10, 20)], [("final", 7, 1)]),
+        ([(1, "ok", 1, 10, 35), (2, "ok", 0, 30, 40)], [("final", 1, 1), ("final", 0, 2)]),
+    ],
+    ids=["unknown-and-gone", "failed-and-gone", "offset-not-known", "concurrent-sends-in-any-order"],
+)
+def test_near_misses_are_no_anomalies(sends: Sequence[Send], reads: Sequence[Read]) -> None:
+    assert found(sends, reads) == []
+
+
+@pytest.mark.parametrize(
+    "changes", [{"unclean_election": True}, {"lossy_budget": 2}, {"unclean_recovery": "Aggressive"}]
+)
+@pytest.mark.parametrize("reads", [[("final", 0, 1)], [("main", 0, 1), ("final", 0, 2)]], ids=["lost", "reused"])
+def test_what_the_contract_allows_is_no_anomaly(changes: dict[str, object], reads: Sequence[Read]) -> None:
+    sends = [(1, "ok", None, 10, 20), (2, "ok", None, 30, 40)]
+    assert found(sends, reads, replace(Configuration(), **changes)) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("generation", "marks", "documented"),
+    [
+        ("K5", {LAST_LEADER.name: 1, LAST_REPLICA_LOST.name: 1}, False),
+        ("K4", {LAST_REPLICA_LOST.name: 1}, False),
+        ("K4", {LAST_LEADER.name: 1}, True),
+        ("K3", {}, False),
+        ("K3", {LAST_REPLICA_LOST.name: 1}, True),
+        ("K1", {}, True),
+    ],
+)
+def test_documented_losses_of_a_protocol_version_are_marked(
+    generation: str, marks: dict[str, int], documented: bool
+) -> None:
+    run = outcome(FINE, (("final", 0, 1),), Configuration(generation=generation))
+    (lost,) = history_findings(replace(run, marks=marks))
+    assert lost.property_id == "lost-acked-write"
+    assert is_documented(lost.what) == documented
+
+
+@pytest.mark.parametrize(("start", "lost"), [(0, ["lost-acked-write"]), (1, [])])
+def test_what_was_deleted_on_purpose_is_not_lost(start: int, lost: list[str]) -> None:
+    shown = outcome(FINE, [("final", 1, 2)])
+    shown.logs = {(1, 0): ReplicaLog(start, 2, 2, b"")}
+    assert [finding.property_id for finding in history_findings(shown)] == lost
+
+
+def test_one_copy_of_two_may_be_lost_when_one_acknowledgement_is_enough() -> None:
+    shown = outcome([(1, "ok", 5, 10, 20)], [("final", 0, 1)])
+    assert [finding.property_id for finding in history_findings(shown)] == ["wrong-offset"]
+    shown.history.sends = [row._replace(acks=1) for row in shown.history.sends]
+    assert history_findings(shown) == []
+
+
+def test_an_attempt_that_reappears_after_an_allowed_loss_is_at_no_wrong_offset() -> None:
+    risky = Configuration(idempotence=True, unclean_recovery="Aggressive")
+    assert found([(1, "ok", 5, 10, 20)], [("final", 0, 1)], risky) == []
+
+
+def test_a_record_that_moved_where_losses_are_allowed_is_no_duplicate_and_one_at_two_offsets_is() -> None:
+    risky = Configuration(idempotence=True, unclean_election=True)
+    assert found(FINE, [("main", 0, 1), ("final", 1, 2), ("final", 2, 1)], risky) == []
+    assert found(FINE, [("final", 0, 1), ("final", 1, 2), ("final", 2, 1)], risky) == ["duplicate"]
+
+
+def test_a_duplicate_is_legal_without_idempotence() -> None:
+    reads = [("final", 0, 1), ("final", 1, 2), ("final", 2, 1)]
+    assert found(FINE, reads, Configuration(idempotence=False)) == []
+
+
+def batch(value: int, epoch: int = 0) -> bytes:
+    return encode_batch([(None, value.to_bytes(8, "big"))], base_offset=0, leader_epoch=epoch, timestamp_ms=0)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differ"),
+    [
+        (ReplicaLog(0, 1, 1, batch(1)), ReplicaLog(0, 1, 1, batch(1)), False),
+        (ReplicaLog(0, 1, 1, batch(1)), ReplicaLog(0, 1, 1, batch(2)), True),
+        (ReplicaLog(0, 1, 1, batch(1)), ReplicaLog(0, 1, 1, batch(1, epoch=2)), True),
+        (ReplicaLog(0, 1, 1, batch(1)), ReplicaLog(0, 1, 0, batch(2)), False),
+        (ReplicaLog(0, 1, 1, batch(1)), ReplicaLog(0, 0, 0, b""), False),
+    ],
+    ids=["equal", "value", "epoch", "above-a-high-watermark", "not-there-yet"],
+)
+def test_logs_are_compared_below_both_high_watermarks(one: ReplicaLog, other: ReplicaLog, differ: bool) -> None:
+    judged = replace(outcome(FINE, []), logs={(1, 0): one, (2, 0): other})
+    assert [finding.property_id for finding in log_findings(judged)] == ["divergent-replicas"] * differ
+
+
+@pytest.mark.parametrize(
+    ("property_id", "layer"), [("P-12", Layer.INVARIANT), ("V-4", Layer.LIVENESS), (CRASH, Layer.CRASH)]
+)
+def test_what_ended_a_simulation_is_its_first_finding(property_id: str, layer: Layer) -> None:
+    judged = replace(outcome(FINE, []), failed_property=property_id, failure=f"{property_id}: it broke")
+    first = findings(judged)[0]
+    assert (first.layer, first.property_id, str(first)) == (layer, property_id, f"{property_id}: it broke")
+
+
+def test_a_false_acknowledgement_is_found_in_the_history_alone() -> None:
+    faulty = {"sole_survivor": True, "duration_ms": 30_000, "operations": 100, "faults": ("kill", "isolate")}
+    outcomes = [run(quick(seed, **{**LIES, **faulty})) for seed in range(12)]
+    names = {finding.property_id for outcome in outcomes for finding in findings(outcome)}
+    assert "lost-acked-write" in names
+
+
+def test_a_correct_build_shows_nothing() -> None:
+    assert [finding for seed in range(8) for finding in findings(run(quick(seed)))] == []

@@ -1,0 +1,83 @@
+"""The pool of processes survives everything that a task does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from simulation.runs.pool import AHEAD, FinishedTask, Pool
+
+FOREVER_S = 600.0
+
+
+def work(task: str) -> str:
+    """What the tasks ask for."""
+    match task:
+        case "raise":
+            raise ValueError("I won't")
+        case "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "exit":
+            os._exit(7)
+        case "hang":
+            time.sleep(FOREVER_S)
+    return task.upper()
+
+
+def outcomes(tasks: list[str], jobs: int = 2, task_s_max: float = 30.0) -> dict[str, FinishedTask[str, str]]:
+    with Pool(work, jobs, task_s_max) as pool:
+        return {done.task: done for done in pool.run(tasks)}
+
+
+def test_every_task_is_done_once() -> None:
+    tasks = [f"task {number}" for number in range(50)]
+    done = outcomes(tasks)
+    assert {task: one.result for task, one in done.items()} == {task: task.upper() for task in tasks}
+
+
+def test_an_error_is_a_result_and_says_where() -> None:
+    done = outcomes(["one", "raise", "two"])
+    assert done["raise"].trouble is not None
+    assert "ValueError: I won't (test_pool.py:" in done["raise"].trouble
+    assert done["two"].result == "TWO"
+
+
+@pytest.mark.parametrize(("task", "why"), [("die", "SIGKILL"), ("exit", "exit status 7")])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_process_that_dies_costs_its_task_and_no_other(task: str, why: str, jobs: int) -> None:
+    others = [f"task {number}" for number in range(10)]
+    done = outcomes([*others[:3], task, *others[3:]], jobs)
+    assert done[task].trouble == f"its process died: {why}"
+    assert [done[other].result for other in others] == [other.upper() for other in others]
+
+
+def test_a_task_that_never_ends_is_given_up() -> None:
+    done = outcomes(["one", "hang", "two", "three"], task_s_max=2.0)
+    assert done["hang"].trouble == "did not end within 2 s"
+    assert done["three"].result == "THREE"
+
+
+def test_tasks_are_asked_for_only_when_there_is_room() -> None:
+    asked = 0
+
+    def tasks() -> Iterator[str]:
+        nonlocal asked
+        for number in range(20):
+            asked += 1
+            yield f"task {number}"
+
+    with Pool(work, 1) as pool:
+        for seen, _ in enumerate(pool.run(tasks()), 1):
+            assert asked <= seen + AHEAD
+    assert asked == 20
+
+
+def test_one_pool_serves_several_rounds() -> None:
+    with Pool(work, 2) as pool:
+        assert [done.result for done in pool.run(["a"])] == ["A"]
+        assert list(pool.run([])) == []
+        assert [done.result for done in pool.run(["b"])] == ["B"]
