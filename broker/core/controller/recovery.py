@@ -41,7 +41,7 @@ DECIDE = "unclean-recovery-decision"
 OVERDUE = "unclean-recovery-overdue"
 CHANNEL = "recovery"
 PARTITIONS_PER_REQUEST = 1_000
-"""The most that one GetReplicaLogInfo may ask for (AP-10)."""
+"""The most that one GetReplicaLogInfo may ask for (KIP-966)."""
 _RETRY_MS = 500
 _SHORT_WAIT_MS = 1_000
 """UR-6: how long a decision waits for replicas that it does not need."""
