@@ -64,6 +64,12 @@ class CombinedNode:
             case _:
                 raise ValueError(f"unexpected event: {event!r}")
 
+    def after_error(self, event: Event) -> list[Effect] | None:
+        """The effects instead of those of an event whose handling raised an error; None if the node must end."""
+        if not isinstance(event, RequestReceived):
+            return None
+        return (self.controller if event.listener == CONTROLLER_LISTENER else self.broker).after_error(event)
+
     def _to(self, part: int, now_ms: int, event: Event) -> list[Effect]:
         if part == _BROKER and self._broker_has_ended:
             return []  # its logs are closed, and its marker says so (BL-8)

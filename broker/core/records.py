@@ -23,11 +23,12 @@ Offsets and sizes in bytes, timestamps in milliseconds. For any input, nothing h
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from crc32c import crc32c
+
+from broker.core.log.compression import CompressionError, UnknownCodec, decompress
 
 HEADER_BYTES = 61
 PREFIX_BYTES = 12
@@ -41,7 +42,6 @@ COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME_FLAG = 0x08
 TRANSACTIONAL_FLAG = 0x10
 CONTROL_FLAG = 0x20
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 Buffer = bytes | bytearray | memoryview
 
@@ -53,8 +53,6 @@ _CHECKED = struct.Struct(">hiqqqhii")
 _PREFIX = struct.Struct(">qii")
 _EPOCH = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
-_GZIP_OR_ZLIB = 47
-"""zlib's `wbits` for "any header"."""
 
 
 class MalformedBatch(Exception):
@@ -281,18 +279,14 @@ def _decode(body: bytes, header: BatchHeader) -> Iterator[Record]:
 
 
 def _uncompressed(body: bytes, header: BatchHeader) -> bytes:
-    codec = header.codec
-    if codec == 0:
+    if not header.codec:
         return body
-    if codec == 1:
-        try:
-            return zlib.decompress(body, _GZIP_OR_ZLIB)
-        except zlib.error as error:
-            raise MalformedBatch(f"expected records compressed with gzip, found garbage ({error})") from None
-    name = CODECS[codec] if codec < len(CODECS) else f"codec {codec}"
-    raise UnsupportedCompression(
-        f"expected records plain or compressed with gzip, found {name}; read the batch with a client instead"
-    )
+    try:
+        return decompress(header.codec, body)
+    except UnknownCodec as error:
+        raise UnsupportedCompression(str(error)) from None
+    except CompressionError as error:
+        raise MalformedBatch(str(error)) from None
 
 
 def _zigzag(number: int) -> bytes:

@@ -22,7 +22,18 @@ BROKER_LISTENER = "BROKER"
 CONTROLLER_LISTENER = "CONTROLLER"
 
 Role = Literal["broker", "controller"]
-UncleanRecoveryStrategy = Literal["Aggressive", "Balanced", "None"]
+UncleanRecoveryStrategy = Literal["proactive", "balanced", "manual"]
+STRATEGIES: Mapping[str, UncleanRecoveryStrategy] = MappingProxyType(
+    {
+        "proactive": "proactive",
+        "balanced": "balanced",
+        "manual": "manual",
+        "aggressive": "proactive",
+        "none": "manual",
+    }
+)
+"""The names of the strategies of unclean recovery, with those of KIP-966's final text."""
+
 Storage = Literal["files", "page-cache"]
 
 
@@ -92,7 +103,14 @@ class Settings:
     group_max_size: int = 0x7FFFFFFF
 
     unclean_leader_election_enable: bool = False
-    unclean_recovery_strategy: UncleanRecoveryStrategy = "Balanced"
+    unclean_recovery_strategy: UncleanRecoveryStrategy | None = None
+    """None: proactive where unclean election is enabled, otherwise balanced."""
+
+    unclean_recovery_manager_enabled: bool = True
+    """Whether K5 looks for the best log. Otherwise it elects as K4 does where unclean election is enabled, or waits."""
+
+    unclean_recovery_timeout_ms: int = 300_000
+    """After this time a recovery that waits for a replica is reported."""
 
     broker_session_timeout_ms: int = 9_000
     broker_heartbeat_interval_ms: int = 2_000

@@ -1,8 +1,9 @@
 """Runs one node of the core on this machine: delivers events, executes effects in their order.
 
 Everything except fsync happens on one asyncio loop. An event that arrives while another is being handled is
-queued. If the node raises, its state cannot be trusted: the traceback is logged and the
-process ends with status 70.
+queued. If the node raises while it serves a request that has changed nothing, the request is refused, and the incident
+is logged and counted. Otherwise its state cannot be trusted: the traceback is logged and the process ends with
+status 70; the next start recovers.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from broker.core.ports.events import (
     FlushDone,
     LogEntry,
     Reply,
+    RequestReceived,
     Send,
     SetTimer,
     Started,
@@ -50,6 +52,10 @@ _LEVELS = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
+
+
+def _brief(event: Event) -> str:
+    return type(event.request).__name__ if isinstance(event, RequestReceived) else type(event).__name__
 
 
 class NodeHost:
@@ -134,7 +140,15 @@ class NodeHost:
     # --- implementation -----------------------------------------------------------------------------------
 
     def _handle(self, event: Event) -> None:
-        effects = self.node.handle(self._now_ms(), event)
+        try:
+            effects = self.node.handle(self._now_ms(), event)
+        except Exception as error:
+            instead = self.node.after_error(event)
+            if instead is None:
+                raise
+            self._traffic.incidents += 1
+            LOG.error("incident %d, a bug: %s is refused", self._traffic.incidents, _brief(event), exc_info=error)
+            effects = instead
         for effect in effects:
             self._carry_out[type(effect)](effect)
         if not self._ready and self.node.is_ready():

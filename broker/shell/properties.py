@@ -18,8 +18,10 @@ from broker.core.settings import (
     BROKER_LISTENER,
     CLIENT_LISTENER,
     CONTROLLER_LISTENER,
+    STRATEGIES,
     Address,
     Settings,
+    UncleanRecoveryStrategy,
 )
 
 _UNIX_PATH_BYTES_MAX = 107
@@ -240,6 +242,12 @@ def _socket_path(value: str) -> str:
     return value
 
 
+def _strategy(value: str) -> UncleanRecoveryStrategy:
+    if value.lower() not in STRATEGIES:
+        raise _ImpossibleError(" or ".join(STRATEGIES))
+    return STRATEGIES[value.lower()]
+
+
 _count = _integer(1, _INT32_MAX)
 _milliseconds = _integer(1, _INT32_MAX)
 
@@ -273,7 +281,9 @@ _SETTINGS: Mapping[str, _Setting] = {
     "group.max.session.timeout.ms": _Setting("group_max_session_timeout_ms", _milliseconds),
     "group.max.size": _Setting("group_max_size", _count),
     "unclean.leader.election.enable": _Setting("unclean_leader_election_enable", _boolean),
-    "unclean.recovery.strategy": _Setting("unclean_recovery_strategy", _one_of("Aggressive", "Balanced", "None")),
+    "unclean.recovery.strategy": _Setting("unclean_recovery_strategy", _strategy),
+    "unclean.recovery.manager.enabled": _Setting("unclean_recovery_manager_enabled", _boolean),
+    "unclean.recovery.timeout.ms": _Setting("unclean_recovery_timeout_ms", _milliseconds),
     "broker.session.timeout.ms": _Setting("broker_session_timeout_ms", _milliseconds),
     "broker.heartbeat.interval.ms": _Setting("broker_heartbeat_interval_ms", _milliseconds),
     "controlled.shutdown.timeout.ms": _Setting("controlled_shutdown_timeout_ms", _milliseconds),

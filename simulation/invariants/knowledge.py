@@ -59,6 +59,7 @@ class Version:
 
     brokers: dict[int, object]
     topics: dict[str, tuple[str, dict[int, object], dict[str, str]]]
+    configs: dict[str, str]
     next_producer_id: int
 
 
@@ -83,7 +84,7 @@ class Knowledge:
     """Batches of the metadata log that are not committed yet: (epoch, base offset) -> batch."""
 
     metadata_lineage: Lineage = field(default_factory=Lineage)
-    versions: dict[int, Version] = field(default_factory=lambda: {0: Version({}, {}, 0)})
+    versions: dict[int, Version] = field(default_factory=lambda: {0: Version({}, {}, {}, 0)})
     """The committed image by its end offset."""
 
     leaders: dict[int, int] = field(default_factory=dict)

@@ -20,6 +20,7 @@ from simulation.invariants.properties import Violation, reassignment_excuse, wit
 
 _WITHOUT_ELR = ("K1", "K2", "K3")
 _MIN_ISR = "min.insync.replicas"
+_STRATEGY = "unclean.recovery.strategy"
 _UNCLEAN_ENABLE = "unclean.leader.election.enable"
 
 UNCLEAN = 1
@@ -45,11 +46,13 @@ def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offs
             case BrokerRegistered():
                 _registered(known, record, before.epoch if before is not None else -1)
                 changed_isr = True
-            case ConfigChanged(topic, key):
-                for number, _ in image.topics[topic].partitions.items() if key == _MIN_ISR else ():
-                    ghost = known.ghost(topic, image.topics[topic].topic_id, number)
-                    ghost.quorum_excused = True
-                    touched[id(ghost)] = ghost
+            case ConfigChanged(name, key):
+                for topic in image.topics.values() if key == _MIN_ISR else ():
+                    if name in ("", topic.name):
+                        for number in topic.partitions:
+                            ghost = known.ghost(topic.name, topic.topic_id, number)
+                            ghost.quorum_excused = True
+                            touched[id(ghost)] = ghost
             case _:
                 changed_isr = True
     image.end_offset = end_offset
@@ -140,20 +143,14 @@ def _check_recovery(known: Knowledge, ghost: Ghost, old: PartitionState, new: Pa
 
     Except when no replica is eligible any more; then a balanced recovery finds what one of the last known ones holds.
     """
-    settings = known.settings
-    configured = known.image.topics[ghost.topic].configs.get(_UNCLEAN_ENABLE)
-    accepted = settings.unclean_leader_election_enable if configured is None else configured == "true"
-    aggressive = known.generation == "K5" and settings.unclean_recovery_strategy == "Aggressive"
-    if accepted or aggressive or ghost.unclean_wanted or not ghost.trusted:
+    if _losses_accepted(known, ghost):
         return
     end = len(ghost.committed)
-    elected = ghost.mirrors.get(new.leader)
-    if elected is not None and elected.compare(ghost.committed) >= end:
+    if _is_complete(ghost, new.leader):
         return
     eligible = {*old.isr, *old.elr, *(old.last_known_elr if known.generation == "K5" else ())}
     for member in sorted(eligible):
-        mirror = ghost.mirrors.get(member)
-        if mirror is not None and mirror.compare(ghost.committed) >= end:
+        if _is_complete(ghost, member):
             known.fail(
                 ghost,
                 "P-1",
@@ -162,8 +159,33 @@ def _check_recovery(known: Knowledge, ghost: Ghost, old: PartitionState, new: Pa
             )
 
 
+def _losses_accepted(known: Knowledge, ghost: Ghost) -> bool:
+    settings = known.settings
+    configured = known.image.setting(ghost.topic, _UNCLEAN_ENABLE)
+    accepted = settings.unclean_leader_election_enable if configured is None else configured == "true"
+    proactive = known.generation == "K5" and "proactive" in (
+        settings.unclean_recovery_strategy,
+        known.image.setting(ghost.topic, _STRATEGY),
+    )
+    return accepted or proactive or ghost.unclean_wanted or not ghost.trusted
+
+
+def _is_complete(ghost: Ghost, member: int) -> bool:
+    mirror = ghost.mirrors.get(member)
+    return mirror is not None and mirror.compare(ghost.committed) >= len(ghost.committed)
+
+
 def _check_reassignment(known: Knowledge, ghost: Ghost, old: PartitionState, new: PartitionState) -> None:
-    """P-23: the ISR at the end of a reassignment that was not cancelled."""
+    """P-23: nobody who may be complete is given up while nobody leads; the ISR at the end that was not cancelled."""
+    if old.replicas != new.replicas and not old.isr and not _losses_accepted(known, ghost):
+        before = {*old.elr, *(old.last_known_elr if known.generation == "K5" else ())}
+        complete = [member for member in sorted(before) if _is_complete(ghost, member)]
+        if ghost.committed and complete and not set(complete) & {*new.isr, *new.elr, *new.last_known_elr}:
+            raise Violation(
+                "P-23",
+                f"{ghost}: the replicas changed from {list(old.replicas)} to {list(new.replicas)} while there was no "
+                f"leader; brokers {complete} hold all that is committed, and none of them can be elected any more",
+            )
     if new.adding or new.removing or set(new.replicas) == set(old.replicas):
         return
     if old.adding and set(new.replicas) == set(old.replicas) - set(old.adding):
@@ -223,7 +245,7 @@ def _remember(known: Knowledge, records: list[tuple[int, MetadataRecord]]) -> No
         for topic in image.topics.values()
     }
     brokers = last.brokers if last is not None and only_partitions else dict[int, object](image.brokers)
-    known.versions[image.end_offset] = Version(brokers, topics, image.next_producer_id)
+    known.versions[image.end_offset] = Version(brokers, topics, dict(image.configs), image.next_producer_id)
 
 
 def remember_again(known: Knowledge, end_offset: int) -> None:
@@ -251,6 +273,8 @@ def check_image(known: Knowledge, holder: int, image: Image) -> None:
         different = f"the next producer id {image.next_producer_id}, not {version.next_producer_id}"
     elif len(image.topics) != len(version.topics):
         different = f"the topics {sorted(image.topics)}, not {sorted(version.topics)}"
+    elif image.configs != version.configs:
+        different = f"the settings {image.configs} of the cluster, not {version.configs}"
     else:
         for name, topic in image.topics.items():
             expected = version.topics.get(name)

@@ -15,7 +15,7 @@ from broker.core.messages import (
     NewTopic,
 )
 from broker.core.messages.errors import ErrorCode
-from broker.core.settings import Role, Settings
+from broker.core.settings import STRATEGIES, Role, Settings
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster, fingerprint
 from simulation.engine.event_queue import MS
@@ -104,7 +104,9 @@ def settings_of(configuration: Configuration) -> list[Settings]:
                 log_flush_interval_ms=configuration.flush_ms,
                 min_insync_replicas=configuration.min_insync_replicas,
                 unclean_leader_election_enable=configuration.unclean_election,
-                unclean_recovery_strategy=configuration.unclean_recovery,  # type: ignore[arg-type]
+                unclean_recovery_strategy=(
+                    None if configuration.unclean_election else STRATEGIES[configuration.unclean_recovery.lower()]
+                ),
                 controlled_shutdown_timeout_ms=configuration.controlled_shutdown_ms,
                 broker_session_timeout_ms=configuration.session_timeout_ms,
                 broker_heartbeat_interval_ms=configuration.heartbeat_ms,

@@ -38,6 +38,7 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import GroupRequest
+from broker.core.messages.refusals import QUERIES, refusal
 from broker.core.ports.events import (
     Disconnected,
     Effect,
@@ -87,6 +88,18 @@ class BrokerNode:
             if not broker.rules.storage.goes_on_after_error():
                 storage.failed(broker, error)
         return broker.runtime.take_effects()
+
+    def after_error(self, event: Event) -> list[Effect] | None:
+        """The effects instead of those of an event whose handling raised an error; None if the node must end.
+
+        A query changes nothing that is kept, so it is refused and the broker goes on. Anything else may have been
+        interrupted between two changes that belong together; only a start, which recovers, can be trusted then.
+        """
+        if not isinstance(event, RequestReceived) or not isinstance(event.request, QUERIES):
+            return None
+        self.state.runtime.take_effects()
+        self.state.runtime.reply(event.request_id, refusal(event.request, ErrorCode.UNKNOWN_SERVER_ERROR))
+        return self.state.runtime.take_effects()
 
     def _settle(self) -> None:
         """Resume requests that waited for a log end or high watermark that has moved."""

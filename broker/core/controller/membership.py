@@ -215,12 +215,20 @@ def _apply(controller: ControllerState, broker: BrokerImage, state: BrokerContro
                 )
                 controller.shutdown_offsets[broker.broker_id] = controller.quorum.log.end_offset - 1
                 controller.runtime.log("info", f"broker {broker.broker_id} shuts down")
+                _after_fencing(controller)
 
 
 def fence(controller: ControllerState, broker: BrokerImage, why: str) -> None:
     """HB-3, EL-1: a fenced broker leads nothing and is in no ISR."""
     changes.append(controller, _fencing(controller, broker))
     controller.runtime.log("info", f"broker {broker.broker_id} fenced: {why}")
+    _after_fencing(controller)
+
+
+def _after_fencing(controller: ControllerState) -> None:
+    """UR-3: a proactive recovery begins as soon as the last candidate is gone."""
+    if controller.rules.elections.recovers_on_fencing():
+        recovery.consider_all(controller)
 
 
 def _fencing(controller: ControllerState, broker: BrokerImage) -> list[MetadataRecord]:
@@ -253,6 +261,7 @@ def check_sessions(controller: ControllerState) -> None:
         brokers = controller.image.brokers
         changes.append(controller, [record for one in chosen for record in _fencing(controller, brokers[one])])
         controller.runtime.log("info", f"sessions of brokers {list(chosen)} expired; fenced")
+        _after_fencing(controller)
     if len(expired) > 1:
         controller.runtime.set_timer((SESSIONS,), 0)
     else:

@@ -66,6 +66,19 @@ from broker.core.settings import BROKER_LISTENER, Settings
 _PRODUCER_ID_BLOCK = 1000
 
 
+_ADMINISTRATION = (
+    CreateTopicsRequest
+    | DeleteTopicsRequest
+    | CreatePartitionsRequest
+    | ElectLeadersRequest
+    | AlterPartitionReassignmentsRequest
+    | ListPartitionReassignmentsRequest
+    | IncrementalAlterConfigsRequest
+    | DescribeQuorumRequest
+)
+"""Requests that clients make, by way of a broker or directly."""
+
+
 class ControllerNode:
     """A controller: a voter of the quorum, and the active controller while it leads."""
 
@@ -79,11 +92,13 @@ class ControllerNode:
         if log.end_offset < quorum.snapshot_id[0]:
             log.truncate_fully(quorum.snapshot_id[0])  # the snapshot is durable before the log that it covers
         quorum.high_watermark = quorum.snapshot_id[0]
+        self._log_end_before = log.end_offset
 
     def handle(self, now_ms: int, event: Event) -> list[Effect]:
         """Handle one event, alone and to its end (CT-2)."""
         controller = self.state
         controller.runtime.now_ms = now_ms
+        self._log_end_before = controller.quorum.log.end_offset
         try:
             self._dispatch(event)
             role.settle(controller)
@@ -94,6 +109,20 @@ class ControllerNode:
                 Exit(4, f"log directory {controller.settings.log_dirs[directory_of(error.name)]} failed: {error}")
             )
         return controller.runtime.take_effects()
+
+    def after_error(self, event: Event) -> list[Effect] | None:
+        """The effects instead of those of an event whose handling raised an error; None if the node must end.
+
+        A request of administration that has appended nothing to the metadata log has changed nothing that is kept: it
+        is refused and the controller goes on. Requests of the quorum and of brokers may have been interrupted between
+        two changes that belong together; only a start, which recovers, can be trusted then.
+        """
+        unchanged = self.state.quorum.log.end_offset == self._log_end_before
+        if not isinstance(event, RequestReceived) or not isinstance(event.request, _ADMINISTRATION) or not unchanged:
+            return None
+        self.state.runtime.take_effects()
+        self.state.runtime.reply(event.request_id, refusal(event.request, ErrorCode.UNKNOWN_SERVER_ERROR))
+        return self.state.runtime.take_effects()
 
     def _dispatch(self, event: Event) -> None:
         controller = self.state
@@ -119,7 +148,8 @@ class ControllerNode:
                 replication.flushed(controller.quorum)
             case Disconnected(connection):
                 metadata_fetches.forget_connection(controller, connection)
-            case Started():
+            case Started(wall_clock_ms):
+                controller.runtime.set_wall_clock(wall_clock_ms)
                 replication.flush(controller.quorum)
                 elections.boot(controller.quorum)
                 replication.fetch(controller.quorum)
@@ -221,7 +251,8 @@ class ControllerNode:
             case GetReplicaLogInfoRequest() as request, answer if answer is None or isinstance(
                 answer, GetReplicaLogInfoResponse
             ):
-                recovery.answered(self.state, request, opened.to, int(str(opened.context)), answer)
+                epochs = opened.context if isinstance(opened.context, tuple) else ()
+                recovery.answered(self.state, request, opened.to, epochs, answer)
             case _:
                 pass  # a BeginQuorumEpoch that was not answered is repeated by `check_quorum`
 
@@ -233,8 +264,11 @@ class ControllerNode:
                     membership.check_sessions(controller)
             case (recovery.RETRY,):
                 if controller.active:
-                    controller.recoveries.clear()
                     recovery.consider_all(controller)
+            case (recovery.DECIDE, str(topic_id), int(number)):
+                recovery.waited(controller, (topic_id, number))
+            case (recovery.OVERDUE, str(topic_id), int(number)):
+                recovery.overdue(controller, (topic_id, number))
             case (elections.ELECTION,):
                 elections.timed_out(controller.quorum)
                 replication.fetch(controller.quorum)

@@ -9,6 +9,7 @@ from broker.core.messages import NO_LEADER
 from broker.core.metadata.image import TopicImage
 from broker.core.metadata.records import RECOVERING, PartitionSet, PartitionState
 from broker.core.rules import Rules
+from broker.core.settings import STRATEGIES, UncleanRecoveryStrategy
 
 
 def changed(
@@ -110,12 +111,41 @@ def min_isr_of(controller: ControllerState, topic: TopicImage) -> int:
     return controller.image.min_insync_replicas(topic.name, controller.settings.min_insync_replicas)
 
 
+def recovers_by_log(controller: ControllerState) -> bool:
+    """UR-5: whether the best log is looked for before an unclean election: in K5, unless it is switched off."""
+    return controller.rules.elections.recovers_by_log() and controller.settings.unclean_recovery_manager_enabled
+
+
+def strategy_of(controller: ControllerState, topic: TopicImage) -> UncleanRecoveryStrategy:
+    """UR-3 … UR-5: a topic's strategy of unclean recovery.
+
+    The topic's settings come before the cluster's in the metadata, and these before the node's file; in each, the
+    strategy comes before `unclean.leader.election.enable`, which means proactive (true) or balanced (false).
+    """
+    for configs in (topic.configs, controller.image.configs):
+        if "unclean.recovery.strategy" in configs:
+            return STRATEGIES[configs["unclean.recovery.strategy"].lower()]
+        if "unclean.leader.election.enable" in configs:
+            return "proactive" if configs["unclean.leader.election.enable"] == "true" else "balanced"
+    settings = controller.settings
+    return settings.unclean_recovery_strategy or (
+        "proactive" if settings.unclean_leader_election_enable else "balanced"
+    )
+
+
+def losses_accepted(controller: ControllerState, topic: TopicImage) -> bool:
+    """Whether the settings of a topic put its availability before its records (UR-3, UR-5)."""
+    if recovers_by_log(controller):
+        return strategy_of(controller, topic) == "proactive"
+    return unclean_allowed(controller, topic)
+
+
 def unclean_allowed(controller: ControllerState, topic: TopicImage) -> bool:
-    """UR-5: `unclean.leader.election.enable` of the topic, or of the cluster."""
-    configured = topic.configs.get("unclean.leader.election.enable")
-    if configured is not None:
-        return configured == "true"
-    return controller.settings.unclean_leader_election_enable
+    """UR-5: whether any active replica may be elected: `unclean.leader.election.enable`, where no log is looked for."""
+    if recovers_by_log(controller):
+        return False
+    configured = controller.image.setting(topic.name, "unclean.leader.election.enable")
+    return controller.settings.unclean_leader_election_enable if configured is None else configured == "true"
 
 
 def without_broker(

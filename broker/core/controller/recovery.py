@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from broker.core.controller import changes
-from broker.core.controller.partition_changes import all_partitions, min_isr_of, recovered
+from broker.core.controller.partition_changes import (
+    all_partitions,
+    min_isr_of,
+    recovered,
+    recovers_by_log,
+    strategy_of,
+)
 from broker.core.controller.state import ControllerState, RecoveryJob
 from broker.core.messages import (
     GetReplicaLogInfoRequest,
@@ -17,9 +23,13 @@ from broker.core.metadata.records import PartitionSet, PartitionState
 from broker.core.ports.marks import sometimes
 
 BEGUN_BALANCED = sometimes("unclean recovery: begun with all of the last known ELR there (UR-4)")
-BEGUN_AGGRESSIVE = sometimes("unclean recovery: begun at once (UR-3, UR-4)")
+BEGUN_PROACTIVE = sometimes("unclean recovery: begun at once (UR-3, UR-4)")
 WAITS_FOR_LAST_KNOWN = sometimes("unclean recovery: waits for a member of the last known ELR (UR-4)")
-ANSWER_REFUSED = sometimes("unclean recovery: begun again, somebody did not answer or is not who was asked (UR-7)")
+ANSWER_REFUSED = sometimes(
+    "unclean recovery: begun again, a needed replica did not answer or is not the one asked (UR-7)"
+)
+ANSWER_LATE = sometimes("unclean recovery: an answer came when nobody waited for it (UR-7)")
+DECIDED_WITHOUT_SOME = sometimes("unclean recovery: decided without replicas that did not answer in time (UR-6)")
 OVERTAKEN = sometimes("unclean recovery: overtaken by another change (UR-9)")
 CHOSEN_IS_GONE = sometimes("unclean recovery: the best log is not there any more (UR-9)")
 DECIDED = sometimes("unclean recovery: the best log is elected (UR-8)")
@@ -27,54 +37,77 @@ LAST_LEADER = sometimes("unclean recovery: the last known leader is elected (UR-
 
 LOG_INFO = "replica-log-info"
 RETRY = "unclean-recovery"
+DECIDE = "unclean-recovery-decision"
+OVERDUE = "unclean-recovery-overdue"
 CHANNEL = "recovery"
+PARTITIONS_PER_REQUEST = 1_000
+"""The most that one GetReplicaLogInfo may ask for (KIP-966)."""
 _RETRY_MS = 500
+_SHORT_WAIT_MS = 1_000
+"""UR-6: how long a decision waits for replicas that it does not need."""
 
 
 def consider_all(controller: ControllerState) -> None:
     """UR-1 … UR-4: begin a recovery wherever the strategy asks for one and the required replicas are available."""
+    begun: dict[int, list[tuple[ReplicaLogInfoPartition, int]]] = {}
     for topic, number, state in all_partitions(controller):
         key = (topic.topic_id, number)
         job = controller.recoveries.get(key)
         if job is not None and job.partition_epoch != state.partition_epoch:
-            del controller.recoveries[key]
+            _end(controller, key)
             job = None
+        if state.leader >= 0:
+            continue
         if not controller.rules.elections.recovers_by_log():
             _elect_last_known(controller, topic, number, state)
-        elif job is None and _wanted(controller, topic, state):
-            _begin(controller, topic.name, topic.topic_id, number, state)
-        elif job is None and state.leader < 0 and not state.isr and not state.elr:
-            controller.runtime.mark(WAITS_FOR_LAST_KNOWN)
+        elif job is None and recovers_by_log(controller):
+            needed = _needed(controller, topic, state)
+            if needed is not None:
+                for member in _begin(controller, topic, number, state, needed):
+                    asked = ReplicaLogInfoPartition(topic.name, number, topic.topic_id)
+                    begun.setdefault(member, []).append((asked, state.partition_epoch))
+            elif not state.isr and not state.elr:
+                controller.runtime.mark(WAITS_FOR_LAST_KNOWN)
+    for member, partitions in begun.items():
+        for start in range(0, len(partitions), PARTITIONS_PER_REQUEST):
+            page = partitions[start : start + PARTITIONS_PER_REQUEST]
+            controller.runtime.send(
+                member,
+                GetReplicaLogInfoRequest(tuple(asked for asked, _ in page)),
+                channel=CHANNEL,
+                timeout_ms=controller.settings.request_timeout_ms,
+                purpose=LOG_INFO,
+                context=tuple(epoch for _, epoch in page),
+            )
 
 
 def _elect_last_known(controller: ControllerState, topic: TopicImage, number: int, state: PartitionState) -> None:
-    """UR-4 in K4: the last known leader, if it is active (KAFKA-19522), as an unclean election."""
-    waits = state.leader < 0 and not state.isr and not state.elr
-    for member in state.last_known_elr if waits else ():
-        if controller.rules.elections.may_lead_again(controller.image.is_active(member)):
+    """UR-4 in K4: the last known leader, if it is an active replica (KAFKA-19522), as an unclean election."""
+    if state.isr or state.elr:
+        return
+    for member in state.last_known_elr:
+        available = _is_available(controller, state, member)
+        if controller.rules.elections.may_lead_again(available, replica=member in state.replicas):
             controller.runtime.mark(LAST_LEADER)
             changes.append(controller, [PartitionSet(topic.topic_id, number, recovered(state, member))])
             controller.runtime.log("warning", f"{topic.name}-{number}: {member}, the last known leader, leads again")
             return
 
 
-def _wanted(controller: ControllerState, topic: TopicImage, state: PartitionState) -> bool:
-    if state.leader >= 0:
-        return False
-    match controller.settings.unclean_recovery_strategy:
-        case "Balanced":
-            return (
-                not state.isr
-                and not state.elr
-                and all(_is_available(controller, state, member) for member in state.last_known_elr)
-                and controller.rules.elections.is_recovery_quorum(
-                    state.last_known_elr, min(min_isr_of(controller, topic), len(state.replicas))
-                )
-            )
-        case "Aggressive":
-            return any(_is_available(controller, state, member) for member in state.replicas)
-        case _:
-            return False
+def _needed(controller: ControllerState, topic: TopicImage, state: PartitionState) -> tuple[int, ...] | None:
+    """UR-3, UR-4, UR-6: the replicas whose answers a decision needs; None if no recovery is to begin now."""
+    strategy = strategy_of(controller, topic)
+    if strategy == "manual":
+        return None
+    if strategy == "proactive":
+        return () if any(_is_available(controller, state, member) for member in state.replicas) else None
+    if state.isr or state.elr:
+        return None
+    rules = controller.rules.elections
+    min_isr = min(min_isr_of(controller, topic), len(state.replicas))
+    quorum = rules.recovery_quorum(state.last_known_elr, state.replicas, min_isr)
+    available = all(_is_available(controller, state, member) for member in quorum)
+    return quorum if available and rules.is_recovery_quorum(quorum, min_isr) else None
 
 
 def _is_available(controller: ControllerState, state: PartitionState, member: int) -> bool:
@@ -82,72 +115,125 @@ def _is_available(controller: ControllerState, state: PartitionState, member: in
     return member not in state.offline and controller.image.is_active(member)
 
 
-def _begin(controller: ControllerState, topic: str, topic_id: str, number: int, state: PartitionState) -> None:
-    """UR-6, UR-7: query the log of every active replica."""
+def _begin(
+    controller: ControllerState, topic: TopicImage, number: int, state: PartitionState, needed: tuple[int, ...]
+) -> tuple[int, ...]:
+    """UR-6, UR-7: remember which replicas are asked, in which incarnation; they are the active ones."""
     asked = {
         member: controller.image.broker_epoch(member)
         for member in state.replicas
         if _is_available(controller, state, member)
     }
-    if not asked:
-        return
-    balanced = controller.settings.unclean_recovery_strategy == "Balanced"
-    controller.runtime.mark(BEGUN_BALANCED if balanced else BEGUN_AGGRESSIVE)
-    controller.recoveries[topic_id, number] = RecoveryJob(state.partition_epoch, asked)
-    controller.runtime.log("warning", f"{topic}-{number}: no eligible leader; asking {list(asked)} for their logs")
-    for member in asked:
-        controller.runtime.send(
-            member,
-            GetReplicaLogInfoRequest((ReplicaLogInfoPartition(topic, number, topic_id),)),
-            channel=CHANNEL,
-            timeout_ms=controller.settings.request_timeout_ms,
-            purpose=LOG_INFO,
-            context=state.partition_epoch,
-        )
-    controller.runtime.set_timer((RETRY,), _RETRY_MS + controller.settings.request_timeout_ms)
+    controller.runtime.mark(BEGUN_BALANCED if needed else BEGUN_PROACTIVE)
+    controller.recoveries[topic.topic_id, number] = RecoveryJob(state.partition_epoch, asked, needed)
+    controller.runtime.log("warning", f"{topic.name}-{number}: no eligible leader; asking {list(asked)} for their logs")
+    controller.runtime.set_timer((DECIDE, topic.topic_id, number), _SHORT_WAIT_MS)
+    controller.runtime.set_timer((OVERDUE, topic.topic_id, number), controller.settings.unclean_recovery_timeout_ms)
+    return tuple(asked)
 
 
 def answered(
     controller: ControllerState,
     request: GetReplicaLogInfoRequest,
     member: int,
-    partition_epoch: int,
+    partition_epochs: tuple[int, ...],
     response: GetReplicaLogInfoResponse | None,
 ) -> None:
-    """UR-7: accept an answer of the queried incarnation; decide when all needed answers are there."""
-    _, number, topic_id = request.partitions[0]
-    job = controller.recoveries.get((topic_id, number))
-    if job is None or job.partition_epoch != partition_epoch:
-        return
-    info = response.partitions[0] if response is not None and response.partitions else None
+    """UR-7: take up an answer, or that there will be none, for each partition asked for.
+
+    `partition_epochs` are theirs when they were asked for. Until the epoch changes, the log of an incarnation does not
+    change either (UR-13), so that an answer which comes late counts in a recovery that has begun again.
+    """
+    infos = {} if response is None else {(info.topic_id, info.partition): info for info in response.partitions}
+    for (_, number, topic_id), partition_epoch in zip(request.partitions, partition_epochs, strict=True):
+        job = controller.recoveries.get((topic_id, number))
+        if job is None or not controller.rules.elections.awaits_log_info(
+            partition_epoch, job.partition_epoch, asked=member in job.asked
+        ):
+            controller.runtime.mark(ANSWER_LATE)
+            continue
+        epoch = -1 if response is None else response.broker_epoch
+        _take_up(controller, (topic_id, number), job, member, infos.get((topic_id, number)), epoch)
+
+
+def _take_up(
+    controller: ControllerState,
+    key: tuple[str, int],
+    job: RecoveryJob,
+    member: int,
+    info: ReplicaLogInfo | None,
+    broker_epoch: int,
+) -> None:
+    """UR-7: accept an answer of the incarnation that was asked; begin again without that of a needed replica."""
     broker = controller.image.brokers.get(member)
     if (
-        response is not None
-        and info is not None
+        info is not None
         and info.error_code == ErrorCode.NONE
         and broker is not None
         and controller.rules.elections.accepts_log_info(
-            response.broker_epoch, job.asked[member], broker.epoch, active=broker.active
+            broker_epoch, job.asked[member], broker.epoch, active=broker.active
         )
     ):
         job.infos[member] = info
-        _decide(controller, topic_id, number, job)
-    else:
+    elif controller.rules.elections.needs_log_info(member, job.needed) or len(job.asked) == 1:
         controller.runtime.mark(ANSWER_REFUSED)
-        # begin again: UR-13 holds only within one incarnation
-        controller.recoveries.pop((topic_id, number), None)
-        controller.runtime.set_timer((RETRY,), _RETRY_MS)
-
-
-def _decide(controller: ControllerState, topic_id: str, number: int, job: RecoveryJob) -> None:
-    """UR-8 … UR-10: elect the longest log of the latest epoch, if nothing has changed since the query."""
-    if len(job.infos) < len(job.asked):
+        _give_up(controller, key)  # begin again: UR-13 holds only within one incarnation
         return
-    del controller.recoveries[topic_id, number]
+    else:
+        del job.asked[member]
+    if len(job.infos) == len(job.asked) or (job.waited and _suffices(job)):
+        _decide(controller, key, job)
+
+
+def _suffices(job: RecoveryJob) -> bool:
+    """UR-6: whether all needed replicas have answered, and at least one."""
+    return bool(job.infos) and all(member in job.infos for member in job.needed)
+
+
+def waited(controller: ControllerState, key: tuple[str, int]) -> None:
+    """UR-6, UR-11: the short wait for answers that are not needed is over; decide, or with the first that suffice."""
+    job = controller.recoveries.get(key)
+    if job is None:
+        return
+    job.waited = True
+    if _suffices(job) and not controller.rules.elections.needs_every_log_info():
+        controller.runtime.mark(DECIDED_WITHOUT_SOME)
+        _decide(controller, key, job)
+
+
+def overdue(controller: ControllerState, key: tuple[str, int]) -> None:
+    """UR-11: report a recovery that has not come to its end in `unclean.recovery.timeout.ms`; it goes on."""
+    job = controller.recoveries.get(key)
+    if job is not None:
+        missing = sorted(set(job.asked) - set(job.infos))
+        name = controller.image.topic_names.get(key[0], key[0])
+        controller.runtime.log(
+            "error",
+            f"{name}-{key[1]}: unclean recovery waits for the log of {missing} for more than "
+            f"{controller.settings.unclean_recovery_timeout_ms} ms",
+        )
+
+
+def _give_up(controller: ControllerState, key: tuple[str, int]) -> None:
+    """Drop a job, and look again a little later whether one is wanted."""
+    _end(controller, key)
+    controller.runtime.set_timer((RETRY,), _RETRY_MS)
+
+
+def _end(controller: ControllerState, key: tuple[str, int]) -> None:
+    del controller.recoveries[key]
+    controller.runtime.cancel_timer((DECIDE, *key))
+    controller.runtime.cancel_timer((OVERDUE, *key))
+
+
+def _decide(controller: ControllerState, key: tuple[str, int], job: RecoveryJob) -> None:
+    """UR-8 … UR-10: elect the longest log of the latest epoch, if nothing has changed since the query."""
+    topic_id, number = key
     name = controller.image.topic_names.get(topic_id, "")
     state = controller.image.partition(name, number)
     if state is None or state.partition_epoch != job.partition_epoch or state.leader >= 0:
         controller.runtime.mark(OVERTAKEN)
+        _give_up(controller, key)
         return
     best: int | None = None
     for member in state.replicas:
@@ -159,12 +245,13 @@ def _decide(controller: ControllerState, topic_id: str, number: int, job: Recove
         job.asked[best],
         job.asked[best],
         controller.image.broker_epoch(best),
-        active=controller.image.is_active(best),
+        active=_is_available(controller, state, best),
     ):
         controller.runtime.mark(CHOSEN_IS_GONE)
-        controller.runtime.set_timer((RETRY,), _RETRY_MS)
+        _give_up(controller, key)
         return
     controller.runtime.mark(DECIDED)
+    _end(controller, key)
     changes.append(controller, [PartitionSet(topic_id, number, recovered(state, best))])
     controller.runtime.log(
         "warning",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.core.controller import changes, membership, recovery
-from broker.core.controller.requests import metadata_fetches
+from broker.core.controller.requests import configs, metadata_fetches
 from broker.core.controller.state import ControllerState
 from broker.core.metadata.image import Image
 from broker.core.ports.marks import sometimes
@@ -73,6 +73,7 @@ def _activate(controller: ControllerState) -> None:
         "info", f"active controller in epoch {quorum.epoch}, metadata log ends at {quorum.log.end_offset}"
     )
     membership.start_sessions(controller)
+    configs.publish_min_isr(controller)
     recovery.consider_all(controller)
 
 

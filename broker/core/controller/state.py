@@ -38,7 +38,11 @@ class RecoveryJob:
 
     partition_epoch: int
     asked: dict[int, int]  # broker -> its epoch when it was asked
+    needed: tuple[int, ...]
+    """The replicas without whose answers nothing may be decided."""
     infos: dict[int, ReplicaLogInfo] = field(default_factory=dict)
+    waited: bool = False
+    """Whether the wait for replicas that are not needed is over."""
 
 
 @dataclass(slots=True)

@@ -8,6 +8,8 @@ from broker.core.log.segment import Segment
 from broker.core.records import BatchHeader, MalformedBatch, Record, decode_records
 
 NO_TIMESTAMP = -1
+_EXAMINED_MAX = 100_000
+"""A batch may unfold to millions of records; after so many the answer is the first offset that was not examined."""
 
 
 def offset_for_timestamp(
@@ -84,8 +86,11 @@ def _first_in_batch(
 ) -> tuple[int, int] | None:
     try:
         for record in _records(segment, header):
-            if record.timestamp >= timestamp_ms and start_offset <= record.offset < upto:
-                return record.timestamp, record.offset
+            if start_offset <= record.offset < upto:
+                if record.timestamp >= timestamp_ms:
+                    return record.timestamp, record.offset
+                if record.offset - header.base_offset >= _EXAMINED_MAX:
+                    return header.max_timestamp, record.offset
     except MalformedBatch:
         return header.max_timestamp, max(header.base_offset, start_offset)
     return None
@@ -97,6 +102,8 @@ def _latest_in_batch(segment: Segment, header: BatchHeader, start_offset: int, u
         for record in _records(segment, header):
             if start_offset <= record.offset < upto and (latest is None or record.timestamp > latest[0]):
                 latest = record.timestamp, record.offset
+            if record.offset - header.base_offset >= _EXAMINED_MAX:
+                break
     except MalformedBatch:
         return header.max_timestamp, max(header.base_offset, start_offset)
     return latest

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from broker.core.log.compression import CODECS
 from broker.core.messages.errors import ErrorCode
 from broker.core.records import (
-    CODECS,
     MAGIC,
+    TRANSACTIONAL_FLAG,
     BatchHeader,
     MalformedBatch,
     check_crc,
@@ -37,7 +38,8 @@ def check_batches(records: bytes, max_batch_bytes: int) -> tuple[BatchHeader] | 
 
     CORRUPT_MESSAGE: not a whole batch, or a wrong checksum. MESSAGE_TOO_LARGE: more than `max_batch_bytes`.
     INVALID_RECORD: sound, but not for a client to send: an old format, no or several batches, numbers that contradict
-    each other, control records, a producer id without sequence number. The records themselves are not read.
+    each other, control records, a producer id without sequence number. INVALID_TXN_STATE: of a transaction, of which
+    there are none here. The records themselves are not read.
     """
     if not records:
         return ErrorCode.INVALID_RECORD
@@ -51,6 +53,8 @@ def check_batches(records: bytes, max_batch_bytes: int) -> tuple[BatchHeader] | 
         return ErrorCode.MESSAGE_TOO_LARGE
     if header.size > len(records) or not check_crc(records, 0, header.size):
         return ErrorCode.CORRUPT_MESSAGE
+    if header.attributes & TRANSACTIONAL_FLAG:
+        return ErrorCode.INVALID_TXN_STATE
     if (
         header.size != len(records)
         or header.records_count != header.last_offset_delta + 1

@@ -18,6 +18,7 @@ from broker.core.messages import (
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
+    Coordinator,
     CreatedTopic,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -26,22 +27,78 @@ from broker.core.messages import (
     DeletedTopic,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribedLogDirectory,
+    DescribedResource,
+    DescribedTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
+    EpochEnd,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    GetReplicaLogInfoRequest,
+    GetReplicaLogInfoResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+    ListedOffset,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataTopic,
     NamedResult,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    ReplicaLogInfo,
 )
 from broker.core.messages.errors import ErrorCode
+from broker.core.messages.groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FetchedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 from broker.core.ports.runtime import NotServed
+
+QUERIES = (
+    MetadataRequest
+    | ListOffsetsRequest
+    | OffsetForLeaderEpochRequest
+    | FindCoordinatorRequest
+    | DescribeConfigsRequest
+    | DescribeTopicPartitionsRequest
+    | DescribeClusterRequest
+    | DescribeLogDirsRequest
+    | GetReplicaLogInfoRequest
+    | DescribeGroupsRequest
+    | ListGroupsRequest
+    | OffsetFetchRequest
+)
+"""Requests that a broker answers from what it knows: to serve one changes nothing that is kept."""
 
 
 def refusal(request: AnyRequest, error: ErrorCode) -> AnyResponse:
-    """The response to a request that controllers serve, with this error for all of it."""
+    """The response with this error for all of a request. Raises `NotServed` if the request has none.
+
+    Controllers have one for all that they serve, brokers for what changes nothing (`QUERIES`).
+    """
+    if isinstance(request, QUERIES):
+        return _of_query(request, error)
     match request:
         case BrokerRegistrationRequest():
             return BrokerRegistrationResponse(error)
@@ -72,4 +129,42 @@ def refusal(request: AnyRequest, error: ErrorCode) -> AnyResponse:
                 tuple(AlteredConfig(error, None, asked.resource_type, asked.name) for asked in request.resources)
             )
         case _:
-            raise NotServed(f"no controller serves {type(request).__name__}")
+            raise NotServed(f"there is no refusal of {type(request).__name__}")
+
+
+def _of_query(request: AnyRequest, error: ErrorCode) -> AnyResponse:
+    match request:
+        case MetadataRequest(topics):
+            asked = () if topics is None else topics
+            return MetadataResponse(
+                (), "", -1, tuple(MetadataTopic(error, name, topic_id, False, ()) for name, topic_id in asked)
+            )
+        case ListOffsetsRequest(partitions):
+            return ListOffsetsResponse(tuple(ListedOffset(one.topic, one.partition, error) for one in partitions))
+        case OffsetForLeaderEpochRequest(partitions):
+            return OffsetForLeaderEpochResponse(tuple(EpochEnd(one.topic, one.partition, error) for one in partitions))
+        case FindCoordinatorRequest(_, keys):
+            return FindCoordinatorResponse(tuple(Coordinator(key, error) for key in keys))
+        case DescribeConfigsRequest(resources):
+            return DescribeConfigsResponse(
+                tuple(DescribedResource(error, None, kind, name, ()) for kind, name, _ in resources)
+            )
+        case DescribeTopicPartitionsRequest(names):
+            return DescribeTopicPartitionsResponse(tuple(DescribedTopic(error, name, "", False, ()) for name in names))
+        case DescribeClusterRequest():
+            return DescribeClusterResponse(error, "", -1, ())
+        case DescribeLogDirsRequest():
+            return DescribeLogDirsResponse((DescribedLogDirectory(error, "", ()),))
+        case GetReplicaLogInfoRequest(partitions):
+            return GetReplicaLogInfoResponse(
+                -1,
+                tuple(ReplicaLogInfo(one.topic, one.partition, error, topic_id=one.topic_id) for one in partitions),
+            )
+        case DescribeGroupsRequest(groups):
+            return DescribeGroupsResponse(tuple(DescribedGroup(error, group_id) for group_id in groups))
+        case ListGroupsRequest():
+            return ListGroupsResponse(error)
+        case OffsetFetchRequest(groups):
+            return OffsetFetchResponse(tuple(FetchedGroup(group.group_id, error) for group in groups))
+        case _:
+            raise NotServed(f"there is no refusal of {type(request).__name__}")

@@ -63,6 +63,9 @@ class Image:
     brokers: dict[int, BrokerImage] = field(default_factory=dict)
     topics: dict[str, TopicImage] = field(default_factory=dict)
     topic_names: dict[str, str] = field(default_factory=dict)  # topic id -> name
+    configs: dict[str, str] = field(default_factory=dict)
+    """Settings of the cluster: the defaults of all topics."""
+
     next_producer_id: int = 0
 
     def apply(self, offset: int, record: MetadataRecord) -> None:
@@ -90,7 +93,7 @@ class Image:
             case PartitionSet():
                 self.topics[self.topic_names[record.topic_id]].partitions[record.partition] = record.state
             case ConfigChanged():
-                configs = self.topics[record.topic].configs
+                configs = self.topics[record.topic].configs if record.topic else self.configs
                 if record.value is None:
                     configs.pop(record.key, None)
                 else:
@@ -119,6 +122,7 @@ class Image:
                 BrokerRegistered(broker.broker_id, broker.incarnation_id, broker.listeners, broker.rack, broker.epoch)
             )
             records.append(BrokerChanged(broker.broker_id, broker.fenced, broker.in_controlled_shutdown))
+        records += [ConfigChanged("", key, value) for key, value in self.configs.items()]
         for topic in self.topics.values():
             records.append(TopicCreated(topic.name, topic.topic_id))
             records += [ConfigChanged(topic.name, key, value) for key, value in topic.configs.items()]
@@ -141,10 +145,17 @@ class Image:
         broker = self.brokers.get(broker_id)
         return broker.epoch if broker else -1
 
-    def min_insync_replicas(self, topic: str, default: int) -> int:
-        """The configured `min.insync.replicas` of a topic, as the produce check uses it (PR-2)."""
+    def setting(self, topic: str, key: str) -> str | None:
+        """A topic's setting, or else the cluster's; None if neither is in the metadata."""
         found = self.topics.get(topic)
-        return int(found.configs.get("min.insync.replicas", default)) if found else default
+        return found.configs[key] if found and key in found.configs else self.configs.get(key)
+
+    def min_insync_replicas(self, topic: str, default: int) -> int:
+        """The configured `min.insync.replicas` of a topic, as the produce check uses it (PR-2).
+
+        The cluster's is in the metadata, so that all nodes use the same; `default` is a node's own until it is there.
+        """
+        return int(self.setting(topic, "min.insync.replicas") or default)
 
     def leads_any(self, broker_id: int) -> bool:
         """Whether a broker leads at least one partition (HB-2)."""

@@ -6,6 +6,7 @@ A batch is one atomic change: its records are committed, and applied, together (
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from typing import NamedTuple
 from broker.core.messages import Listener
 from broker.core.records import decode_records, encode_batch
 
+_LEGAL_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 METADATA_TOPIC = "__cluster_metadata"
 
 RECOVERED = 0
@@ -72,7 +74,7 @@ class PartitionSet(NamedTuple):
 
 
 class ConfigChanged(NamedTuple):
-    """A setting of a topic; None removes it."""
+    """A setting of a topic, or of the cluster (topic ""); None removes it."""
 
     topic: str
     key: str
@@ -99,6 +101,11 @@ _KINDS: dict[str, type[MetadataRecord]] = {
         ProducerIdsAllocated,
     )
 }
+
+
+def is_legal_name(name: str) -> bool:
+    """Whether a topic may have this name."""
+    return _LEGAL_NAME.fullmatch(name) is not None and name not in (".", "..")
 
 
 def encode_change(records: list[MetadataRecord], base_offset: int, leader_epoch: int) -> bytes:

@@ -98,6 +98,10 @@ class Node(Protocol):
         """Handle one event."""
         ...
 
+    def after_error(self, event: Event) -> list[Effect] | None:
+        """The effects instead of those of an event whose handling raised an error; None if the node must end."""
+        ...
+
     def describe(self) -> dict[str, object]:
         """The node's state, for the admin endpoint."""
         ...

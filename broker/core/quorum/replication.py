@@ -263,10 +263,11 @@ def describe(quorum: Quorum) -> DescribeQuorumResponse:
     if not quorum.leads:
         return DescribeQuorumResponse(ErrorCode.NOT_LEADER_OR_FOLLOWER, quorum.leader, quorum.epoch)
     now_ms = quorum.runtime.now_ms
-    own = QuorumReplica(quorum.node_id, quorum.log.end_offset, now_ms, now_ms)
-    voters = [own, *(_described(voter, progress) for voter, progress in quorum.voters.items())]
+    wall_clock_ms, ahead_ms = quorum.runtime.wall_clock_ms, quorum.runtime.wall_clock_ahead_ms
+    own = QuorumReplica(quorum.node_id, quorum.log.end_offset, wall_clock_ms, wall_clock_ms)
+    voters = [own, *(_described(voter, progress, ahead_ms) for voter, progress in quorum.voters.items())]
     observers = [
-        _described(observer, progress)
+        _described(observer, progress, ahead_ms)
         for observer, progress in quorum.observers.items()
         if now_ms - progress.last_fetch_ms < _OBSERVER_FORGOTTEN_MS
     ]
@@ -275,5 +276,10 @@ def describe(quorum: Quorum) -> DescribeQuorumResponse:
     )
 
 
-def _described(replica_id: int, progress: FetchProgress) -> QuorumReplica:
-    return QuorumReplica(replica_id, progress.log_end, progress.last_fetch_ms, progress.caught_up_ms)
+def _described(replica_id: int, progress: FetchProgress, wall_clock_ahead_ms: int) -> QuorumReplica:
+    """The progress of a replica in times of day; -1 for what has not happened."""
+    fetched, caught_up = (
+        UNKNOWN if time_ms < 0 else time_ms + wall_clock_ahead_ms
+        for time_ms in (progress.last_fetch_ms, progress.caught_up_ms)
+    )
+    return QuorumReplica(replica_id, progress.log_end, fetched, caught_up)

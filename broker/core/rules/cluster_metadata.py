@@ -44,6 +44,21 @@ class ReassignmentRules:
         """
         return not set(before) <= set(after)
 
+    def strands(
+        self,
+        before: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]],
+        after: tuple[int, ...],
+    ) -> bool:
+        """RA-6: whether the new replicas leave nobody who is known to be complete.
+
+        `before` is (ISR, ELR, LastKnownELR). One member of the ISR, or of the ELR while the ISR is empty, is enough.
+        Of the last known eligible replicas each may be the only complete one, so all have to stay.
+        """
+        isr, elr, last_known_elr = before
+        if isr or elr:
+            return not set(isr or elr) & set(after)
+        return not set(last_known_elr) <= set(after)
+
     def eligible_among(self, target: tuple[int, ...], before: tuple[int, ...]) -> tuple[int, ...]:
         """ELR-5: after completion or cancellation only replicas of the target may be remembered as eligible.
 
@@ -65,4 +80,8 @@ class MetadataRules:
 
     def refreshes_leader(self) -> bool:
         """ISR-5: a leader adopts the ISR and the partition epoch that the controller decided (KAFKA-2729)."""
+        return True
+
+    def publishes_min_isr(self) -> bool:
+        """PR-2: the cluster's min ISR is in the metadata, so that controllers and brokers use the same one."""
         return True

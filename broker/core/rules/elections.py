@@ -104,13 +104,42 @@ class ElectionRules:
             return Election(leader, isr, elr)
         return Election(leader, (leader,), tuple(member for member in elr if member != leader))
 
-    def may_lead_again(self, active: bool) -> bool:
-        """UR-4 in K4: the last leader is elected only while it is active (KAFKA-19522)."""
-        return active
+    def may_lead_again(self, active: bool, *, replica: bool) -> bool:
+        """UR-4 in K4: the last leader is elected only while it is active (KAFKA-19522), and still a replica."""
+        return active and replica
 
-    def is_recovery_quorum(self, last_known_elr: tuple[int, ...], min_isr: int) -> bool:
-        """ELR-8: normally at least min ISR replicas are in the set; all of them are queried, however many they are."""
+    def recovery_quorum(
+        self, last_known_elr: tuple[int, ...], replicas: tuple[int, ...], min_isr: int
+    ) -> tuple[int, ...]:
+        """UR-6: the replicas of which one must be complete: the last known eligible ones, of which min ISR are known.
+
+        Where fewer are known, any replica may be the complete one, and all have to be asked.
+        """
+        return last_known_elr if len(last_known_elr) >= min_isr else replicas
+
+    def is_recovery_quorum(self, quorum: tuple[int, ...], min_isr: int) -> bool:
+        """ELR-8: at least min ISR replicas are in the set; all of them are queried, however many they are."""
+        return len(quorum) >= min_isr
+
+    def recovers_on_fencing(self) -> bool:
+        """UR-3: a proactive recovery begins when a broker is fenced, not only when one comes back."""
         return True
+
+    def elects_on_new_settings(self) -> bool:
+        """EL-8: a setting that allows an unclean election takes effect for the partitions that wait for it."""
+        return True
+
+    def awaits_log_info(self, partition_epoch: int, epoch_of_job: int, *, asked: bool) -> bool:
+        """UR-7: an answer counts if this replica is asked by the present recovery, in the same partition epoch."""
+        return asked and partition_epoch == epoch_of_job
+
+    def needs_log_info(self, member: int, needed: tuple[int, ...]) -> bool:
+        """UR-6: only the members of the recovery quorum have to answer."""
+        return member in needed
+
+    def needs_every_log_info(self) -> bool:
+        """UR-6: replicas outside the quorum are waited for only a little while."""
+        return False
 
     def accepts_log_info(self, answered: int, asked: int, registered: int, *, active: bool) -> bool:
         """UR-7, UR-9: a replica's answer counts only for its incarnation, as long as that one is registered."""

@@ -10,7 +10,7 @@ class ProduceRules:
     """Decisions on appends and acknowledgements."""
 
     def refuse(self, acks: int, committed_isr: tuple[int, ...], min_insync_replicas: int) -> ErrorCode:
-        """PR-1 and PR-2: acks must be -1, 0 or 1; acks=all needs the *configured* number of in-sync replicas."""
+        """PR-1, PR-2: acks must be -1, 0 or 1; acks=all needs min ISR in-sync replicas, or all if there are fewer."""
         if acks not in (-1, 0, 1):
             return ErrorCode.INVALID_REQUIRED_ACKS
         if acks == -1 and len(committed_isr) < min_insync_replicas:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from broker.core.messages import AnyRequest, AnyResponse
 from broker.shell.codec import wire
 from broker.shell.codec.base import Codec
+from broker.shell.codec.validation import check_request
 from broker.shell.codec.wire import INT32, NO_TAGS, DecodeError, Parts, guarded
 
 _HEAD = struct.Struct(">hhi")  # api key, api version, correlation id
@@ -48,7 +49,9 @@ def read_request(
     with guarded(f"a {codec.name} request of version {version}"):
         if codec.flexible(version):
             position = wire.skip_tags(frame, position)
-        return codec.decode_request(frame, position, version)
+        request = codec.decode_request(frame, position, version)
+        check_request(request)
+        return request
 
 
 def request_frame(

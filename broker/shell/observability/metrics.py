@@ -35,6 +35,8 @@ def render(node: Node, traffic: Traffic, flusher: Flusher) -> str:
 def _of_traffic(traffic: Traffic) -> Iterator[Metric]:
     requests = (({"api": api, "error": error}, count) for (api, error), count in sorted(traffic.requests.items()))
     yield Metric("harrow_requests_total", "counter", "Requests answered, by the first error in the answer.", requests)
+    incidents = "Requests refused because serving them raised an error: bugs."
+    yield Metric("harrow_incidents_total", "counter", incidents, [({}, traffic.incidents)])
     yield Metric("harrow_connections", "gauge", "Open connections.", _by_listener(traffic.connections))
     yield Metric("harrow_bytes_in_total", "counter", "Bytes received.", _by_listener(traffic.bytes_in))
     yield Metric("harrow_bytes_out_total", "counter", "Bytes sent.", _by_listener(traffic.bytes_out))

@@ -20,6 +20,8 @@ class Traffic:
     connections: Counter[str] = field(default_factory=Counter)
     bytes_in: Counter[str] = field(default_factory=Counter)
     bytes_out: Counter[str] = field(default_factory=Counter)
+    incidents: int = 0
+    """Requests that were refused because serving them raised an error."""
 
     def answered(self, api: str, response: AnyResponse | None) -> None:
         """Count a request by its API and the first error in its answer."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 
-_DISTRIBUTIONS = ("crc32c", "kafka-python")
+_DISTRIBUTIONS = ("cramjam", "crc32c", "kafka-python")
 """What the broker imports besides Python's own library."""
 
 _SETTINGS = (

@@ -25,6 +25,7 @@ from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import METADATA_TOPIC
 from broker.core.node import make_node
 from broker.core.ports.events import (
+    CancelTimer,
     Disconnected,
     Effect,
     Event,
@@ -76,7 +77,7 @@ CLIENT = 9
 _IDS_FROM = 1_000
 _PRODUCES_FROM = 5_000
 _NUMBER_STEP = 100
-_TIMERS = {isr_changes.ALTER_PARTITION, replication.RETRY, recovery.RETRY}
+_TIMERS = {isr_changes.ALTER_PARTITION, replication.RETRY, recovery.RETRY, recovery.DECIDE}
 """Timers that are events of their own: retries. The others are replaced by the events that depend on time."""
 _SILENT = {publishing.FETCH, publishing.FETCH_SNAPSHOT, lifecycle.HEARTBEAT}
 """Requests that are not sent as messages: see `Learns`, `Beats`."""
@@ -306,6 +307,8 @@ class _Step:
                 self._reply(self.waiting.pop(request_id, None), response)
             case SetTimer(key, _) if isinstance(key, tuple) and key[0] in _TIMERS:
                 self.timers.add(key)
+            case CancelTimer(key):
+                self.timers.discard(key)
             case Flush():
                 flushes.append(effect)
             case LogEntry(_, text):

@@ -54,7 +54,8 @@ def test_every_broker_names_the_same_coordinator_and_its_topic_is_internal(clust
 
 def test_transactions_have_no_coordinator(cluster: Cluster) -> None:
     found = cluster.call(1, FindCoordinatorRequest(1, ("t",))).coordinators[0]
-    assert found.error_code == ErrorCode.INVALID_REQUEST
+    assert found.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "expected what clients give up at"
+    assert "no transactions" in (found.error_message or "")
 
 
 def test_a_broker_that_is_not_the_coordinator_says_so(cluster: Cluster) -> None:

@@ -25,11 +25,15 @@ class ScriptedNode:
         self.script = script
         self.events: list[tuple[int, Event]] = []
         self.ready = False
+        self.instead: list[Effect] | None = None
         self.addresses: dict[int, tuple[str, int]] = {}
 
     def handle(self, now_ms: int, event: Event) -> list[Effect]:
         self.events.append((now_ms, event))
         return self.script(event)
+
+    def after_error(self, event: Event) -> list[Effect] | None:
+        return self.instead
 
     def is_ready(self) -> bool:
         return self.ready

@@ -340,3 +340,41 @@ def test_a_taken_port_is_an_os_error():
             await NodeHost(node, settings(listeners=taken), GatedFiles(), lambda: None).listen()
 
     asyncio.run(scenario())
+
+
+def test_a_request_that_raises_is_refused_where_the_node_can_go_on(caplog):
+    def script(event):
+        if isinstance(event, RequestReceived):
+            raise RuntimeError("a bug in one request")
+        return STOP if isinstance(event, StopRequested) else []
+
+    node = ScriptedNode(script)
+    node.instead = [CloseConnection(1)]
+
+    async def scenario():
+        host = NodeHost(node, settings(), GatedFiles(), lambda: None)
+        await host.listen()
+        running = asyncio.create_task(host.run())
+        for number in (1, 2):
+            host.post(RequestReceived(number, 1, InitProducerIdRequest(), 0, "c"))
+        metrics = host.metrics()
+        host.post(StopRequested())
+        return metrics, await asyncio.wait_for(running, 10)
+
+    metrics, status = asyncio.run(scenario())
+    assert status == 0
+    assert "harrow_incidents_total 2" in metrics
+    assert "incident 2, a bug: InitProducerIdRequest is refused" in caplog.text
+    assert "a bug in one request" in caplog.text
+
+
+def test_a_request_that_raises_ends_a_node_that_cannot_go_on():
+    def script(event):
+        if isinstance(event, RequestReceived):
+            raise RuntimeError("a bug in one request")
+        return []
+
+    async def during(host, ports):
+        host.post(RequestReceived(1, 1, InitProducerIdRequest(), 0, "c"))
+
+    assert run(script, during)[1] == EXIT_CRASHED

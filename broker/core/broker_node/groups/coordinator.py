@@ -28,7 +28,7 @@ from broker.core.messages import (
     FindCoordinatorResponse,
     NewTopic,
 )
-from broker.core.messages.errors import ErrorCode
+from broker.core.messages.errors import NO_TRANSACTIONS, ErrorCode
 from broker.core.messages.groups import (
     DeleteGroupsRequest,
     DescribedGroup,
@@ -260,17 +260,16 @@ def _given_up(broker: BrokerState, shard: Shard, purpose: Purpose, error: ErrorC
 # --- finding a coordinator -------------------------------------------------------------------------------------------
 
 CREATE = "create-offsets-topic"
-GROUP_KEY = 0
-"""The `key_type` of a group; transactions and share groups have no coordinator here."""
+GROUP_KEY, TRANSACTION_KEY = 0, 1
+"""The `key_type` of a group and of a transactional id; only groups have a coordinator here."""
 
 
 def find_coordinators(broker: BrokerState, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     """The coordinator of every key, by this broker's image."""
     if request.key_type != GROUP_KEY:
-        message = "this broker coordinates consumer groups only"
-        return FindCoordinatorResponse(
-            tuple(Coordinator(key, ErrorCode.INVALID_REQUEST, error_message=message) for key in request.keys)
-        )
+        error = NO_TRANSACTIONS if request.key_type == TRANSACTION_KEY else ErrorCode.INVALID_REQUEST
+        message = "this broker coordinates consumer groups only; it has no transactions and no share groups"
+        return FindCoordinatorResponse(tuple(Coordinator(key, error, error_message=message) for key in request.keys))
     if OFFSETS_TOPIC not in broker.image.topics:
         _create_topic(broker)
     return FindCoordinatorResponse(tuple(_find_coordinator(broker, key) for key in request.keys))
@@ -302,7 +301,8 @@ def _create_topic(broker: BrokerState) -> None:
     if any(opened.purpose == CREATE for opened in broker.runtime.open_requests.values()):
         return
     factor = min(settings.offsets_topic_replication_factor, len(broker.image.brokers))
-    configs = (("min.insync.replicas", str(factor)),) if factor < settings.min_insync_replicas else ()
+    min_isr = broker.image.min_insync_replicas(OFFSETS_TOPIC, settings.min_insync_replicas)
+    configs = (("min.insync.replicas", str(factor)),) if factor < min_isr else ()
     broker.runtime.send(
         broker.controller_id,
         CreateTopicsRequest((NewTopic(OFFSETS_TOPIC, settings.offsets_topic_num_partitions, factor, configs=configs),)),

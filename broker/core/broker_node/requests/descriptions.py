@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.core.broker_node import directories
 from broker.core.broker_node.requests import deletion
-from broker.core.broker_node.requests.queries import reachable_brokers
+from broker.core.broker_node.requests.queries import offline_replicas, reachable_brokers
 from broker.core.broker_node.state import BrokerState
 from broker.core.messages import (
     DescribeClusterRequest,
@@ -131,5 +131,5 @@ def _partition(broker: BrokerState, topic: str, number: int) -> DescribedPartiti
         state.isr,
         state.elr,
         state.last_known_elr,
-        tuple(replica for replica in state.replicas if not broker.image.is_active(replica)),
+        offline_replicas(broker, state),
     )

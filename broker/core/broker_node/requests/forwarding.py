@@ -21,7 +21,7 @@ from broker.core.messages import (
     ListPartitionReassignmentsRequest,
     NewTopic,
 )
-from broker.core.messages.errors import ErrorCode
+from broker.core.messages.errors import NO_TRANSACTIONS, ErrorCode
 from broker.core.messages.refusals import refusal
 from broker.core.ports.marks import sometimes
 
@@ -76,7 +76,9 @@ def forwarded(broker: BrokerState, asked: ForwardedRequest, request: Forwarded, 
     is reported by the next one, as TOPIC_ALREADY_EXISTS for example.
     """
     backoff_ms = broker.settings.metadata_retry_backoff_ms
-    no_controller = response is None or response == refusal(request, ErrorCode.NOT_CONTROLLER)
+    refused = response == refusal(request, ErrorCode.NOT_CONTROLLER)
+    says_nothing = response == refusal(request, ErrorCode.NONE)  # a request for no topic at all gets no error either
+    no_controller = response is None or (refused and not says_nothing)
     if no_controller and broker.runtime.now_ms + backoff_ms < asked.deadline_ms:
         broker.runtime.mark(TRIED_AGAIN)
         broker.runtime.set_timer((FORWARD, asked, request), backoff_ms)
@@ -98,7 +100,7 @@ def create_missing_topics(broker: BrokerState, names: list[str]) -> None:
 def init_producer_id(broker: BrokerState, request_id: int, request: InitProducerIdRequest) -> None:
     """Return a producer id of the controller's block; request a new block if it is used up."""
     if request.transactional_id is not None:
-        broker.runtime.reply(request_id, InitProducerIdResponse(ErrorCode.INVALID_REQUEST))
+        broker.runtime.reply(request_id, InitProducerIdResponse(NO_TRANSACTIONS))
         return
     broker.waiting_for_producer_ids.append(request_id)
     if broker.producer_ids[0] < broker.producer_ids[1]:

@@ -96,7 +96,7 @@ def _append(broker: BrokerState, part: ProducePartition, acks: int) -> tuple[Pro
         return refused(broker.absence_error(part.topic, part.partition))
     if replica.role is not Role.LEADER:
         return refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    error = broker.rules.produce.refuse(acks, replica.isr, replica.min_insync_replicas)
+    error = broker.rules.produce.refuse(acks, replica.isr, replica.effective_min_isr)
     if error != ErrorCode.NONE:
         return refused(error)
     log = replica.log
@@ -123,7 +123,7 @@ def append_own(broker: BrokerState, replica: Replica, records: bytes) -> Appende
 
     `outcome` says when it is replicated.
     """
-    error = broker.rules.produce.refuse(ALL_REPLICAS, replica.isr, replica.min_insync_replicas)
+    error = broker.rules.produce.refuse(ALL_REPLICAS, replica.isr, replica.effective_min_isr)
     if error != ErrorCode.NONE:
         return error
     headers = replica.log.check_batches(records)
@@ -167,7 +167,7 @@ def outcome(broker: BrokerState, replica: Replica, required: int, *, by_replicas
     if not by_replicas:
         return ErrorCode.NONE if replica.reported_end >= required else None
     maximal_isr_size = len(leader.maximal_isr(replica, broker.rules))
-    return broker.rules.produce.outcome(required, replica.high_watermark, maximal_isr_size, replica.min_insync_replicas)
+    return broker.rules.produce.outcome(required, replica.high_watermark, maximal_isr_size, replica.effective_min_isr)
 
 
 def fail_all(broker: BrokerState, replica: Replica, error: ErrorCode) -> None:

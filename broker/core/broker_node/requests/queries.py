@@ -25,7 +25,7 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import TopicImage
-from broker.core.metadata.records import PartitionState
+from broker.core.metadata.records import PartitionState, is_legal_name
 from broker.core.ports.files import StorageError
 from broker.core.ports.marks import sometimes
 from broker.core.replica.state import Replica, Role
@@ -66,7 +66,7 @@ def reachable_brokers(broker: BrokerState) -> tuple[tuple[MetadataBroker, ...], 
 def unknown_topics(broker: BrokerState, request: MetadataRequest) -> list[str]:
     """Unknown names in a metadata request, without the internal topic that a coordinator creates."""
     known = {*broker.image.topics, OFFSETS_TOPIC}
-    return [name for name, _ in request.topics or () if name and name not in known]
+    return [name for name, _ in request.topics or () if name and name not in known and is_legal_name(name)]
 
 
 def _asked_topic(broker: BrokerState, name: str | None, topic_id: str) -> MetadataTopic:
@@ -74,7 +74,12 @@ def _asked_topic(broker: BrokerState, name: str | None, topic_id: str) -> Metada
     topic = broker.image.topics.get(name) if name else None
     if topic is not None:
         return _topic(broker, topic)
-    error = ErrorCode.UNKNOWN_TOPIC_ID if topic_id and not name else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic_id and not name:
+        error = ErrorCode.UNKNOWN_TOPIC_ID
+    elif is_legal_name(name or ""):
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    else:
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION
     return MetadataTopic(error, name, topic_id, is_internal=False, partitions=())
 
 
@@ -97,8 +102,13 @@ def _partition(broker: BrokerState, number: int, state: PartitionState) -> Metad
         state.leader_epoch,
         state.replicas,
         state.isr,
-        tuple(replica for replica in state.replicas if replica in state.offline or not broker.image.is_active(replica)),
+        offline_replicas(broker, state),
     )
+
+
+def offline_replicas(broker: BrokerState, state: PartitionState) -> tuple[int, ...]:
+    """The replicas of brokers that are not active, or whose log directory has failed (KIP-858)."""
+    return tuple(one for one in state.replicas if one in state.offline or not broker.image.is_active(one))
 
 
 def _led_replica(broker: BrokerState, topic: str, partition: int, epoch: int) -> tuple[Replica | None, ErrorCode]:

@@ -1,9 +1,9 @@
-"""Serves IncrementalAlterConfigs: topic settings that change at run time."""
+"""Serves IncrementalAlterConfigs: settings of topics and of the cluster that change at run time."""
 
 from __future__ import annotations
 
-from broker.core.controller import changes
-from broker.core.controller.partition_changes import min_isr_of
+from broker.core.controller import changes, recovery
+from broker.core.controller.partition_changes import elections_for_leaderless, min_isr_of
 from broker.core.controller.state import ControllerState
 from broker.core.messages import (
     AlteredConfig,
@@ -12,32 +12,54 @@ from broker.core.messages import (
     IncrementalAlterConfigsResponse,
 )
 from broker.core.messages.errors import ErrorCode
-from broker.core.metadata.image import TopicImage
 from broker.core.metadata.records import ConfigChanged, MetadataRecord, PartitionSet
 from broker.core.ports.marks import sometimes
+from broker.core.settings import STRATEGIES
+
+MIN_ISR = "min.insync.replicas"
+_UNCLEAN_KEYS = ("unclean.leader.election.enable", "unclean.recovery.strategy")
 
 MIN_ISR_RAISED = sometimes("min ISR: raised")
 MIN_ISR_LOWERED = sometimes("min ISR: lowered")
 
 TOPIC = 2
+CLUSTER = 4
+"""The resource type of brokers: with an empty name, all of them."""
+
 _SET, _DELETE = 0, 1
 _BOUNDED_INTEGERS = {
-    "min.insync.replicas": 1,
+    MIN_ISR: 1,
     "retention.ms": -1,
     "retention.bytes": -1,
     "segment.bytes": 1,
     "max.message.bytes": 0,
 }
-_CHOICES = {"unclean.leader.election.enable": ("true", "false"), "cleanup.policy": ("delete",)}
+_CHOICES = {
+    "unclean.leader.election.enable": ("true", "false"),
+    "unclean.recovery.strategy": tuple(STRATEGIES),
+    "cleanup.policy": ("delete",),
+}
 TOPIC_KEYS = (*_BOUNDED_INTEGERS, *_CHOICES)
 """The settings that a topic may have."""
+
+CLUSTER_KEYS = (MIN_ISR, "unclean.leader.election.enable", "unclean.recovery.strategy")
+"""The settings that all topics take from the cluster unless they have their own."""
 
 
 def is_legal(key: str, value: str) -> bool:
     """Whether a topic may have this setting with this value."""
     if key in _BOUNDED_INTEGERS:
         return value.removeprefix("-").isdecimal() and int(value) >= _BOUNDED_INTEGERS[key]
-    return value in _CHOICES.get(key, ())
+    return value.lower() in _CHOICES.get(key, ())
+
+
+def publish_min_isr(controller: ControllerState) -> None:
+    """PR-2: put the cluster's min ISR into the metadata, once: the check of a produce and the ELR need the same one.
+
+    Until then each node uses its own file's; from then on it changes by IncrementalAlterConfigs only, as in Kafka 4.
+    """
+    if MIN_ISR not in controller.image.configs and controller.rules.metadata.publishes_min_isr():
+        changes.append(controller, [ConfigChanged("", MIN_ISR, str(controller.settings.min_insync_replicas))])
 
 
 def alter(controller: ControllerState, request_id: int, request: IncrementalAlterConfigsRequest) -> None:
@@ -50,48 +72,60 @@ def _alter(controller: ControllerState, resource: ConfigResource, validate_only:
     def result(error: ErrorCode, message: str | None = None) -> AlteredConfig:
         return AlteredConfig(error, message, resource.resource_type, resource.name)
 
-    if resource.resource_type != TOPIC:
-        return result(ErrorCode.INVALID_REQUEST, "expected settings of a topic; min ISR is kept there only")
-    topic = controller.image.topics.get(resource.name)
-    if topic is None:
+    if resource.resource_type not in (TOPIC, CLUSTER) or (resource.resource_type == CLUSTER and resource.name):
+        return result(
+            ErrorCode.INVALID_REQUEST, "expected settings of a topic, or of the cluster: a broker without a name"
+        )
+    known = TOPIC_KEYS if resource.resource_type == TOPIC else CLUSTER_KEYS
+    if resource.resource_type == TOPIC and resource.name not in controller.image.topics:
         return result(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    records: list[MetadataRecord] = []
+    records: list[ConfigChanged] = []
     for key, operation, value in resource.operations:
-        if operation == _DELETE:
-            records.append(ConfigChanged(topic.name, key, None))
-        elif operation == _SET and value is not None and is_legal(key, value):
-            records.append(ConfigChanged(topic.name, key, value))
+        if operation == _DELETE and key in known:
+            records.append(ConfigChanged(resource.name, key, None))
+        elif operation == _SET and key in known and value is not None and is_legal(key, value):
+            records.append(ConfigChanged(resource.name, key, value))
         else:
             return result(ErrorCode.INVALID_CONFIG, f"expected a known setting with a legal value, found {key}={value}")
     if not validate_only:
-        records += _after_min_isr_change(controller, topic, records)
-        changes.append(controller, records)
+        _change(controller, records)
     return result(ErrorCode.NONE)
 
 
-def _after_min_isr_change(
-    controller: ControllerState, topic: TopicImage, records: list[MetadataRecord]
-) -> list[MetadataRecord]:
+def _change(controller: ControllerState, records: list[ConfigChanged]) -> None:
+    """Append the settings with what follows from them: ELR-6, and elections that they allow (EL-8, UR-3)."""
+    if any(record == ConfigChanged("", MIN_ISR, None) for record in records):
+        records = [*records, ConfigChanged("", MIN_ISR, str(controller.settings.min_insync_replicas))]
+    changes.append(controller, [*records, *_after_min_isr_change(controller, records)])
+    if controller.rules.elections.elects_on_new_settings() and any(record.key in _UNCLEAN_KEYS for record in records):
+        elected = elections_for_leaderless(controller)
+        changes.append(controller, list(elected))
+        recovery.consider_all(controller)
+
+
+def _after_min_isr_change(controller: ControllerState, records: list[ConfigChanged]) -> list[MetadataRecord]:
     """ELR-6: under another min ISR a blocked high watermark may move, so the ELR's guarantee is void.
 
     With an empty ISR there is no leader and nothing moves, so the ELR keeps its guarantee.
     """
-    changed = [
-        record for record in records if isinstance(record, ConfigChanged) and record.key == "min.insync.replicas"
-    ]
-    if not changed or not controller.rules.elections.forgets_elr_on_new_min_isr():
+    set_now = {record.topic: record.value for record in records if record.key == MIN_ISR}
+    if not set_now or not controller.rules.elections.forgets_elr_on_new_min_isr():
         return []
-    value = changed[-1].value
-    new = controller.settings.min_insync_replicas if value is None else int(value)
-    if new == min_isr_of(controller, topic):
-        return []
-    controller.runtime.mark(MIN_ISR_RAISED if new > min_isr_of(controller, topic) else MIN_ISR_LOWERED)
-    return [
-        PartitionSet(
-            topic.topic_id,
-            number,
-            state._replace(elr=(), last_known_elr=(), partition_epoch=state.partition_epoch + 1),
-        )
-        for number, state in topic.partitions.items()
-        if state.isr and (state.elr or state.last_known_elr)
-    ]
+    image = controller.image
+    default = set_now.get("", image.configs.get(MIN_ISR)) or str(controller.settings.min_insync_replicas)
+    voided: list[MetadataRecord] = []
+    for topic in image.topics.values():
+        old, new = min_isr_of(controller, topic), int(set_now.get(topic.name, topic.configs.get(MIN_ISR)) or default)
+        if new == old:
+            continue
+        controller.runtime.mark(MIN_ISR_RAISED if new > old else MIN_ISR_LOWERED)
+        voided += [
+            PartitionSet(
+                topic.topic_id,
+                number,
+                state._replace(elr=(), last_known_elr=(), partition_epoch=state.partition_epoch + 1),
+            )
+            for number, state in topic.partitions.items()
+            if state.isr and (state.elr or state.last_known_elr)
+        ]
+    return voided

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from broker.core.controller.state import ControllerState, WaitingMetadataFetch
 from broker.core.messages import FetchRequest, FetchResponse
+from broker.core.messages.errors import ErrorCode
 from broker.core.ports.events import RequestReceived
+from broker.core.ports.marks import sometimes
 from broker.core.ports.runtime import NotServed
 from broker.core.quorum import replication
+
+OTHER_CLUSTER = sometimes("metadata log: a fetch of another cluster is refused (QU-3)")
 
 DEADLINE = "fetch-deadline"
 
@@ -16,6 +20,10 @@ def handle(controller: ControllerState, event: RequestReceived, request: FetchRe
     quorum = controller.quorum
     if len(request.partitions) != 1:
         raise NotServed(f"expected a fetch of the metadata log's one partition, found {len(request.partitions)}")
+    if request.cluster_id not in (None, quorum.settings.cluster_id):
+        controller.runtime.mark(OTHER_CLUSTER)
+        controller.runtime.reply(event.request_id, FetchResponse((), ErrorCode.INCONSISTENT_CLUSTER_ID))
+        return False
     refusal = replication.check_fetch(quorum, request.partitions[0])
     if refusal is not None:
         replication.touch_fetcher(quorum, request.replica_id)

@@ -6,7 +6,13 @@ A reassignment is started, replaced, cancelled or listed here; its completion is
 from __future__ import annotations
 
 from broker.core.controller import changes, recovery
-from broker.core.controller.partition_changes import all_partitions, changed, min_isr_of, unclean_allowed
+from broker.core.controller.partition_changes import (
+    all_partitions,
+    changed,
+    losses_accepted,
+    min_isr_of,
+    unclean_allowed,
+)
 from broker.core.controller.state import ControllerState
 from broker.core.messages import (
     AlterPartitionReassignmentsRequest,
@@ -77,7 +83,7 @@ def _elect(controller: ControllerState, name: str, number: int, *, preferred: bo
 
 
 REFUSED_TARGET = sometimes("reassignment refused: no sensible target (RA-1)")
-REFUSED_EMPTY_ISR = sometimes("reassignment refused: it would leave no in-sync replica (RA-6)")
+REFUSED_EMPTY_ISR = sometimes("reassignment refused: it would leave no complete replica (RA-6)")
 NONE_RUNNING = sometimes("reassignment refused: none to cancel (RA-6)")
 ALREADY_THERE = sometimes("reassignment: the replicas are as wanted")
 
@@ -124,7 +130,9 @@ def _start(
         adding=tuple(replica for replica in target if replica not in current),
         removing=removing,
     )
-    return _apply(controller, topic, number, state, grown, "the new one leaves no in-sync replica")
+    return _apply(
+        controller, topic, number, state, grown, "the new one leaves no replica that is in sync or eligible to lead"
+    )
 
 
 def _cancel(
@@ -135,7 +143,9 @@ def _cancel(
         controller.runtime.mark(NONE_RUNNING)
         return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None
     reverted = state._replace(replicas=original(state), adding=(), removing=())
-    return _apply(controller, topic, number, state, reverted, "none of the original replicas is in sync")
+    return _apply(
+        controller, topic, number, state, reverted, "none of the original replicas is in sync or eligible to lead"
+    )
 
 
 def _apply(
@@ -147,8 +157,10 @@ def _apply(
     impossible: str,
 ) -> tuple[ErrorCode, str | None]:
     isr = tuple(member for member in before.isr if member in after.replicas)
-    allowed = unclean_allowed(controller, topic)
-    if before.isr and not isr and not allowed:
+    allowed = losses_accepted(controller, topic)
+    if not allowed and controller.rules.reassignment.strands(
+        (before.isr, before.elr, before.last_known_elr), after.replicas
+    ):
         controller.runtime.mark(REFUSED_EMPTY_ISR)
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, impossible  # RA-6, KAFKA-14424, KAFKA-14808
     if after == before:
@@ -160,7 +172,7 @@ def _apply(
         isr,
         controller.image.is_active,
         min_isr_of(controller, topic),
-        unclean_allowed=allowed,
+        unclean_allowed=unclean_allowed(controller, topic),
         altered=True,
         dropped=controller.rules.reassignment.drops(before.replicas, after.replicas),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 
 from broker.core.controller import changes
 from broker.core.controller.placement import Assignment, place
@@ -30,10 +29,8 @@ from broker.core.metadata.records import (
     PartitionState,
     TopicCreated,
     TopicDeleted,
+    is_legal_name,
 )
-
-_LEGAL_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-
 
 PARTITIONS_AT_ONCE_MAX = 10_000
 """Larger requests are refused as a mistake or an attack."""
@@ -60,13 +57,20 @@ def create(controller: ControllerState, request_id: int, request: CreateTopicsRe
 
 
 def _create(controller: ControllerState, topic: NewTopic, *, validate_only: bool) -> CreatedTopic:
-    if not _LEGAL_NAME.fullmatch(topic.name) or topic.name in (".", ".."):
+    if not is_legal_name(topic.name):
         raise _Refused(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"expected a name of up to 249 letters, digits, '.', '_' and '-', found {topic.name!r}",
         )
     if topic.name in controller.image.topics:
         raise _Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name!r} already exists")
+    colliding = topic.name.replace(".", "_")
+    for other in controller.image.topics:
+        if other.replace(".", "_") == colliding:
+            raise _Refused(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"expected a name that differs from {other!r} in more than '.' and '_', found {topic.name!r}",
+            )
     for key, value in topic.configs:
         if value is not None and not configs.is_legal(key, value):
             raise _Refused(

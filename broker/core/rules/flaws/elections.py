@@ -78,9 +78,9 @@ class _UncleanStaysEligible(ElectionRules):
 
 
 class _LeadAgainAnyway(ElectionRules):
-    def may_lead_again(self, active: bool) -> bool:
+    def may_lead_again(self, active: bool, *, replica: bool) -> bool:
         """UR-4's test of activity only writes a log line."""
-        return True
+        return replica
 
 
 class _EligibleUnderAnyMinIsr(ElectionRules):
@@ -90,9 +90,9 @@ class _EligibleUnderAnyMinIsr(ElectionRules):
 
 
 class _ExactQuorum(ElectionRules):
-    def is_recovery_quorum(self, last_known_elr: tuple[int, ...], min_isr: int) -> bool:
+    def is_recovery_quorum(self, quorum: tuple[int, ...], min_isr: int) -> bool:
         """ELR-8 read literally: exactly min ISR replicas."""
-        return len(last_known_elr) == min_isr
+        return len(quorum) == min_isr
 
 
 class _TrustAnyLogInfo(ElectionRules):

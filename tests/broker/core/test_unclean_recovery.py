@@ -1,0 +1,307 @@
+"""Unclean recovery and what leads to it: strategies, needed replicas, settings at run time (§14, §15)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from broker.core.messages import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    AnyResponse,
+    ConfigOperation,
+    ConfigResource,
+    CreateTopicsRequest,
+    FetchRequest,
+    GetReplicaLogInfoRequest,
+    GetReplicaLogInfoResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    NewTopic,
+    Reassignment,
+)
+from broker.core.messages.errors import ErrorCode
+from broker.core.ports.events import Reply, RequestFailed, ResponseReceived
+from tests.support.cluster import CONTROLLER, TOPIC, Cluster
+
+
+def _reassign(cluster: Cluster, replicas: tuple[int, ...] | None) -> int:
+    request = AlterPartitionReassignmentsRequest((Reassignment(TOPIC, 0, replicas),))
+    response = cluster.call(next(n for n in (1, 2, 3, 6) if cluster.machines[n].node), request)
+    assert isinstance(response, AlterPartitionReassignmentsResponse)
+    return response.results[0].error_code
+
+
+def _alter(cluster: Cluster, kind: int, name: str, key: str, value: str | None, operation: int = 0) -> int:
+    resource = ConfigResource(kind, name, (ConfigOperation(key, operation, value),))
+    at = next(number for number, machine in cluster.machines.items() if number < CONTROLLER and machine.node)
+    response = cluster.call(at, IncrementalAlterConfigsRequest((resource,)))
+    assert isinstance(response, IncrementalAlterConfigsResponse)
+    return response.results[0].error_code
+
+
+def _all_committed(cluster: Cluster) -> list[int]:
+    """What the leader has, once as many replicas as min ISR have it."""
+    leader = cluster.leader()
+    cluster.run_until(lambda: cluster.replica(leader)["high_watermark"] == cluster.replica(leader)["log_end"])
+    return cluster.read(leader)
+
+
+def _stop(cluster: Cluster, number: int) -> None:
+    cluster.stop(number)
+    cluster.run_until(lambda: cluster.machines[number].node is None)
+
+
+def _moved_to_brokers_that_are_down(generation: str) -> Cluster:
+    """Records that only brokers 4 and 5 have, which are being added, and are down after a clean stop."""
+    cluster = Cluster(brokers=6, generation=generation)
+    cluster.run_until(lambda: all(m.node is not None and m.node.is_ready() for m in cluster.machines.values()))
+    cluster.call(1, CreateTopicsRequest((NewTopic(TOPIC, assignments=((0, (1, 2, 3)),)),)))
+    cluster.run_until(lambda: bool(cluster.view()) and cluster.is_whole())
+    _stop(cluster, 6)
+    assert _reassign(cluster, (4, 5, 6)) == ErrorCode.NONE
+    cluster.run_until(lambda: {4, 5} <= set(cluster.view()["isr"]))  # type: ignore[call-overload]
+    for number in (1, 2, 3):
+        _stop(cluster, number)
+    for value in (1, 2, 3):
+        assert cluster.produce(cluster.leader(), value) == ErrorCode.NONE
+    for number in (4, 5):
+        _stop(cluster, number)
+    for number in (1, 2, 3):
+        cluster.start(number)
+    cluster.run(3000)
+    return cluster
+
+
+@pytest.mark.parametrize("generation", ["K4", "K5"])
+@pytest.mark.parametrize("target", [None, (1, 2, 3)], ids=["cancelled", "replaced"])
+def test_no_reassignment_gives_up_the_only_complete_replicas(generation: str, target: tuple[int, ...] | None) -> None:
+    cluster = _moved_to_brokers_that_are_down(generation)
+    assert _reassign(cluster, target) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    cluster.run(3000)
+    assert cluster.leader() == -1
+    for number in (4, 5):
+        cluster.start(number)
+    cluster.run_until(lambda: cluster.leader() >= 0)
+    assert cluster.leader() in cluster.view()["replicas"]  # type: ignore[operator]
+    assert _all_committed(cluster) == [1, 2, 3]
+
+
+def test_who_puts_availability_first_may_cancel_it_all_the_same() -> None:
+    cluster = _moved_to_brokers_that_are_down("K5")
+    assert _alter(cluster, 2, TOPIC, "unclean.recovery.strategy", "proactive") == ErrorCode.NONE
+    cluster.run_until(lambda: cluster.leader() in (1, 2, 3))
+
+
+def _without_eligible_replicas(**settings: object) -> Cluster:
+    """The last known ELR is {2, 3}; broker 1, with less in its log, is up; 2 and 3 are down."""
+    cluster = Cluster(brokers=3, **settings)  # type: ignore[arg-type]
+    cluster.create_topic()
+    first = cluster.leader()
+    assert cluster.produce(first, *range(10)) == ErrorCode.NONE
+    cluster.run_until(cluster.is_whole)
+    second, third = (number for number in cluster.view()["replicas"] if number != first)  # type: ignore[attr-defined]
+    cluster.kill(first, lose_page_cache=True)
+    cluster.run_until(lambda: cluster.leader() == second)
+    cluster.kill(second)
+    cluster.run_until(lambda: cluster.leader() == third)
+    cluster.kill(third, lose_page_cache=True)
+    cluster.run_until(lambda: cluster.leader() == -1)
+    return cluster
+
+
+@pytest.mark.parametrize("strategy", ["balanced", "proactive"])
+def test_a_replica_that_need_not_answer_does_not_hold_up_a_recovery(strategy: str) -> None:
+    cluster = _without_eligible_replicas(unclean_recovery_strategy=strategy)
+    cluster.held = lambda _, to, message: to == 1 and isinstance(message, GetReplicaLogInfoRequest)
+    for number in (1, 2, 3):
+        cluster.start(number)
+    cluster.run_until(lambda: cluster.leader() >= 0)
+    if strategy == "balanced":
+        assert _all_committed(cluster) == list(range(10))
+
+
+def test_a_needed_replica_that_does_not_answer_is_reported_in_the_end() -> None:
+    cluster = _without_eligible_replicas(unclean_recovery_timeout_ms=5000, request_timeout_ms=60_000)
+    cluster.held = lambda _, to, message: to == 2 and isinstance(message, GetReplicaLogInfoRequest)
+    for number in (1, 2, 3):
+        cluster.start(number)
+    cluster.run(10_000)
+    assert cluster.leader() == -1
+    assert any("waits for the log of [2]" in note for note in cluster.machines[CONTROLLER].notes)
+
+
+def test_a_late_answer_of_a_replica_that_is_not_asked_any_more_changes_nothing() -> None:
+    cluster = _without_eligible_replicas(request_timeout_ms=2000)
+    slow: list[tuple[int, int, int, AnyResponse]] = []
+    reset: list[int] = []
+    carry_out = cluster._carry_out
+
+    def carry(number: int, machine: object, effect: object) -> None:
+        if isinstance(effect, Reply) and isinstance(effect.response, GetReplicaLogInfoResponse):
+            if number == 1 and not slow:
+                slow.append((*cluster._origin.pop((number, effect.request_id)), effect.response))
+                return
+            if number == 2 and not reset:
+                origin, life, own = cluster._origin.pop((number, effect.request_id))
+                reset.append(own)
+                cluster._later(1, lambda: cluster._deliver(origin, life, RequestFailed(own, "connection reset")))
+                return
+            cluster._later(300, lambda: carry_out(number, machine, effect))  # type: ignore[arg-type]
+            return
+        carry_out(number, machine, effect)  # type: ignore[arg-type]
+
+    cluster._carry_out = carry  # type: ignore[method-assign,assignment]
+    for number in (1, 2, 3):
+        cluster.start(number)
+    cluster.run_until(lambda: bool(slow) and bool(reset))
+    asked = len([note for note in cluster.machines[CONTROLLER].notes if "asking" in note])
+    cluster.stop(1)
+    cluster.run_until(lambda: len([n for n in cluster.machines[CONTROLLER].notes if "asking" in n]) > asked)
+    origin, life, own, response = slow[0]
+    cluster._deliver(origin, life, ResponseReceived(own, response))
+    cluster.run_until(lambda: cluster.leader() >= 0)
+    assert _all_committed(cluster) == list(range(10))
+
+
+def _led_by_the_only_complete_replica(**settings: object) -> tuple[Cluster, int, list[int]]:
+    """min ISR 1: the leader alone has the last record, and the others do not fetch."""
+    cluster = Cluster(brokers=3, min_insync_replicas=1, **settings)  # type: ignore[arg-type]
+    cluster.create_topic()
+    leader = cluster.leader()
+    others = [number for number in cluster.view()["replicas"] if number != leader]  # type: ignore[attr-defined]
+    assert cluster.produce(leader, 1, 2) == ErrorCode.NONE
+    cluster.run_until(cluster.is_whole)
+
+    def from_others(source: int, _: int, message: object) -> bool:
+        return (
+            source in others
+            and isinstance(message, FetchRequest)
+            and any(part.topic == TOPIC for part in message.partitions)
+        )
+
+    cluster.held = from_others
+    cluster.send(leader, 3, acks=1)
+    cluster.run_until(lambda: cluster.view()["isr"] == [leader])
+    return cluster, leader, others
+
+
+def test_a_proactive_recovery_begins_when_the_last_candidate_is_fenced() -> None:
+    cluster, leader, others = _led_by_the_only_complete_replica(unclean_recovery_strategy="proactive")
+    cluster.kill(leader)
+    cluster.run_until(lambda: cluster.leader() in others, 5000)
+    assert any("records may be lost" in note for note in cluster.machines[CONTROLLER].notes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "key", "value"),
+    [
+        (2, TOPIC, "unclean.leader.election.enable", "true"),
+        (2, TOPIC, "unclean.recovery.strategy", "proactive"),
+        (4, "", "unclean.leader.election.enable", "true"),
+        (4, "", "unclean.recovery.strategy", "Aggressive"),
+    ],
+)
+@pytest.mark.parametrize("generation", ["K3", "K4", "K5"])
+def test_an_unclean_election_that_is_allowed_later_is_held_at_once(
+    generation: str, kind: int, name: str, key: str, value: str
+) -> None:
+    if generation != "K5" and "strategy" in key:
+        pytest.skip("there is no strategy before K5")
+    cluster, leader, others = _led_by_the_only_complete_replica(generation=generation)
+    cluster.kill(leader)
+    cluster.run_until(lambda: cluster.leader() != leader)
+    cluster.held = None
+    cluster.run(2000)
+    assert cluster.leader() == -1
+    assert _alter(cluster, kind, name, key, value) == ErrorCode.NONE
+    cluster.run_until(lambda: cluster.leader() in others, 3000)
+
+
+def test_the_longest_log_is_elected_where_unclean_elections_are_enabled() -> None:
+    cluster = Cluster(brokers=3, min_insync_replicas=1, unclean_leader_election_enable=True)
+    cluster.create_topic()
+    leader = cluster.leader()
+    short, long = (number for number in cluster.view()["replicas"] if number != leader)  # type: ignore[attr-defined]
+    assert cluster.produce(leader, 1, 2) == ErrorCode.NONE
+    cluster.run_until(cluster.is_whole)
+    silent = {short}
+    cluster.held = lambda source, _, message: (
+        source in silent and isinstance(message, FetchRequest) and message.partitions[0].topic == TOPIC
+    )
+    cluster.send(leader, 3, acks=1)
+    cluster.run_until(lambda: cluster.replica(long)["log_end"] == 3 and short not in cluster.view()["isr"])  # type: ignore[operator]
+    silent.add(long)
+    cluster.send(leader, 4, acks=1)
+    cluster.run_until(lambda: cluster.view()["isr"] == [leader])
+    cluster.kill(leader)
+    cluster.run_until(lambda: cluster.leader() in (short, long))
+    assert cluster.leader() == long
+    assert any("records may be lost" in note for note in cluster.machines[CONTROLLER].notes)
+
+
+def test_without_the_manager_the_first_active_replica_is_elected() -> None:
+    cluster, leader, others = _led_by_the_only_complete_replica(
+        unclean_leader_election_enable=True, unclean_recovery_manager_enabled=False
+    )
+    cluster.kill(leader)
+    cluster.run_until(lambda: cluster.leader() == others[0])
+    assert not any("asking" in note for note in cluster.machines[CONTROLLER].notes)
+
+
+# --- one min ISR for all nodes ---------------------------------------------------------------------------------------
+
+
+def test_all_nodes_use_the_min_isr_of_the_metadata_not_of_their_files() -> None:
+    cluster = Cluster(brokers=3, min_insync_replicas=1)
+    for number in (1, 2, 3):
+        cluster.machines[number].settings = replace(cluster.machines[number].settings, min_insync_replicas=3)
+        cluster.kill(number)
+        cluster.start(number)
+    cluster.create_topic()
+    leader = cluster.leader()
+    for number in (1, 2, 3):
+        if number != leader:
+            cluster.kill(number)
+    cluster.run_until(lambda: cluster.view()["isr"] == [leader])
+    assert cluster.produce(leader, 1) == ErrorCode.NONE
+    assert _alter(cluster, 4, "", "min.insync.replicas", "2") == ErrorCode.NONE
+    cluster.run(500)
+    assert cluster.produce(leader, 2) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert _alter(cluster, 2, TOPIC, "min.insync.replicas", "1") == ErrorCode.NONE
+    cluster.run(500)
+    assert cluster.produce(leader, 3) == ErrorCode.NONE
+
+
+def test_min_isr_of_the_cluster_outlives_a_snapshot_and_its_removal_restores_the_controllers() -> None:
+    cluster = Cluster(brokers=3, min_insync_replicas=2, metadata_snapshot_records=5)
+    cluster.create_topic()
+    assert _alter(cluster, 4, "", "min.insync.replicas", "3") == ErrorCode.NONE
+    for number in range(10):
+        assert _alter(cluster, 2, TOPIC, "retention.ms", str(1000 + number)) == ErrorCode.NONE
+    cluster.kill(CONTROLLER)
+    cluster.start(CONTROLLER)
+    cluster.run_until(lambda: cluster.active_controllers() == [CONTROLLER])
+    image = cluster.machines[CONTROLLER].node.state.image  # type: ignore[union-attr]
+    assert image.configs == {"min.insync.replicas": "3"}
+    assert _alter(cluster, 4, "", "min.insync.replicas", None, operation=1) == ErrorCode.NONE
+    assert image.configs == {"min.insync.replicas": "2"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "key", "value", "error"),
+    [
+        (4, "", "retention.ms", "5", ErrorCode.INVALID_CONFIG),
+        (4, "", "min.insync.replicas", "0", ErrorCode.INVALID_CONFIG),
+        (4, "", "unclean.recovery.strategy", "brave", ErrorCode.INVALID_CONFIG),
+        (4, "1", "min.insync.replicas", "2", ErrorCode.INVALID_REQUEST),
+        (8, "", "min.insync.replicas", "2", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_is_no_setting_of_the_cluster_is_refused(
+    kind: int, name: str, key: str, value: str, error: ErrorCode
+) -> None:
+    cluster = Cluster()
+    cluster.create_topic()
+    assert _alter(cluster, kind, name, key, value) == error
