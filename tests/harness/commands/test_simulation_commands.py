@@ -193,7 +193,7 @@ def test_the_clients_of_a_whole_sweep_are_judged_in_one_job(
             for run_id in ids
         }
 
-    monkeypatch.setattr(sweep_command, "judge_dataset", judged)
+    monkeypatch.setattr(sweep_command, "check_histories", judged)
     arguments = ("sim", "--seeds", "1:3", *FINE, "--keep", "0", "--jobs", 1, "--histories", "all")
     assert harrow(*arguments) == ExitStatus.ANOMALIES, "the observer has found nothing, but the checkers have"
     output = capsys.readouterr().out
