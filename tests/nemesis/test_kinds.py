@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 import nemesis
+from history.contract import ENDING_KINDS
 from nemesis.faults import KINDS
 from nemesis.kinds import LISTED_KINDS, Family, Where
 from simulation.faults.nemesis import SimulatedNemesis
@@ -38,3 +39,8 @@ def test_the_documentation_lists_the_kinds_of_the_simulation_as_the_table_does()
     assert documented == {
         (name, kind.family, kind.where) for name, kind in LISTED_KINDS.items() if kind.where is not Where.REAL
     }
+
+
+def test_every_kind_that_ends_a_process_counts_for_systems_that_keep_records_in_memory() -> None:
+    process = {name for name, kind in KINDS.items() if kind.family == "process"}
+    assert process - ENDING_KINDS == {"pause", "cpu-starvation"}, "add it to ENDING_KINDS in history/contract.py"

@@ -71,7 +71,7 @@ def known_flaws(
 
     \b
     harrow known-flaws --seeds 200 --no-check             a first overview
-    harrow known-flaws --flaw unclean-election --flaw late-fetch-applied
+    harrow known-flaws --flaw unclean-election --flaw late-cut
     harrow known-flaws --seeds 5000 --out docs/reference/flaws-by-seed.md   the documentation's page; takes hours
     harrow known-flaws --seeds 5000 --notes hunts.json    … and continues where it was interrupted
 

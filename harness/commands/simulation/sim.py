@@ -133,7 +133,7 @@ def _played(named: str) -> Path:
 @click.option(
     "--exhaustive", is_flag=True, help="Every order of events of small models; see docs/reference/exhaustive.md."
 )
-@click.option("--trace", is_flag=True, help="With one seed: one line per transition.")
+@click.option("--trace", is_flag=True, help="With one seed or schedule: one line per transition.")
 @configuration_flags
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes of a sweep (one per core).")
 @click.option("--master", metavar="URL", help="Spread a sweep over a Spark cluster: local[2], spark://host:7077.")

@@ -11,6 +11,7 @@ from checkers.anomalies.bookkeeping import RESOLVED
 from checkers.explanations.sentences import EXPLANATIONS
 from history.anomalies import CATALOGUE, MALFORMED, OF_THE_SYSTEM
 from tests.checkers.anomalies import cases, group_cases
+from tests.checkers.oracle.oracle import ORACLE
 
 PAGE = Path(checkers.__file__).parents[1] / "docs" / "reference" / "checkers.md"
 
@@ -49,6 +50,11 @@ def test_every_anomaly_function_has_its_row_in_the_catalogue() -> None:
         for function in (*ANOMALIES, *GROUP_ANOMALIES)
     }
     assert of_functions | {objects.NAME, MALFORMED} == set(CATALOGUE)
+
+
+def test_every_anomaly_function_is_written_again_as_plain_loops() -> None:
+    functions = {one.__name__.replace("_", "-") for one in ANOMALIES if one.__module__ != availability.__name__}
+    assert functions <= set(ORACLE), "write it in tests/checkers/oracle/oracle.py"
 
 
 def test_all_anomalies_but_those_of_the_history_break_a_promise() -> None:
