@@ -9,6 +9,7 @@ from broker.core.messages import NO_LEADER
 from broker.core.metadata.image import TopicImage
 from broker.core.metadata.records import RECOVERING, PartitionSet, PartitionState
 from broker.core.rules import Rules
+from broker.core.rules.elections import IsrChange
 from broker.core.settings import STRATEGIES, UncleanRecoveryStrategy
 
 
@@ -37,13 +38,15 @@ def changed(
     state, isr, completed = _complete_reassignment(rules, state, isr, min_isr)
     effective = min(min_isr, len(state.replicas))
     elr, last_known_elr = rules.elections.eligible(
-        before.isr,
-        isr,
-        state.elr,
-        state.last_known_elr,
-        rules.reassignment.eligible_among(state.replicas, (*before.replicas, *before.isr)),
-        effective,
-        unclean,
+        IsrChange(
+            before.isr,
+            isr,
+            state.elr,
+            state.last_known_elr,
+            rules.reassignment.eligible_among(state.replicas, (*before.replicas, *before.isr)),
+            effective,
+            unclean,
+        )
     )
     election = rules.elections.elect(
         state.leader if state.leader in state.replicas else NO_LEADER,

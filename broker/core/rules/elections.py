@@ -17,6 +17,18 @@ class Election(NamedTuple):
     unclean: bool = False
 
 
+class IsrChange(NamedTuple):
+    """A change of the ISR from `old_isr` to `isr`, with the sets as they were; `unclean` have just started uncleanly."""
+
+    old_isr: tuple[int, ...]
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    last_known_elr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    min_isr: int
+    unclean: frozenset[int]
+
+
 class ElectionRules:
     """The controller's decisions on leaders and the ELR."""
 
@@ -46,25 +58,17 @@ class ElectionRules:
         """UR-4, UR-6: a partition without eligible replicas elects the best log among the last known ones."""
         return True
 
-    def eligible(
-        self,
-        old_isr: tuple[int, ...],
-        isr: tuple[int, ...],
-        elr: tuple[int, ...],
-        last_known_elr: tuple[int, ...],
-        replicas: tuple[int, ...],
-        min_isr: int,
-        unclean: frozenset[int],
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """ELR-1 and ELR-2: the new (ELR, LastKnownELR), both sorted, for a change of the ISR from `old_isr` to `isr`.
+    def eligible(self, change: IsrChange) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """ELR-1 and ELR-2: the new (ELR, LastKnownELR), both sorted, for a change of the ISR.
 
         Below min ISR the high watermark does not move, so a complete replica stays complete unless it stops uncleanly.
         """
-        if len(isr) >= min_isr and self.empties_elr():
+        isr, replicas = set(change.isr), set(change.replicas)
+        if len(change.isr) >= change.min_isr and self.empties_elr():
             return (), ()
-        complete = set(elr) | set(old_isr)
-        new_elr = (complete - set(isr) - unclean) & set(replicas)
-        new_last_known = ((complete | set(last_known_elr)) - set(isr) - new_elr) & set(replicas)
+        complete = set(change.elr) | set(change.old_isr)
+        new_elr = (complete - isr - change.unclean) & replicas
+        new_last_known = ((complete | set(change.last_known_elr)) - isr - new_elr) & replicas
         return tuple(sorted(new_elr)), tuple(sorted(new_last_known))
 
     def elect(

@@ -10,7 +10,7 @@ from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import BrokerImage, Image
 from broker.core.rules import Rules
 from broker.core.rules.cluster_metadata import MetadataRules, ReassignmentRules, RegistrationRules
-from broker.core.rules.elections import ElectionRules
+from broker.core.rules.elections import ElectionRules, IsrChange
 from broker.core.rules.high_watermark import HighWatermarkRules
 from broker.core.rules.insync_replicas import AlterPartitionRules, InsyncReplicaRules
 from broker.core.rules.log import StorageRules, TruncationRules
@@ -72,16 +72,7 @@ class _KeepLastMember(ElectionRules):
         """EL-5 before KIP-966: the ISR never becomes empty; its last member stays, active or not."""
         return super().shrink(isr, gone) or isr
 
-    def eligible(
-        self,
-        old_isr: tuple[int, ...],
-        isr: tuple[int, ...],
-        elr: tuple[int, ...],
-        last_known_elr: tuple[int, ...],
-        replicas: tuple[int, ...],
-        min_isr: int,
-        unclean: frozenset[int],
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def eligible(self, change: IsrChange) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """There is no ELR before KIP-966."""
         return (), ()
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from broker.core.messages.errors import ErrorCode
-from broker.shell.codec import schema, wire
+from broker.shell.codec import mapping, wire
 from broker.shell.codec.apis import AnyCodec
 from broker.shell.codec.frames import RequestHeader, raw_response_frame
 from broker.shell.codec.wire import guarded
@@ -29,12 +29,12 @@ def answer(header: RequestHeader, frame: bytes, position: int, apis: Iterable[An
         with guarded(f"an ApiVersions request of version {version}"):
             if version >= _FLEXIBLE:
                 position = wire.skip_tags(frame, position)
-            schema.decode(ApiVersionsRequest, frame, position, version)
+            mapping.decode_message(ApiVersionsRequest, frame, position, version)
     else:
         version, error = 0, ErrorCode.UNSUPPORTED_VERSION
     keys = [
         ApiVersionsResponse.ApiVersion(version=version, api_key=key, min_version=low, max_version=high)
         for key, low, high in ranges
     ]
-    body = schema.encode(ApiVersionsResponse, version, error_code=int(error), api_keys=keys)
+    body = mapping.encode_message(ApiVersionsResponse, version, error_code=int(error), api_keys=keys)
     return raw_response_frame(header.correlation_id, body)

@@ -63,7 +63,7 @@ from broker.core.messages.groups import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from broker.shell.codec import schema
+from broker.shell.codec import mapping
 from broker.shell.codec.mapping import (
     ARRAY,
     BOOL,
@@ -128,7 +128,7 @@ _LEFT = message(
 def _decode_leave_request(data: bytes, position: int, version: int) -> LeaveGroupRequest:
     if version >= _MANY_LEAVE:
         return _LEAVE.decode(data, position, version)
-    wire = schema.decode(WireLeaveRequest, data, position, version)
+    wire = mapping.decode_message(WireLeaveRequest, data, position, version)
     return LeaveGroupRequest(wire.group_id, (LeavingMember(wire.member_id),))
 
 
@@ -136,7 +136,7 @@ def _encode_leave_request(request: LeaveGroupRequest, version: int) -> Parts:
     if version >= _MANY_LEAVE:
         return _LEAVE.encode(request, version)
     member_id = request.members[0].member_id if request.members else ""
-    return schema.encode(WireLeaveRequest, version, group_id=request.group_id, member_id=member_id)
+    return mapping.encode_message(WireLeaveRequest, version, group_id=request.group_id, member_id=member_id)
 
 
 def _encode_leave_response(response: LeaveGroupResponse, version: int) -> Parts:
@@ -202,7 +202,7 @@ _FETCHED_ONE = message(WireFetchResponse, record(FetchedGroup, group_id=NOT_ON_W
 def _decode_fetch_request(data: bytes, position: int, version: int) -> OffsetFetchRequest:
     if version >= _MANY_GROUPS:
         return _FETCH.decode(data, position, version)
-    wire = schema.decode(WireFetchRequest, data, position, version)
+    wire = mapping.decode_message(WireFetchRequest, data, position, version)
     return OffsetFetchRequest((_FETCH_ONE.read(wire),), bool(wire.require_stable))
 
 

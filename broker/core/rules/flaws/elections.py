@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broker.core.rules.cluster_metadata import ReassignmentRules
-from broker.core.rules.elections import Election, ElectionRules
+from broker.core.rules.elections import Election, ElectionRules, IsrChange
 from broker.core.rules.flaws.flaw import Flaw, Visibility
 
 
@@ -30,16 +30,7 @@ class _LastStaysInSync(ElectionRules):
         """EL-5 before KIP-966: the last member stays in the ISR, active or not, whatever it has lost."""
         return super().shrink(isr, gone) or isr
 
-    def eligible(
-        self,
-        old_isr: tuple[int, ...],
-        isr: tuple[int, ...],
-        elr: tuple[int, ...],
-        last_known_elr: tuple[int, ...],
-        replicas: tuple[int, ...],
-        min_isr: int,
-        unclean: frozenset[int],
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def eligible(self, change: IsrChange) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """And no other replica stays eligible."""
         return (), ()
 
@@ -63,18 +54,9 @@ class _KeepEligible(ElectionRules):
 
 
 class _UncleanStaysEligible(ElectionRules):
-    def eligible(
-        self,
-        old_isr: tuple[int, ...],
-        isr: tuple[int, ...],
-        elr: tuple[int, ...],
-        last_known_elr: tuple[int, ...],
-        replicas: tuple[int, ...],
-        min_isr: int,
-        unclean: frozenset[int],
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def eligible(self, change: IsrChange) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """ELR-4 removed."""
-        return super().eligible(old_isr, isr, elr, last_known_elr, replicas, min_isr, frozenset())
+        return super().eligible(change._replace(unclean=frozenset()))
 
 
 class _LeadAgainAnyway(ElectionRules):

@@ -25,7 +25,7 @@ from broker.core.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from broker.shell.codec import schema
+from broker.shell.codec import mapping
 from broker.shell.codec.mapping import ARRAY, Message, form, many, mapped, message, nullable, record, row
 from broker.shell.codec.wire import Parts
 
@@ -56,14 +56,14 @@ def _replacing(named: dict[str, str | None]) -> tuple[ConfigOperation, ...]:
 
 
 def _decode_old_request(data: bytes, position: int, version: int) -> IncrementalAlterConfigsRequest:
-    wire = schema.decode(WireOldRequest, data, position, version)
+    wire = mapping.decode_message(WireOldRequest, data, position, version)
     resources = tuple(
         ConfigResource(
             each.resource_type,
             each.resource_name,
-            _replacing({config.name: config.value for config in schema.elements(each.configs)}),
+            _replacing({config.name: config.value for config in mapping.elements(each.configs)}),
         )
-        for each in schema.elements(wire.resources)
+        for each in mapping.elements(wire.resources)
     )
     return IncrementalAlterConfigsRequest(resources, wire.validate_only)
 
@@ -83,7 +83,7 @@ def _encode_old_request(request: IncrementalAlterConfigsRequest, version: int) -
         )
         for each in request.resources
     ]
-    return schema.encode(WireOldRequest, version, resources=resources, validate_only=request.validate_only)
+    return mapping.encode_message(WireOldRequest, version, resources=resources, validate_only=request.validate_only)
 
 
 ALTER_CONFIGS = mapped(
@@ -133,7 +133,7 @@ def _encode_describe_response(response: DescribeConfigsResponse, version: int) -
         )
         for each in response.results
     ]
-    return schema.encode(WireDescribeResponse, version, results=results)
+    return mapping.encode_message(WireDescribeResponse, version, results=results)
 
 
 DESCRIBE_CONFIGS = mapped(

@@ -21,7 +21,7 @@ from broker.core.messages import (
     ElectLeadersResponse,
     NewTopic,
 )
-from broker.shell.codec import schema
+from broker.shell.codec import mapping
 from broker.shell.codec.mapping import (
     ARRAY,
     UUID,
@@ -57,12 +57,12 @@ _BY_ID = 6
 
 
 def _decode_delete_request(data: bytes, position: int, version: int) -> DeleteTopicsRequest:
-    wire = schema.decode(WireDeleteRequest, data, position, version)
+    wire = mapping.decode_message(WireDeleteRequest, data, position, version)
     topics: tuple[tuple[str | None, str], ...]
     if version >= _BY_ID:
-        topics = tuple((each.name, schema.uuid_text(each.topic_id)) for each in schema.elements(wire.topics))
+        topics = tuple((each.name, mapping.uuid_text(each.topic_id)) for each in mapping.elements(wire.topics))
     else:
-        topics = tuple((name, "") for name in schema.elements(wire.topic_names))
+        topics = tuple((name, "") for name in mapping.elements(wire.topic_names))
     return DeleteTopicsRequest(topics, wire.timeout_ms)
 
 
@@ -70,12 +70,12 @@ def _encode_delete_request(request: DeleteTopicsRequest, version: int) -> Parts:
     timeout_ms = request.timeout_ms
     if version < _BY_ID:
         names = [name for name, _ in request.topics]
-        return schema.encode(WireDeleteRequest, version, topic_names=names, timeout_ms=timeout_ms)
+        return mapping.encode_message(WireDeleteRequest, version, topic_names=names, timeout_ms=timeout_ms)
     topics = [
-        WireDeleteRequest.DeleteTopicState(version=version, name=name, topic_id=schema.uuid_or_zero(topic_id))
+        WireDeleteRequest.DeleteTopicState(version=version, name=name, topic_id=mapping.uuid_or_zero(topic_id))
         for name, topic_id in request.topics
     ]
-    return schema.encode(WireDeleteRequest, version, topics=topics, timeout_ms=timeout_ms)
+    return mapping.encode_message(WireDeleteRequest, version, topics=topics, timeout_ms=timeout_ms)
 
 
 _DELETED = record(DeletedTopic, name=text_before(_BY_ID), topic_id=UUID)

@@ -37,7 +37,7 @@ from broker.core.messages import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-from broker.shell.codec import schema
+from broker.shell.codec import mapping
 from broker.shell.codec.mapping import (
     ARRAY,
     BOOL,
@@ -60,12 +60,12 @@ _NAME_MAY_BE_NULL = 12
 
 
 def _decode_metadata_request(data: bytes, position: int, version: int) -> MetadataRequest:
-    wire = schema.decode(WireMetadataRequest, data, position, version)
+    wire = mapping.decode_message(WireMetadataRequest, data, position, version)
     # Version 0 has no null: its empty array asks for all topics, in later versions for none.
     if wire.topics is None or (version == 0 and not wire.topics):
         topics = None
     else:
-        topics = tuple((each.name, schema.uuid_text(each.topic_id)) for each in wire.topics)
+        topics = tuple((each.name, mapping.uuid_text(each.topic_id)) for each in wire.topics)
     return MetadataRequest(topics, version < 4 or wire.allow_auto_topic_creation)
 
 
@@ -73,13 +73,15 @@ def _encode_metadata_request(request: MetadataRequest, version: int) -> Parts:
     topics = None
     if request.topics is not None:
         topics = [
-            WireMetadataRequest.MetadataRequestTopic(version=version, name=name, topic_id=schema.uuid_or_zero(topic_id))
+            WireMetadataRequest.MetadataRequestTopic(
+                version=version, name=name, topic_id=mapping.uuid_or_zero(topic_id)
+            )
             for name, topic_id in request.topics
         ]
     elif version == 0:
         topics = []
     allow = request.allow_auto_topic_creation
-    return schema.encode(WireMetadataRequest, version, topics=topics, allow_auto_topic_creation=allow)
+    return mapping.encode_message(WireMetadataRequest, version, topics=topics, allow_auto_topic_creation=allow)
 
 
 _PARTITION = record(
@@ -121,13 +123,13 @@ _MANY_KEYS = 4
 
 
 def _decode_find_request(data: bytes, position: int, version: int) -> FindCoordinatorRequest:
-    wire = schema.decode(WireFindRequest, data, position, version)
-    keys = tuple(schema.elements(wire.coordinator_keys)) if version >= _MANY_KEYS else (wire.key,)
+    wire = mapping.decode_message(WireFindRequest, data, position, version)
+    keys = tuple(mapping.elements(wire.coordinator_keys)) if version >= _MANY_KEYS else (wire.key,)
     return FindCoordinatorRequest(wire.key_type or 0, keys)
 
 
 def _encode_find_request(request: FindCoordinatorRequest, version: int) -> Parts:
-    return schema.encode(
+    return mapping.encode_message(
         WireFindRequest,
         version,
         key=request.keys[0] if request.keys else "",
@@ -142,7 +144,7 @@ _BATCH = message(WireFindResponse, record(FindCoordinatorResponse, coordinators=
 def _decode_find_response(data: bytes, position: int, version: int) -> FindCoordinatorResponse:
     if version >= _MANY_KEYS:
         return _BATCH.decode(data, position, version)
-    wire = schema.decode(WireFindResponse, data, position, version)
+    wire = mapping.decode_message(WireFindResponse, data, position, version)
     single = Coordinator("", wire.error_code, wire.node_id, wire.host, wire.port, wire.error_message or None)
     return FindCoordinatorResponse((single,))
 
@@ -152,7 +154,7 @@ def _encode_find_response(response: FindCoordinatorResponse, version: int) -> Pa
         return _BATCH.encode(response, version)
     single = response.coordinators[0]._asdict()
     del single["key"]
-    return schema.encode(WireFindResponse, version, **single)
+    return mapping.encode_message(WireFindResponse, version, **single)
 
 
 FIND_COORDINATOR = mapped(

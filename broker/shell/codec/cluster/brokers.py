@@ -17,7 +17,7 @@ from broker.core.messages import (
     BrokerRegistrationResponse,
     Listener,
 )
-from broker.shell.codec import schema
+from broker.shell.codec import mapping
 from broker.shell.codec.mapping import UUID, UUIDS, Message, grouped, many, mapped, message, record
 from broker.shell.codec.wire import Parts
 
@@ -25,42 +25,42 @@ _REGISTRATION = record(BrokerRegistrationRequest, incarnation_id=UUID, listeners
 
 BROKER_REGISTRATION = mapped(
     (0, 4),
-    message(schema.define("brokers", "BrokerRegistrationRequest"), _REGISTRATION),
-    message(schema.define("brokers", "BrokerRegistrationResponse"), record(BrokerRegistrationResponse)),
+    message(mapping.define("brokers", "BrokerRegistrationRequest"), _REGISTRATION),
+    message(mapping.define("brokers", "BrokerRegistrationResponse"), record(BrokerRegistrationResponse)),
 )
 
 BROKER_HEARTBEAT = mapped(
     (0, 1),
-    message(schema.define("brokers", "BrokerHeartbeatRequest"), record(BrokerHeartbeatRequest)),
-    message(schema.define("brokers", "BrokerHeartbeatResponse"), record(BrokerHeartbeatResponse)),
+    message(mapping.define("brokers", "BrokerHeartbeatRequest"), record(BrokerHeartbeatRequest)),
+    message(mapping.define("brokers", "BrokerHeartbeatResponse"), record(BrokerHeartbeatResponse)),
 )
 
 ALLOCATE_PRODUCER_IDS = mapped(
     (0, 0),
-    message(schema.define("brokers", "AllocateProducerIdsRequest"), record(AllocateProducerIdsRequest)),
-    message(schema.define("brokers", "AllocateProducerIdsResponse"), record(AllocateProducerIdsResponse)),
+    message(mapping.define("brokers", "AllocateProducerIdsRequest"), record(AllocateProducerIdsRequest)),
+    message(mapping.define("brokers", "AllocateProducerIdsResponse"), record(AllocateProducerIdsResponse)),
 )
 
 # --- AssignReplicasToDirs ---------------------------------------------------------------------------------
 
-_AssignRequest = schema.define("brokers", "AssignReplicasToDirsRequest")
-_AssignResponse = schema.define("brokers", "AssignReplicasToDirsResponse")
+_AssignRequest = mapping.define("brokers", "AssignReplicasToDirsRequest")
+_AssignResponse = mapping.define("brokers", "AssignReplicasToDirsResponse")
 
 
 def _decode_assign_request(data: bytes, position: int, version: int) -> AssignReplicasToDirsRequest:
-    wire = schema.decode(_AssignRequest, data, position, version)
+    wire = mapping.decode_message(_AssignRequest, data, position, version)
     assignments = tuple(
-        (schema.uuid_text(directory.id), schema.uuid_text(topic.topic_id), each.partition_index)
-        for directory in schema.elements(wire.directories)
-        for topic in schema.elements(directory.topics)
-        for each in schema.elements(topic.partitions)
+        (mapping.uuid_text(directory.id), mapping.uuid_text(topic.topic_id), each.partition_index)
+        for directory in mapping.elements(wire.directories)
+        for topic in mapping.elements(directory.topics)
+        for each in mapping.elements(topic.partitions)
     )
     return AssignReplicasToDirsRequest(wire.broker_id, wire.broker_epoch, assignments)
 
 
 def _encode_assign_request(request: AssignReplicasToDirsRequest, version: int) -> Parts:
     rows = [(directory, topic, {"partition_index": partition}) for directory, topic, partition in request.assignments]
-    return schema.encode(
+    return mapping.encode_message(
         _AssignRequest,
         version,
         broker_id=request.broker_id,
@@ -70,12 +70,12 @@ def _encode_assign_request(request: AssignReplicasToDirsRequest, version: int) -
 
 
 def _decode_assign_response(data: bytes, position: int, version: int) -> AssignReplicasToDirsResponse:
-    wire = schema.decode(_AssignResponse, data, position, version)
+    wire = mapping.decode_message(_AssignResponse, data, position, version)
     results = tuple(
-        (schema.uuid_text(directory.id), schema.uuid_text(topic.topic_id), each.partition_index, each.error_code)
-        for directory in schema.elements(wire.directories)
-        for topic in schema.elements(directory.topics)
-        for each in schema.elements(topic.partitions)
+        (mapping.uuid_text(directory.id), mapping.uuid_text(topic.topic_id), each.partition_index, each.error_code)
+        for directory in mapping.elements(wire.directories)
+        for topic in mapping.elements(directory.topics)
+        for each in mapping.elements(topic.partitions)
     )
     return AssignReplicasToDirsResponse(wire.error_code, results)
 
@@ -85,25 +85,25 @@ def _encode_assign_response(response: AssignReplicasToDirsResponse, version: int
         (directory, topic, {"partition_index": partition, "error_code": error})
         for directory, topic, partition, error in response.results
     ]
-    return schema.encode(
+    return mapping.encode_message(
         _AssignResponse, version, error_code=response.error_code, directories=_nested(_AssignResponse, version, rows)
     )
 
 
 def _nested(
-    message: schema.WireMessage, version: int, rows: list[tuple[str, str, dict[str, int]]]
-) -> list[schema.WireMessage]:
+    message: mapping.WireMessage, version: int, rows: list[tuple[str, str, dict[str, int]]]
+) -> list[mapping.WireMessage]:
     """Partitions in topics in directories, from (directory id, topic id, fields of the partition)."""
     directory_class = message.DirectoryData
     topic_class = directory_class.TopicData
     return [
         directory_class(
             version=version,
-            id=schema.uuid_or_zero(directory_id),
+            id=mapping.uuid_or_zero(directory_id),
             topics=[
                 topic_class(
                     version=version,
-                    topic_id=schema.uuid_or_zero(topic_id),
+                    topic_id=mapping.uuid_or_zero(topic_id),
                     partitions=[topic_class.PartitionData(version=version, **fields) for fields in partitions],
                 )
                 for topic_id, partitions in grouped(topics)

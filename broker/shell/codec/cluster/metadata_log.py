@@ -20,7 +20,7 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import METADATA_TOPIC
-from broker.shell.codec import schema, wire
+from broker.shell.codec import mapping, wire
 from broker.shell.codec.base import Codec
 from broker.shell.codec.cluster.quorum import one_topic, the_partition
 from broker.shell.codec.mapping import Message, Structure, many, mapped, record
@@ -34,21 +34,21 @@ _read, _write = Structure.directions(WireDescribeResponse.TopicData.PartitionDat
 
 
 def _decode_describe_request(data: bytes, position: int, version: int) -> DescribeQuorumRequest:
-    the_partition(schema.decode(WireDescribeRequest, data, position, version))
+    the_partition(mapping.decode_message(WireDescribeRequest, data, position, version))
     return DescribeQuorumRequest()
 
 
 def _encode_describe_request(_: DescribeQuorumRequest, version: int) -> Parts:
-    return schema.encode(WireDescribeRequest, version, topics=one_topic(WireDescribeRequest, version, {}))
+    return mapping.encode_message(WireDescribeRequest, version, topics=one_topic(WireDescribeRequest, version, {}))
 
 
 def _decode_describe_response(data: bytes, position: int, version: int) -> DescribeQuorumResponse:
-    return _DESCRIBED.make(_read(the_partition(schema.decode(WireDescribeResponse, data, position, version))))
+    return _DESCRIBED.make(_read(the_partition(mapping.decode_message(WireDescribeResponse, data, position, version))))
 
 
 def _encode_describe_response(response: DescribeQuorumResponse, version: int) -> Parts:
     topics = one_topic(WireDescribeResponse, version, _write(response, version))
-    return schema.encode(WireDescribeResponse, version, error_code=0, topics=topics, nodes=[])
+    return mapping.encode_message(WireDescribeResponse, version, error_code=0, topics=topics, nodes=[])
 
 
 DESCRIBE_QUORUM = mapped(

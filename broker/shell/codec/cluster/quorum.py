@@ -20,9 +20,8 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import METADATA_TOPIC
-from broker.shell.codec import schema
-from broker.shell.codec.mapping import TEXT, Message, Structure, mapped, record
-from broker.shell.codec.schema import WireMessage
+from broker.shell.codec import mapping
+from broker.shell.codec.mapping import TEXT, Message, Structure, WireMessage, mapped, record
 from broker.shell.codec.wire import DecodeError, Parts
 
 T = TypeVar("T")
@@ -40,8 +39,8 @@ def the_partition(message: WireMessage) -> WireMessage:
     """Return the metadata log's partition of a message that may contain no other."""
     partitions = [
         (topic.topic_name, partition)
-        for topic in schema.elements(message.topics)
-        for partition in schema.elements(topic.partitions)
+        for topic in mapping.elements(message.topics)
+        for partition in mapping.elements(topic.partitions)
     ]
     if [name for name, _ in partitions] != [METADATA_TOPIC]:
         raise DecodeError(f"expected one partition of {METADATA_TOPIC}")
@@ -54,13 +53,13 @@ def _request(wire: WireMessage, fields: Structure[T], of_message: int) -> Messag
     read_rest, write_rest = Structure.directions(wire.TopicData.PartitionData, fields.columns[of_message:])
 
     def decode(data: bytes, position: int, version: int) -> T:
-        found = schema.decode(wire, data, position, version)
+        found = mapping.decode_message(wire, data, position, version)
         return fields.make([*read_first(found), *read_rest(the_partition(found))])
 
     def encode(value: T, version: int) -> Parts:
         values: tuple[object, ...] = tuple(value)  # type: ignore[arg-type]
         topics = one_topic(wire, version, write_rest(values[of_message:], version))
-        return schema.encode(wire, version, **write_first(values[:of_message], version), topics=topics)
+        return mapping.encode_message(wire, version, **write_first(values[:of_message], version), topics=topics)
 
     return Message(wire, fields.kind, decode, encode)
 
@@ -69,14 +68,14 @@ def _response(wire: WireMessage, kind: type[Answer]) -> Message[Answer]:
     """A response that is all in the partition, but for the error of a wrong cluster, which is in both places."""
 
     def decode(data: bytes, position: int, version: int) -> Answer:
-        found = schema.decode(wire, data, position, version)
+        found = mapping.decode_message(wire, data, position, version)
         said = the_partition(found)
         return kind(found.error_code or said.error_code, *(getattr(said, name) for name in kind._fields[1:]))
 
     def encode(response: Answer, version: int) -> Parts:
         wrong_cluster = response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
         topics = one_topic(wire, version, response._asdict())
-        return schema.encode(
+        return mapping.encode_message(
             wire, version, error_code=response.error_code if wrong_cluster else ErrorCode.NONE, topics=topics
         )
 
@@ -94,34 +93,34 @@ _VOTE = record(
 
 VOTE = mapped(
     (0, 2),
-    _request(schema.define("quorum", "VoteRequest"), _VOTE, of_message=2),
-    _response(schema.define("quorum", "VoteResponse"), VoteResponse),
+    _request(mapping.define("quorum", "VoteRequest"), _VOTE, of_message=2),
+    _response(mapping.define("quorum", "VoteResponse"), VoteResponse),
 )
 
 BEGIN_QUORUM_EPOCH = mapped(
     (0, 1),
     _request(
-        schema.define("quorum", "BeginQuorumEpochRequest"),
+        mapping.define("quorum", "BeginQuorumEpochRequest"),
         record(BeginQuorumEpochRequest, cluster_id=TEXT),
         of_message=2,
     ),
-    _response(schema.define("quorum", "BeginQuorumEpochResponse"), BeginQuorumEpochResponse),
+    _response(mapping.define("quorum", "BeginQuorumEpochResponse"), BeginQuorumEpochResponse),
 )
 
 # --- EndQuorumEpoch ---------------------------------------------------------------------------------------
 
-_EndRequest = schema.define("quorum", "EndQuorumEpochRequest")
+_EndRequest = mapping.define("quorum", "EndQuorumEpochRequest")
 _CANDIDATES = 1
 """From this version on successors include the ids of their directories (KIP-853)."""
 
 
 def _decode_end_request(data: bytes, position: int, version: int) -> EndQuorumEpochRequest:
-    wire = schema.decode(_EndRequest, data, position, version)
+    wire = mapping.decode_message(_EndRequest, data, position, version)
     ended = the_partition(wire)
     if version >= _CANDIDATES:
-        successors = [each.candidate_id for each in schema.elements(ended.preferred_candidates)]
+        successors = [each.candidate_id for each in mapping.elements(ended.preferred_candidates)]
     else:
-        successors = list(schema.elements(ended.preferred_successors))
+        successors = list(mapping.elements(ended.preferred_successors))
     return EndQuorumEpochRequest(wire.cluster_id or "", ended.leader_id, ended.leader_epoch, tuple(successors))
 
 
@@ -136,11 +135,11 @@ def _encode_end_request(request: EndQuorumEpochRequest, version: int) -> Parts:
     else:
         ended["preferred_successors"] = request.preferred_successors
     topics = one_topic(_EndRequest, version, ended)
-    return schema.encode(_EndRequest, version, cluster_id=request.cluster_id, topics=topics)
+    return mapping.encode_message(_EndRequest, version, cluster_id=request.cluster_id, topics=topics)
 
 
 END_QUORUM_EPOCH = mapped(
     (0, 1),
     Message(_EndRequest, EndQuorumEpochRequest, _decode_end_request, _encode_end_request),
-    _response(schema.define("quorum", "EndQuorumEpochResponse"), EndQuorumEpochResponse),
+    _response(mapping.define("quorum", "EndQuorumEpochResponse"), EndQuorumEpochResponse),
 )

@@ -15,25 +15,25 @@ from broker.core.messages import (
     ReplicaLogInfo,
     ReplicaLogInfoPartition,
 )
-from broker.shell.codec import schema
+from broker.shell.codec import mapping
 from broker.shell.codec.mapping import ARRAY, NOT_ON_WIRE, UUID, Message, by_topic, grouped, mapped, message, record
 from broker.shell.codec.wire import Parts
 
 # --- AlterPartition ---------------------------------------------------------------------------------------
 
-_AlterRequest = schema.define("replicas", "AlterPartitionRequest")
+_AlterRequest = mapping.define("replicas", "AlterPartitionRequest")
 _EPOCHS_IN_ISR = 3
 """From this version on the ISR's members include their broker epochs (KIP-903)."""
 
 
-def _new_isr(partition: schema.WireMessage, version: int) -> tuple[tuple[int, int], ...]:
+def _new_isr(partition: mapping.WireMessage, version: int) -> tuple[tuple[int, int], ...]:
     if version >= _EPOCHS_IN_ISR:
-        return tuple((each.broker_id, each.broker_epoch) for each in schema.elements(partition.new_isr_with_epochs))
-    return tuple((broker_id, -1) for broker_id in schema.elements(partition.new_isr))
+        return tuple((each.broker_id, each.broker_epoch) for each in mapping.elements(partition.new_isr_with_epochs))
+    return tuple((broker_id, -1) for broker_id in mapping.elements(partition.new_isr))
 
 
 def _decode_alter_request(data: bytes, position: int, version: int) -> AlterPartitionRequest:
-    wire = schema.decode(_AlterRequest, data, position, version)
+    wire = mapping.decode_message(_AlterRequest, data, position, version)
     partitions = tuple(
         AlterPartitionPartition(
             "",
@@ -42,15 +42,15 @@ def _decode_alter_request(data: bytes, position: int, version: int) -> AlterPart
             each.partition_epoch,
             _new_isr(each, version),
             each.leader_recovery_state,
-            schema.uuid_text(topic.topic_id),
+            mapping.uuid_text(topic.topic_id),
         )
-        for topic in schema.elements(wire.topics)
-        for each in schema.elements(topic.partitions)
+        for topic in mapping.elements(wire.topics)
+        for each in mapping.elements(topic.partitions)
     )
     return AlterPartitionRequest(wire.broker_id, wire.broker_epoch, partitions)
 
 
-def _wire_alter_partition(each: AlterPartitionPartition, version: int) -> schema.WireMessage:
+def _wire_alter_partition(each: AlterPartitionPartition, version: int) -> mapping.WireMessage:
     partition_class = _AlterRequest.TopicData.PartitionData
     isr: dict[str, object]
     if version >= _EPOCHS_IN_ISR:
@@ -76,12 +76,12 @@ def _encode_alter_request(request: AlterPartitionRequest, version: int) -> Parts
     topics = [
         _AlterRequest.TopicData(
             version=version,
-            topic_id=schema.uuid_or_zero(topic_id),
+            topic_id=mapping.uuid_or_zero(topic_id),
             partitions=[_wire_alter_partition(each, version) for each in partitions],
         )
         for topic_id, partitions in grouped((each.topic_id, each) for each in request.partitions)
     ]
-    return schema.encode(
+    return mapping.encode_message(
         _AlterRequest, version, broker_id=request.broker_id, broker_epoch=request.broker_epoch, topics=topics
     )
 
@@ -100,7 +100,7 @@ ALTER_PARTITION = mapped(
     (2, 3),
     Message(_AlterRequest, AlterPartitionRequest, _decode_alter_request, _encode_alter_request),
     message(
-        schema.define("replicas", "AlterPartitionResponse"),
+        mapping.define("replicas", "AlterPartitionResponse"),
         record(AlterPartitionResponse, partitions=("topics", _ALTERED_OF_TOPICS)),
     ),
     _name_altered,
@@ -121,11 +121,11 @@ def _name_infos(response: GetReplicaLogInfoResponse, request: GetReplicaLogInfoR
 GET_REPLICA_LOG_INFO = mapped(
     (0, 0),
     message(
-        schema.define("replicas", "GetReplicaLogInfoRequest"),
+        mapping.define("replicas", "GetReplicaLogInfoRequest"),
         record(GetReplicaLogInfoRequest, partitions=("topic_partitions", _ASKED)),
     ),
     message(
-        schema.define("replicas", "GetReplicaLogInfoResponse"),
+        mapping.define("replicas", "GetReplicaLogInfoResponse"),
         record(GetReplicaLogInfoResponse, partitions=("topic_partition_log_info_list", _INFOS)),
     ),
     _name_infos,
