@@ -83,6 +83,63 @@ class _TrustAnyLogInfo(ElectionRules):
         return True
 
 
+class _GiveUpEligible(ReassignmentRules):
+    def strands(
+        self,
+        before: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]],
+        after: tuple[int, ...],
+    ) -> bool:
+        """RA-6 for the ISR alone: while it is empty, anybody may be given up."""
+        isr = before[0]
+        return bool(isr) and not set(isr) & set(after)
+
+
+class _RecoverAmongAny(ElectionRules):
+    def recovery_quorum(
+        self, last_known_elr: tuple[int, ...], replicas: tuple[int, ...], min_isr: int
+    ) -> tuple[int, ...]:
+        """UR-6 without the least size: nobody is needed where nobody is remembered."""
+        return last_known_elr
+
+    def is_recovery_quorum(self, quorum: tuple[int, ...], min_isr: int) -> bool:
+        """ELR-8 removed."""
+        return True
+
+
+class _LeadAfterRemoval(ElectionRules):
+    def may_lead_again(self, active: bool, *, replica: bool) -> bool:
+        """UR-4 in K4 without the test that the last leader is still a replica."""
+        return active
+
+
+class _TakeAnyAnswer(ElectionRules):
+    def awaits_log_info(self, partition_epoch: int, epoch_of_job: int, *, asked: bool) -> bool:
+        """UR-7 without the test that the replica is asked by this recovery."""
+        return True
+
+
+class _NeedEveryLog(ElectionRules):
+    def needs_log_info(self, member: int, needed: tuple[int, ...]) -> bool:
+        """UR-6: every replica that was asked has to answer."""
+        return True
+
+    def needs_every_log_info(self) -> bool:
+        """And is waited for."""
+        return True
+
+
+class _RecoverOnReturn(ElectionRules):
+    def recovers_on_fencing(self) -> bool:
+        """UR-3: a proactive recovery is only thought of when a broker comes back."""
+        return False
+
+
+class _SettingsForLater(ElectionRules):
+    def elects_on_new_settings(self) -> bool:
+        """EL-8: a setting takes effect with the next change of a broker's state."""
+        return False
+
+
 _ELR = ("K4", "K5")
 
 FLAWS = (
@@ -184,5 +241,64 @@ FLAWS = (
         visible=Visibility.DIRECT,
         without=(_TrustAnyLogInfo,),
         generations=("K5",),
+    ),
+    Flaw(
+        name="complete-replicas-given-up",
+        number="B-81",
+        summary="a reassignment that is cancelled while the ISR is empty gives up the replicas that are eligible",
+        properties=("P-23", "P-1", "P-12"),
+        source="this broker, read against KIP-966",
+        visible=Visibility.ADMINISTRATION,
+        without=(_GiveUpEligible, _RecoverAmongAny),
+        generations=("K5",),
+    ),
+    Flaw(
+        name="former-replica-elected",
+        number="B-82",
+        summary="the last known leader is elected although it is no longer a replica",
+        properties=("P-17", "P-23"),
+        source="this broker, read against KIP-966",
+        visible=Visibility.ADMINISTRATION,
+        without=(_GiveUpEligible, _LeadAfterRemoval),
+        generations=("K4",),
+    ),
+    Flaw(
+        name="late-log-info-taken",
+        number="B-83",
+        summary="a late answer about a log, of a broker that is not asked any more, ends the active controller",
+        properties=("V-9",),
+        source="this broker, read against KIP-966",
+        visible=Visibility.LIVENESS,
+        without=(_TakeAnyAnswer,),
+        generations=("K5",),
+    ),
+    Flaw(
+        name="recovery-waits-for-all",
+        number="B-84",
+        summary="an unclean recovery waits for replicas that it does not need",
+        properties=("V-3",),
+        source="this broker, read against KIP-966",
+        visible=Visibility.LIVENESS,
+        without=(_NeedEveryLog,),
+        generations=("K5",),
+    ),
+    Flaw(
+        name="recovery-only-on-return",
+        number="B-85",
+        summary="a proactive recovery does not begin when the last candidate is fenced",
+        properties=("V-3",),
+        source="this broker, read against KIP-966",
+        visible=Visibility.LIVENESS,
+        without=(_RecoverOnReturn,),
+        generations=("K5",),
+    ),
+    Flaw(
+        name="unclean-setting-for-later",
+        number="B-86",
+        summary="unclean election, once it is allowed, is held only when a broker comes back",
+        properties=("V-3",),
+        source="this broker, read against KIP-966",
+        visible=Visibility.LIVENESS,
+        without=(_SettingsForLater,),
     ),
 )
