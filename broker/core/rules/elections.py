@@ -18,7 +18,7 @@ class Election(NamedTuple):
 
 
 class IsrChange(NamedTuple):
-    """A change of the ISR from `old_isr` to `isr`; the other sets are as before, `unclean` have just started uncleanly."""
+    """A change of the ISR from `old_isr` to `isr`; other sets as before, `unclean` have just started uncleanly."""
 
     old_isr: tuple[int, ...]
     isr: tuple[int, ...]
