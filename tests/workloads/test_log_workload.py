@@ -1,17 +1,22 @@
 """The logical processes of the `log` workload, with a client and a clock that the test controls."""
 
+import threading
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from history.clock import RunClock
 from history.reader import load_table
 from history.writer import HistoryWriter
 from tests.workloads.fake_client import FakeConsumer, FakeLibrary, FakeTime
-from workloads.base import Unread
+from workloads.base import Context, Unread
 from workloads.clients.base import ClientError, Partition, SendOutcome
+from workloads.config import config_from
 from workloads.log.reader import FAILURES_MAX, Reader, ReadPlan
 from workloads.log.senders import Senders, SendPlan
-from workloads.log.workload import process_numbers
+from workloads.log.workload import LogWorkload, process_numbers
 from workloads.recording import Recorder
 from workloads.threads import SECOND_NS, TokenBucket
 from workloads.values import VALUES_PER_WORKER, ValueSource, decode_value, encode_value
@@ -396,3 +401,35 @@ def test_nothing_is_recorded_after_the_recorder_was_closed(bench):
     bench.recorder.close()
     producer.acknowledge(producer.take())
     assert len(bench.table("operations")) == len(bench.table("sends")) == 1
+
+
+def test_a_worker_is_not_drained_while_a_send_may_still_begin(bench, tmp_path, monkeypatch):
+    """The sending thread is held up at its last step: what it then starts must be counted before `drained`."""
+    in_step, go_on = threading.Event(), threading.Event()
+    step = Senders.step
+
+    def held_up(senders):
+        if in_step.is_set():
+            return
+        in_step.set()
+        assert go_on.wait(10)
+        step(senders)
+
+    monkeypatch.setattr(Senders, "step", held_up)
+    values = {"run_id": "run", "origin_ns": 0, "worker": WORKER, "workers": 2, "history": "h", "bootstrap": ["b:1"]}
+    config = config_from(values | {"topics": {"chaos": 2}, "producers": 1, "readers": 0, "rate": 1000.0})
+    workload = LogWorkload(Context(config, bench.library, bench.recorder, RunClock.starting_now()))
+    workload.start()
+    assert in_step.wait(10)
+    assert workload.open() == 0, "expected sends in flight to be counted, and nothing else, before the end"
+    workload.drain()
+    assert workload.open() == 1
+    go_on.set()
+    (thread,) = workload._threads._threads
+    deadline = time.monotonic() + 10
+    while workload._sends_begin.is_set():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert workload.open() == len(bench.library.producers[0].pending)
+    workload.stop()
+    assert not thread.is_alive()

@@ -38,6 +38,8 @@ class LogWorkload:
         self._records_max = records_max
         self._threads = WorkerThreads()
         self._draining = threading.Event()
+        self._sends_begin = threading.Event()
+        self._sends_begin.set()
         self._producer: Producer | None = None
         self._senders: Senders | None = None
         self._readers = [self._reader(number) for number in self._numbers()[context.config.producers :]]
@@ -63,8 +65,11 @@ class LogWorkload:
         return self._threads.failure()
 
     def open(self) -> int:
-        """Count sends in flight."""
-        return self._senders.open if self._senders is not None else 0
+        """Count sends in flight; after `drain`, one more while the sending thread may still begin one."""
+        if self._senders is None:
+            return 0
+        beginning = self._draining.is_set() and self._sends_begin.is_set()  # before the count: it is final then
+        return beginning + self._senders.open
 
     def drain(self) -> None:
         """Start no more sends."""
@@ -138,7 +143,10 @@ class LogWorkload:
                     raise
 
     def _send_until_drained(self, senders: Senders) -> None:
-        while not self._draining.wait(TICK_S):
-            senders.step()
+        try:
+            while not self._draining.wait(TICK_S):
+                senders.step()
+        finally:
+            self._sends_begin.clear()
         while not self._threads.stopping.wait(EXPIRY_INTERVAL_S):
             senders.expire()
