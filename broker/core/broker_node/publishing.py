@@ -122,6 +122,7 @@ def publish(broker: BrokerState) -> None:
     image = broker.image
     for topic in image.topics.values():
         min_insync_replicas = image.min_insync_replicas(topic.name, broker.settings.min_insync_replicas)
+        log_config = storage.log_config(broker.settings, broker.rules, topic.configs)
         for number, state in topic.partitions.items():
             replica = broker.replicas.get((topic.name, number))
             if replica is not None and replica.topic_id != topic.topic_id:
@@ -135,6 +136,7 @@ def publish(broker: BrokerState) -> None:
             if replica is None:
                 continue
             replica.min_insync_replicas = min_insync_replicas
+            replica.log.config = log_config
             replica.elr = state.elr
             if broker.rules.metadata.is_news(state.partition_epoch, replica.partition_epoch):
                 with directories.guarded(broker):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from broker.core.broker_node import directories
 from broker.core.broker_node.state import BrokerState
@@ -32,12 +33,15 @@ FLUSH_INTERVAL = "flush-interval"
 PARTITION_METADATA = "partition.metadata"
 
 
-def log_config(settings: Settings, rules: Rules) -> LogConfig:
-    """The log configuration, from the settings and the rules."""
+_OF_NO_TOPIC: Mapping[str, str] = MappingProxyType({})
+
+
+def log_config(settings: Settings, rules: Rules, configs: Mapping[str, str] = _OF_NO_TOPIC) -> LogConfig:
+    """The log configuration, from the settings, a topic's own `configs` and the rules."""
     return LogConfig(
-        segment_bytes=settings.log_segment_bytes,
+        segment_bytes=int(configs.get("segment.bytes", settings.log_segment_bytes)),
         flush_messages=settings.log_flush_interval_messages,
-        max_batch_bytes=settings.message_max_bytes,
+        max_batch_bytes=int(configs.get("max.message.bytes", settings.message_max_bytes)),
         rules=rules.storage,
     )
 

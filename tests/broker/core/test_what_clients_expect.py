@@ -8,6 +8,8 @@ from broker.core.broker_node.requests import descriptions, queries
 from broker.core.controller.requests import topics
 from broker.core.messages import (
     AlterPartitionRequest,
+    ConfigOperation,
+    ConfigResource,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
@@ -20,6 +22,7 @@ from broker.core.messages import (
     FetchRequest,
     FindCoordinatorRequest,
     GetReplicaLogInfoRequest,
+    IncrementalAlterConfigsRequest,
     InitProducerIdRequest,
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -118,6 +121,24 @@ def test_min_isr_is_at_most_the_number_of_replicas():
     cluster = Cluster(min_insync_replicas=3)
     cluster.create_topic(factor=2)
     assert cluster.produce(cluster.leader(), 1) == ErrorCode.NONE
+
+
+def test_a_topic_has_its_own_bounds_of_batches_and_segments_and_they_change_at_run_time():
+    cluster = Cluster()
+    cluster.create_topic(max_message_bytes="100", segment_bytes="200")
+    leader = cluster.leader()
+    assert cluster.produce(leader, 1) == ErrorCode.NONE
+    assert cluster.produce(leader, *range(10)) == ErrorCode.MESSAGE_TOO_LARGE
+    for value in range(8):
+        assert cluster.produce(leader, value) == ErrorCode.NONE
+    cluster.run_until(cluster.is_whole)
+    for number in (1, 2, 3):
+        (replica,) = cluster.machines[number].node.state.replicas.values()
+        assert len(replica.log.segment_offsets) > 2
+    operation = ConfigOperation("max.message.bytes", 0, "5000")
+    cluster.call(1, IncrementalAlterConfigsRequest((ConfigResource(2, TOPIC, (operation,)),)))
+    cluster.run(500)
+    assert cluster.produce(leader, *range(10)) == ErrorCode.NONE
 
 
 # --- an error in serving one request ---------------------------------------------------------------------------------
