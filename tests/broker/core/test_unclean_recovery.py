@@ -13,6 +13,8 @@ from broker.core.messages import (
     ConfigOperation,
     ConfigResource,
     CreateTopicsRequest,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
     FetchRequest,
     GetReplicaLogInfoRequest,
     GetReplicaLogInfoResponse,
@@ -268,6 +270,12 @@ def test_all_nodes_use_the_min_isr_of_the_metadata_not_of_their_files() -> None:
     assert cluster.produce(leader, 1) == ErrorCode.NONE
     assert _alter(cluster, 4, "", "min.insync.replicas", "2") == ErrorCode.NONE
     cluster.run(500)
+    described = cluster.call(leader, DescribeConfigsRequest(((2, TOPIC, ("min.insync.replicas",)), (4, "", None))))
+    assert isinstance(described, DescribeConfigsResponse)
+    assert [next(one.value for one in result.configs if "min" in one.name) for result in described.results] == [
+        "2",
+        "2",
+    ]
     assert cluster.produce(leader, 2) == ErrorCode.NOT_ENOUGH_REPLICAS
     assert _alter(cluster, 2, TOPIC, "min.insync.replicas", "1") == ErrorCode.NONE
     cluster.run(500)

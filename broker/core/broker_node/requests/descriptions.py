@@ -75,20 +75,23 @@ def _resource(broker: BrokerState, kind: int, name: str, keys: tuple[str, ...] |
         "retention.bytes": str(retention_bytes),
         "cleanup.policy": "delete",
     }
+    if settings.unclean_recovery_strategy is not None:
+        defaults["unclean.recovery.strategy"] = settings.unclean_recovery_strategy
+    defaults |= broker.image.configs  # what the metadata has for the cluster comes before this node's file
     topic = broker.image.topics.get(name) if kind == _TOPIC else None
     if kind == _TOPIC and topic is None:
         return DescribedResource(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None, kind, name, ())
     if kind not in (_TOPIC, _BROKER):
         return DescribedResource(ErrorCode.INVALID_REQUEST, "expected a topic or a broker", kind, name, ())
-    chosen = topic.configs if topic is not None else {}
+    chosen = topic.configs if topic is not None else broker.image.configs
     return DescribedResource(
         ErrorCode.NONE,
         None,
         kind,
         name,
         tuple(
-            DescribedConfig(key, chosen.get(key, default), key not in chosen)
-            for key, default in defaults.items()
+            DescribedConfig(key, value, key not in chosen)
+            for key, value in {**defaults, **chosen}.items()
             if keys is None or key in keys
         ),
     )
