@@ -24,7 +24,7 @@ from broker.core.ports.marks import sometimes
 from broker.core.replica.state import Replica, Role
 
 FAILED = sometimes("storage: one of several log directories failed, its replicas are offline (KIP-112)")
-REPORT_REPEATED = sometimes("storage: the controller is told again of replicas that are offline (KIP-858)")
+REPORT_REPEATED = sometimes("storage: replicas that are offline are reported to the controller again (KIP-858)")
 
 REPORT = "offline-replicas"
 

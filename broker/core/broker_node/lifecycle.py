@@ -25,7 +25,7 @@ def try_another_controller(broker: BrokerState, leader: tuple[int, int] | None =
 
 
 REGISTRATION_REPEATED = sometimes("registration: asked for again (BL-1)")
-REGISTERED_AGAIN = sometimes("registration: anew, the controller knows another incarnation (RG-7)")
+REGISTERED_AGAIN = sometimes("registration: again, the controller knows another incarnation (RG-7)")
 FENCED_ALIVE = sometimes("fencing: a broker learns that it is fenced (BL-6)")
 SERVES_AGAIN = sometimes("fencing: a broker that was fenced is not any more (BL-6)")
 STOPPED_BY_LEAVE = sometimes("controlled shutdown: the controller lets it go (BL-7)")

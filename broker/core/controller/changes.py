@@ -43,7 +43,7 @@ REASSIGNMENT_AT_ONCE = sometimes("reassignment: complete as soon as it was asked
 REASSIGNMENT_COMPLETED = sometimes("reassignment: completed by an ISR change (RA-4)")
 REASSIGNMENT_MOVED_LEADER = sometimes("reassignment: its end took the leader along (RA-4)")
 REASSIGNMENT_CANCELLED = sometimes("reassignment: cancelled (RA-6)")
-CANCELLED_FROM_ELR = sometimes("reassignment: ended while there was somebody in the ELR (ELR-5)")
+CANCELLED_FROM_ELR = sometimes("reassignment: ended while the ELR was not empty (ELR-5)")
 
 
 def marks_of(old: PartitionState, new: PartitionState) -> Iterator[Mark]:

@@ -38,7 +38,7 @@ VOTE_REFUSED_TAKEN = sometimes("quorum: vote refused, it is given or the leader 
 VOTE_OF_OLD_EPOCH = sometimes("quorum: vote refused, the epoch is old (QU-3)")
 HIGHER_EPOCH_SEEN = sometimes("quorum: a vote request brings a higher epoch (QU-3)")
 LEADER_LEARNT = sometimes("quorum: the leader is learnt from an answer (QU-4)")
-OLD_EPOCH_ANNOUNCED = sometimes("quorum: somebody announces an old epoch (QU-3)")
+OLD_EPOCH_ANNOUNCED = sometimes("quorum: an old epoch is announced (QU-3)")
 HANDED_OVER_FIRST = sometimes("quorum: the leader goes, and this voter is to be the next (QU-14)")
 HANDED_OVER_LATER = sometimes("quorum: the leader goes, and another voter comes first (QU-14)")
 

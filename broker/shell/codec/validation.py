@@ -1,7 +1,7 @@
 """Validates decoded requests against the types of the core's messages: the one place where a null is refused.
 
 kafka-python's codec accepts a null for any string. The core relies on its annotations, so they are the schema here: a
-field that is not `| None` must not be null, in every version of every API, whoever sends it.
+field that is not `| None` must not be null, in every version of every API, from any sender.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ REJECTED_AFTER_APPEND = sometimes("produce refused: after the append, the ISR be
 DEPOSED_WHILE_WAITING = sometimes("produce refused: the leader was deposed while it waited (PR-6)")
 TIMED_OUT = sometimes("produce refused: the deadline passed (PR-6)")
 CLIENT_GONE = sometimes("produce: the client has gone while it waited")
-ACKS_0_REFUSED = sometimes("produce: acks=0 cannot be told of an error but by closing the connection")
+ACKS_0_REFUSED = sometimes("produce: acks=0, the connection is closed instead of an answer")
 _REFUSED = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: sometimes("produce refused: no such partition (PR-1)"),
     ErrorCode.NOT_LEADER_OR_FOLLOWER: sometimes("produce refused: not the leader (PR-1)"),

@@ -86,7 +86,7 @@ def _alter_partition(controller: ControllerState, sender: int, part: AlterPartit
 
 
 TAKEN_OFFLINE = sometimes("log directory: replicas are taken out of leaderships, ISRs and ELRs (KIP-858)")
-KNOWN_OFFLINE = sometimes("log directory: the broker told what is known already (KIP-858)")
+KNOWN_OFFLINE = sometimes("log directory: the broker reports what is known already (KIP-858)")
 STALE_ASSIGNMENT = sometimes("log directory: the sender's broker epoch is stale (RG-7)")
 
 
