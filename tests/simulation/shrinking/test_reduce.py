@@ -39,7 +39,7 @@ def test_what_comes_after_the_failure_goes_first() -> None:
 
 @pytest.mark.slow
 def test_an_isr_that_shrinks_too_early_needs_no_fault() -> None:
-    outcome, finding = failing(quick(6, flaws=("eager-shrink",), duration_ms=20_000))
+    outcome, finding = failing(quick(25, flaws=("eager-shrink",), duration_ms=20_000))
     assert finding is not None
     end_s = time.monotonic() + 40  # what is left after that is noise
     small = reduce(
