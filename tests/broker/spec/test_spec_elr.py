@@ -8,8 +8,10 @@ from typing import NamedTuple
 import pytest
 
 from broker.core.controller.partition_changes import changed
+from broker.core.messages import CreateTopicsRequest, FetchRequest, NewTopic
 from broker.core.metadata.records import PartitionState
 from broker.core.rules.flaws import rules_for
+from tests.support.cluster import TOPIC, Cluster
 
 RULES = rules_for("K5", ())
 MIN_ISR = 2
@@ -58,6 +60,33 @@ def test_case(before: Sets, isr: tuple[int, ...], active: Collection[int], expec
 
 def test_case_i_an_unclean_registration_moves_a_member_of_the_elr_to_the_last_known_ones() -> None:
     assert after(Sets(NOBODY, (), (2, 3)), (), set(), unclean={2}) == Sets(NOBODY, (), (3,), (2,))
+
+
+@pytest.mark.parametrize(("clean", "eligible", "last_known"), [(True, [2], []), (False, [], [2])], ids=["J", "I"])
+def test_cases_i_and_j_a_member_of_the_elr_registers_again(
+    clean: bool, eligible: list[int], last_known: list[int]
+) -> None:
+    """The whole registration: after a clean stop the member keeps its place, after an unclean one it does not."""
+    cluster = Cluster(brokers=3)
+    cluster.run_until(lambda: all(m.node is not None and m.node.is_ready() for m in cluster.machines.values()))
+    cluster.call(1, CreateTopicsRequest((NewTopic(TOPIC, assignments=((0, (1, 2, 3)),)),)))
+    cluster.run_until(cluster.is_whole)
+    cluster.kill(3)
+    cluster.run_until(lambda: cluster.view()["isr"] == [1, 2])
+    if clean:
+        cluster.stop(2)
+        cluster.run_until(lambda: cluster.machines[2].node is None)
+    else:
+        cluster.kill(2)
+    cluster.run_until(lambda: (cluster.view()["isr"], cluster.view()["elr"]) == ([1], [2]))
+    before = cluster.broker_epoch(2)
+    cluster.held = lambda source, _, message: (
+        source == 2 and isinstance(message, FetchRequest) and message.partitions[0].topic == TOPIC
+    )
+    cluster.start(2)
+    cluster.run_until(lambda: cluster.broker_epoch(2) > before)
+    view = cluster.view()
+    assert (view["isr"], view["elr"], view["last_known_elr"]) == ([1], eligible, last_known)
 
 
 def test_clean_elr_recovery_5_2_2() -> None:
