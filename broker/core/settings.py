@@ -102,6 +102,10 @@ class Settings:
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = 0x7FFFFFFF
 
+    auto_leader_rebalance_enable: bool = True
+    """Whether the controller elects preferred replicas every `leader_imbalance_check_interval_ms`."""
+
+    leader_imbalance_check_interval_ms: int = 300_000
     unclean_leader_election_enable: bool = False
     unclean_recovery_strategy: UncleanRecoveryStrategy | None = None
     """None: proactive where unclean election is enabled, otherwise balanced."""

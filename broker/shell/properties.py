@@ -248,6 +248,12 @@ def _strategy(value: str) -> UncleanRecoveryStrategy:
     return STRATEGIES[value.lower()]
 
 
+def _seconds(value: str) -> int:
+    """Seconds, as milliseconds."""
+    seconds: int = _integer(1, _INT32_MAX // 1000)(value)
+    return seconds * 1000
+
+
 _count = _integer(1, _INT32_MAX)
 _milliseconds = _integer(1, _INT32_MAX)
 
@@ -280,6 +286,8 @@ _SETTINGS: Mapping[str, _Setting] = {
     "group.min.session.timeout.ms": _Setting("group_min_session_timeout_ms", _milliseconds),
     "group.max.session.timeout.ms": _Setting("group_max_session_timeout_ms", _milliseconds),
     "group.max.size": _Setting("group_max_size", _count),
+    "auto.leader.rebalance.enable": _Setting("auto_leader_rebalance_enable", _boolean),
+    "leader.imbalance.check.interval.seconds": _Setting("leader_imbalance_check_interval_ms", _seconds),
     "unclean.leader.election.enable": _Setting("unclean_leader_election_enable", _boolean),
     "unclean.recovery.strategy": _Setting("unclean_recovery_strategy", _strategy),
     "unclean.recovery.manager.enabled": _Setting("unclean_recovery_manager_enabled", _boolean),

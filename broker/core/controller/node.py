@@ -262,6 +262,9 @@ class ControllerNode:
             case (membership.SESSIONS,):
                 if controller.active:
                     membership.check_sessions(controller)
+            case (partitions.BALANCE,):
+                if controller.active:
+                    partitions.balance(controller)
             case (recovery.RETRY,):
                 if controller.active:
                     recovery.consider_all(controller)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.core.controller import changes, membership, recovery
-from broker.core.controller.requests import configs, metadata_fetches
+from broker.core.controller.requests import configs, metadata_fetches, partitions
 from broker.core.controller.state import ControllerState
 from broker.core.metadata.image import Image
 from broker.core.ports.marks import sometimes
@@ -75,6 +75,7 @@ def _activate(controller: ControllerState) -> None:
     membership.start_sessions(controller)
     configs.publish_min_isr(controller)
     recovery.consider_all(controller)
+    partitions.start_balancing(controller)
 
 
 def _step_down(controller: ControllerState) -> None:
@@ -90,6 +91,7 @@ def _step_down(controller: ControllerState) -> None:
     changes.give_up(controller)
     controller.recoveries = {}
     controller.runtime.cancel_timer((membership.SESSIONS,))
+    controller.runtime.cancel_timer((partitions.BALANCE,))
     controller.image = replayed(quorum, quorum.high_watermark)
 
 

@@ -158,3 +158,33 @@ def test_adding_a_broker_moves_no_more_replicas_than_its_share() -> None:
     load = [sum(number in replicas for replicas in after.values()) for number in (1, 2, 3, 4)]
     assert load == [6, 6, 6, 6]
     assert changed == 6
+
+
+# --- balanced leaders ------------------------------------------------------------------------------------------------
+
+
+def _led_by_another(**settings: object) -> Cluster:
+    """The preferred replica has crashed and is back in sync; another leads."""
+    cluster = Cluster(brokers=3, **settings)  # type: ignore[arg-type]
+    cluster.create_topic()
+    preferred = cluster.leader()
+    cluster.kill(preferred)
+    cluster.run_until(lambda: cluster.leader() not in (preferred, -1))
+    cluster.start(preferred)
+    cluster.run_until(cluster.is_whole)
+    assert cluster.leader() != preferred
+    return cluster
+
+
+def test_the_preferred_replica_leads_again_after_a_while() -> None:
+    cluster = _led_by_another(leader_imbalance_check_interval_ms=30_000)
+    cluster.run_until(lambda: cluster.leader() == cluster.view()["replicas"][0], 31_000)  # type: ignore[index]
+    cluster.run_until(lambda: cluster.replica(cluster.leader())["role"] == "leader")
+    assert cluster.produce(cluster.leader(), 1) == ErrorCode.NONE
+
+
+def test_no_leader_moves_where_balancing_is_switched_off() -> None:
+    cluster = _led_by_another(leader_imbalance_check_interval_ms=5_000, auto_leader_rebalance_enable=False)
+    leader = cluster.leader()
+    cluster.run(20_000)
+    assert cluster.leader() == leader

@@ -9,6 +9,7 @@ from broker.core.controller import changes, recovery
 from broker.core.controller.partition_changes import (
     all_partitions,
     changed,
+    elections_for_leaderless,
     losses_accepted,
     min_isr_of,
     unclean_allowed,
@@ -39,7 +40,28 @@ _REFUSED = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: sometimes("ElectLeaders refused: no such partition"),
 }
 
+BALANCED = sometimes("election: the preferred replica leads again, as leaders are balanced every so often (EL-7)")
+
 PREFERRED = 0
+BALANCE = "balance-leaders"
+
+
+def start_balancing(controller: ControllerState) -> None:
+    """Look again after `leader.imbalance.check.interval.seconds`."""
+    controller.runtime.set_timer((BALANCE,), controller.settings.leader_imbalance_check_interval_ms)
+
+
+def balance(controller: ControllerState) -> None:
+    """EL-7, EL-8: let preferred replicas lead that can, if that is enabled; hold elections that are allowed by now."""
+    if controller.settings.auto_leader_rebalance_enable:
+        for topic, number, state in all_partitions(controller):
+            if state.leader >= 0 and state.leader != state.replicas[0]:
+                answer = _elect(controller, topic.name, number, preferred=True)
+                if answer.error_code == ErrorCode.NONE:
+                    controller.runtime.mark(BALANCED)
+    changes.append(controller, list(elections_for_leaderless(controller)))
+    recovery.consider_all(controller)
+    start_balancing(controller)
 
 
 def elect(controller: ControllerState, request_id: int, request: ElectLeadersRequest) -> None:
