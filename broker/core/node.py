@@ -64,10 +64,8 @@ class CombinedNode:
             case _:
                 raise ValueError(f"unexpected event: {event!r}")
 
-    def after_error(self, event: Event) -> list[Effect] | None:
-        """The effects instead of those of an event whose handling raised an error; None if the node must end."""
-        if not isinstance(event, RequestReceived):
-            return None
+    def after_error(self, event: RequestReceived) -> list[Effect] | None:
+        """The effects instead of those of a request whose handling raised an error; None if the node must end."""
         return (self.controller if event.listener == CONTROLLER_LISTENER else self.broker).after_error(event)
 
     def _to(self, part: int, now_ms: int, event: Event) -> list[Effect]:

@@ -54,10 +54,6 @@ _LEVELS = {
 }
 
 
-def _brief(event: Event) -> str:
-    return type(event.request).__name__ if isinstance(event, RequestReceived) else type(event).__name__
-
-
 class NodeHost:
     """One running node. Create it inside the loop that is to run it."""
 
@@ -143,11 +139,12 @@ class NodeHost:
         try:
             effects = self.node.handle(self._now_ms(), event)
         except Exception as error:
-            instead = self.node.after_error(event)
-            if instead is None:
+            instead = self.node.after_error(event) if isinstance(event, RequestReceived) else None
+            if not isinstance(event, RequestReceived) or instead is None:
                 raise
             self._traffic.incidents += 1
-            LOG.error("incident %d, a bug: %s is refused", self._traffic.incidents, _brief(event), exc_info=error)
+            refused = type(event.request).__name__
+            LOG.error("incident %d, a bug: %s is refused", self._traffic.incidents, refused, exc_info=error)
             effects = instead
         for effect in effects:
             self._carry_out[type(effect)](effect)

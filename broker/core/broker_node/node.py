@@ -89,13 +89,13 @@ class BrokerNode:
                 storage.failed(broker, error)
         return broker.runtime.take_effects()
 
-    def after_error(self, event: Event) -> list[Effect] | None:
-        """The effects instead of those of an event whose handling raised an error; None if the node must end.
+    def after_error(self, event: RequestReceived) -> list[Effect] | None:
+        """The effects instead of those of a request whose handling raised an error; None if the node must end.
 
         A query changes nothing that is kept, so it is refused and the broker goes on. Anything else may have been
         interrupted between two changes that belong together; only a start, which recovers, can be trusted then.
         """
-        if not isinstance(event, RequestReceived) or not isinstance(event.request, QUERIES):
+        if not isinstance(event.request, QUERIES):
             return None
         self.state.runtime.take_effects()
         self.state.runtime.reply(event.request_id, refusal(event.request, ErrorCode.UNKNOWN_SERVER_ERROR))

@@ -40,7 +40,7 @@ from broker.core.messages import (
     VoteResponse,
 )
 from broker.core.messages.errors import ErrorCode
-from broker.core.messages.refusals import refusal
+from broker.core.messages.refusals import ADMINISTRATION, refusal
 from broker.core.metadata.records import METADATA_TOPIC, ProducerIdsAllocated
 from broker.core.ports.events import (
     Disconnected,
@@ -64,19 +64,6 @@ from broker.core.rules.flaws import rules_for
 from broker.core.settings import BROKER_LISTENER, Settings
 
 _PRODUCER_ID_BLOCK = 1000
-
-
-_ADMINISTRATION = (
-    CreateTopicsRequest
-    | DeleteTopicsRequest
-    | CreatePartitionsRequest
-    | ElectLeadersRequest
-    | AlterPartitionReassignmentsRequest
-    | ListPartitionReassignmentsRequest
-    | IncrementalAlterConfigsRequest
-    | DescribeQuorumRequest
-)
-"""Requests that clients make, by way of a broker or directly."""
 
 
 class ControllerNode:
@@ -110,15 +97,15 @@ class ControllerNode:
             )
         return controller.runtime.take_effects()
 
-    def after_error(self, event: Event) -> list[Effect] | None:
-        """The effects instead of those of an event whose handling raised an error; None if the node must end.
+    def after_error(self, event: RequestReceived) -> list[Effect] | None:
+        """The effects instead of those of a request whose handling raised an error; None if the node must end.
 
         A request of administration that has appended nothing to the metadata log has changed nothing that is kept: it
         is refused and the controller goes on. Requests of the quorum and of brokers may have been interrupted between
         two changes that belong together; only a start, which recovers, can be trusted then.
         """
         unchanged = self.state.quorum.log.end_offset == self._log_end_before
-        if not isinstance(event, RequestReceived) or not isinstance(event.request, _ADMINISTRATION) or not unchanged:
+        if not isinstance(event.request, ADMINISTRATION) or not unchanged:
             return None
         self.state.runtime.take_effects()
         self.state.runtime.reply(event.request_id, refusal(event.request, ErrorCode.UNKNOWN_SERVER_ERROR))

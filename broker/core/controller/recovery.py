@@ -57,6 +57,7 @@ def consider_all(controller: ControllerState) -> None:
             _end(controller, key)
             job = None
         if state.leader >= 0:
+            _stop_timing(controller, key)
             continue
         if not controller.rules.elections.recovers_by_log():
             _elect_last_known(controller, topic, number, state)
@@ -125,10 +126,13 @@ def _begin(
         if _is_available(controller, state, member)
     }
     controller.runtime.mark(BEGUN_BALANCED if needed else BEGUN_PROACTIVE)
-    controller.recoveries[topic.topic_id, number] = RecoveryJob(state.partition_epoch, asked, needed)
+    key = (topic.topic_id, number)
+    controller.recoveries[key] = RecoveryJob(state.partition_epoch, asked, needed)
     controller.runtime.log("warning", f"{topic.name}-{number}: no eligible leader; asking {list(asked)} for their logs")
-    controller.runtime.set_timer((DECIDE, topic.topic_id, number), _SHORT_WAIT_MS)
-    controller.runtime.set_timer((OVERDUE, topic.topic_id, number), controller.settings.unclean_recovery_timeout_ms)
+    controller.runtime.set_timer((DECIDE, *key), _SHORT_WAIT_MS)
+    if key not in controller.timed_recoveries:
+        controller.timed_recoveries[key] = None
+        controller.runtime.set_timer((OVERDUE, *key), controller.settings.unclean_recovery_timeout_ms)
     return tuple(asked)
 
 
@@ -147,8 +151,12 @@ def answered(
     infos = {} if response is None else {(info.topic_id, info.partition): info for info in response.partitions}
     for (_, number, topic_id), partition_epoch in zip(request.partitions, partition_epochs, strict=True):
         job = controller.recoveries.get((topic_id, number))
-        if job is None or not controller.rules.elections.awaits_log_info(
-            partition_epoch, job.partition_epoch, asked=member in job.asked
+        if (
+            job is None
+            or member in job.infos  # by another request: what becomes of this one does not matter
+            or not controller.rules.elections.awaits_log_info(
+                partition_epoch, job.partition_epoch, asked=member in job.asked
+            )
         ):
             controller.runtime.mark(ANSWER_LATE)
             continue
@@ -202,16 +210,18 @@ def waited(controller: ControllerState, key: tuple[str, int]) -> None:
 
 
 def overdue(controller: ControllerState, key: tuple[str, int]) -> None:
-    """UR-11: report a recovery that has not come to its end in `unclean.recovery.timeout.ms`; it goes on."""
+    """UR-11: report a recovery that has not come to its end in `unclean.recovery.timeout.ms`; it goes on.
+
+    The time counts from its first beginning, however often it has begun again since.
+    """
+    if key not in controller.timed_recoveries:
+        return
+    del controller.timed_recoveries[key]
     job = controller.recoveries.get(key)
-    if job is not None:
-        missing = sorted(set(job.asked) - set(job.infos))
-        name = controller.image.topic_names.get(key[0], key[0])
-        controller.runtime.log(
-            "error",
-            f"{name}-{key[1]}: unclean recovery waits for the log of {missing} for more than "
-            f"{controller.settings.unclean_recovery_timeout_ms} ms",
-        )
+    what = "is about to begin again" if job is None else f"waits for the log of {sorted({*job.asked} - {*job.infos})}"
+    name = controller.image.topic_names.get(key[0], key[0])
+    timeout_ms = controller.settings.unclean_recovery_timeout_ms
+    controller.runtime.log("error", f"{name}-{key[1]}: unclean recovery {what}, after more than {timeout_ms} ms")
 
 
 def _give_up(controller: ControllerState, key: tuple[str, int]) -> None:
@@ -223,7 +233,12 @@ def _give_up(controller: ControllerState, key: tuple[str, int]) -> None:
 def _end(controller: ControllerState, key: tuple[str, int]) -> None:
     del controller.recoveries[key]
     controller.runtime.cancel_timer((DECIDE, *key))
-    controller.runtime.cancel_timer((OVERDUE, *key))
+
+
+def _stop_timing(controller: ControllerState, key: tuple[str, int]) -> None:
+    if key in controller.timed_recoveries:
+        del controller.timed_recoveries[key]
+        controller.runtime.cancel_timer((OVERDUE, *key))
 
 
 def _decide(controller: ControllerState, key: tuple[str, int], job: RecoveryJob) -> None:
@@ -252,6 +267,7 @@ def _decide(controller: ControllerState, key: tuple[str, int], job: RecoveryJob)
         return
     controller.runtime.mark(DECIDED)
     _end(controller, key)
+    _stop_timing(controller, key)
     changes.append(controller, [PartitionSet(topic_id, number, recovered(state, best))])
     controller.runtime.log(
         "warning",

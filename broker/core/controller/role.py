@@ -69,6 +69,7 @@ def _activate(controller: ControllerState) -> None:
     controller.metadata_offsets = {}
     controller.shutdown_offsets = {}
     controller.recoveries = {}
+    controller.timed_recoveries = {}
     controller.runtime.log(
         "info", f"active controller in epoch {quorum.epoch}, metadata log ends at {quorum.log.end_offset}"
     )
@@ -90,6 +91,7 @@ def _step_down(controller: ControllerState) -> None:
     controller.runtime.log("info", f"standby controller in epoch {quorum.epoch}")
     changes.give_up(controller)
     controller.recoveries = {}
+    controller.timed_recoveries = {}
     controller.runtime.cancel_timer((membership.SESSIONS,))
     controller.runtime.cancel_timer((partitions.BALANCE,))
     controller.image = replayed(quorum, quorum.high_watermark)

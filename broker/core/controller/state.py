@@ -67,3 +67,5 @@ class ControllerState:
     metadata_offsets: dict[int, int] = field(default_factory=dict)
     shutdown_offsets: dict[int, int] = field(default_factory=dict)
     recoveries: dict[tuple[str, int], RecoveryJob] = field(default_factory=dict)
+    timed_recoveries: dict[tuple[str, int], None] = field(default_factory=dict)
+    """Recoveries whose time-out is running, through all their beginnings (UR-11)."""

@@ -81,15 +81,18 @@ def _by_library(name: str, data: bytes, most_bytes: int) -> bytes:
     except ImportError:
         raise UnknownCodec(f"expected the package cramjam for records compressed with {name}, found none") from None
     decompress_into = cramjam.snappy.decompress_raw_into if name == "snappy" else getattr(cramjam, name).decompress_into
-    buffer = bytearray(most_bytes + 1)
-    try:
-        size = decompress_into(data, buffer)
-    except cramjam.DecompressionError as error:
-        if "buffer" in str(error):
-            raise TooLarge(
-                f"expected at most {most_bytes} bytes of records compressed with {name}, found more"
-            ) from None
-        raise CompressionError(f"expected records compressed with {name}, found garbage ({error})") from None
-    if size > most_bytes:
-        raise TooLarge(f"expected at most {most_bytes} bytes of records compressed with {name}, found more")
-    return bytes(memoryview(buffer)[:size])
+    room = max(4096, 16 * len(data))  # clearing a buffer of the largest size takes longer than most batches do
+    while True:
+        buffer = bytearray(min(room, most_bytes))
+        try:
+            size = decompress_into(data, buffer)
+        except cramjam.DecompressionError as error:
+            if "buffer" not in str(error):
+                found = f"expected records compressed with {name}, found garbage ({error})"
+                raise CompressionError(found) from None
+            if room >= most_bytes:
+                found = f"expected at most {most_bytes} bytes of records compressed with {name}, found more"
+                raise TooLarge(found) from None
+            room *= 16
+        else:
+            return bytes(memoryview(buffer)[:size])

@@ -91,6 +91,18 @@ QUERIES = (
 )
 """Requests that a broker answers from what it knows: to serve one changes nothing that is kept."""
 
+ADMINISTRATION = (
+    CreateTopicsRequest
+    | DeleteTopicsRequest
+    | CreatePartitionsRequest
+    | ElectLeadersRequest
+    | AlterPartitionReassignmentsRequest
+    | ListPartitionReassignmentsRequest
+    | IncrementalAlterConfigsRequest
+    | DescribeQuorumRequest
+)
+"""Requests of clients that the active controller serves, and that brokers forward to it."""
+
 
 def refusal(request: AnyRequest, error: ErrorCode) -> AnyResponse:
     """The response with this error for all of a request. Raises `NotServed` if the request has none.

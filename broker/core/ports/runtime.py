@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from broker.core.messages import AnyRequest, AnyResponse
-from broker.core.ports.events import CancelTimer, CloseConnection, Effect, Event, LogEntry, Reply, Send, SetTimer
+from broker.core.ports.events import (
+    CancelTimer,
+    CloseConnection,
+    Effect,
+    Event,
+    LogEntry,
+    Reply,
+    RequestReceived,
+    Send,
+    SetTimer,
+)
 from broker.core.ports.marks import Mark
 
 
@@ -98,8 +108,8 @@ class Node(Protocol):
         """Handle one event."""
         ...
 
-    def after_error(self, event: Event) -> list[Effect] | None:
-        """The effects instead of those of an event whose handling raised an error; None if the node must end."""
+    def after_error(self, event: RequestReceived) -> list[Effect] | None:
+        """The effects instead of those of a request whose handling raised an error; None if the node must end."""
         ...
 
     def describe(self) -> dict[str, object]:

@@ -124,14 +124,45 @@ def test_a_replica_that_need_not_answer_does_not_hold_up_a_recovery(strategy: st
         assert _all_committed(cluster) == list(range(10))
 
 
-def test_a_needed_replica_that_does_not_answer_is_reported_in_the_end() -> None:
-    cluster = _without_eligible_replicas(unclean_recovery_timeout_ms=5000, request_timeout_ms=60_000)
+@pytest.mark.parametrize("request_timeout_ms", [300, 60_000], ids=["begun again and again", "at the first try"])
+def test_a_needed_replica_that_does_not_answer_is_reported_in_the_end(request_timeout_ms: int) -> None:
+    cluster = _without_eligible_replicas(unclean_recovery_timeout_ms=5000, request_timeout_ms=request_timeout_ms)
     cluster.held = lambda _, to, message: to == 2 and isinstance(message, GetReplicaLogInfoRequest)
     for number in (1, 2, 3):
         cluster.start(number)
     cluster.run(10_000)
     assert cluster.leader() == -1
-    assert any("waits for the log of [2]" in note for note in cluster.machines[CONTROLLER].notes)
+    if request_timeout_ms > 5000:
+        assert any("waits for the log of [2]" in note for note in cluster.machines[CONTROLLER].notes)
+    assert any("after more than 5000 ms" in note for note in cluster.machines[CONTROLLER].notes)
+
+
+def test_a_failure_of_an_earlier_query_does_not_take_back_an_answer() -> None:
+    cluster = _without_eligible_replicas(request_timeout_ms=60_000)
+    held: list[tuple[int, int, int, AnyResponse]] = []
+    carry_out = cluster._carry_out
+
+    def carry(number: int, machine: object, effect: object) -> None:
+        answer = effect.response if isinstance(effect, Reply) else None
+        if isinstance(answer, GetReplicaLogInfoResponse) and number in (1, 2) and len(held) < 2:
+            assert isinstance(effect, Reply)
+            held.append((*cluster._origin.pop((number, effect.request_id)), answer))  # of the first round
+            return
+        carry_out(number, machine, effect)  # type: ignore[arg-type]
+
+    cluster._carry_out = carry  # type: ignore[method-assign,assignment]
+    for number in (1, 2, 3):
+        cluster.start(number)
+    cluster.run_until(lambda: len(held) == 2)
+    first, second = (next(one for one in held if one[3].broker_epoch == cluster.broker_epoch(n)) for n in (1, 2))  # type: ignore[union-attr]
+    cluster._deliver(*second[:2], RequestFailed(second[2], "gone"))
+    cluster.held = lambda _, to, message: to == 3 and isinstance(message, GetReplicaLogInfoRequest)
+    asked = len([note for note in cluster.machines[CONTROLLER].notes if "asking" in note])
+    cluster.run_until(lambda: len([n for n in cluster.machines[CONTROLLER].notes if "asking" in n]) > asked)
+    job = next(iter(cluster.machines[CONTROLLER].node.state.recoveries.values()))  # type: ignore[union-attr]
+    cluster.run_until(lambda: {1, 2} <= set(job.infos))
+    cluster._deliver(*first[:2], RequestFailed(first[2], "timeout"))
+    assert {1, 2} <= set(job.asked)
 
 
 def test_a_late_answer_of_a_replica_that_is_not_asked_any_more_changes_nothing() -> None:

@@ -8,21 +8,14 @@ from broker.core.broker_node.state import CONTROL, BrokerState
 from broker.core.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
-    AlterPartitionReassignmentsRequest,
     AnyResponse,
-    CreatePartitionsRequest,
     CreateTopicsRequest,
-    DeleteTopicsRequest,
-    DescribeQuorumRequest,
-    ElectLeadersRequest,
-    IncrementalAlterConfigsRequest,
     InitProducerIdRequest,
     InitProducerIdResponse,
-    ListPartitionReassignmentsRequest,
     NewTopic,
 )
 from broker.core.messages.errors import NO_TRANSACTIONS, ErrorCode
-from broker.core.messages.refusals import refusal
+from broker.core.messages.refusals import ADMINISTRATION, refusal
 from broker.core.ports.marks import sometimes
 
 TRIED_AGAIN = sometimes("a forwarded request is tried again, for it met no active controller (KIP-590)")
@@ -31,16 +24,7 @@ FORWARD = "forward"
 PRODUCER_IDS = "producer-ids"
 AUTO_CREATE = "auto-create"
 
-Forwarded = (
-    CreateTopicsRequest
-    | DeleteTopicsRequest
-    | CreatePartitionsRequest
-    | ElectLeadersRequest
-    | AlterPartitionReassignmentsRequest
-    | ListPartitionReassignmentsRequest
-    | IncrementalAlterConfigsRequest
-    | DescribeQuorumRequest
-)
+Forwarded = ADMINISTRATION
 
 
 class ForwardedRequest(NamedTuple):

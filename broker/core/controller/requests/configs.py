@@ -36,7 +36,7 @@ _BOUNDED_INTEGERS = {
 }
 _CHOICES = {
     "unclean.leader.election.enable": ("true", "false"),
-    "unclean.recovery.strategy": tuple(STRATEGIES),
+    "unclean.recovery.strategy": (*STRATEGIES, *(name.capitalize() for name in STRATEGIES)),
     "cleanup.policy": ("delete",),
 }
 TOPIC_KEYS = (*_BOUNDED_INTEGERS, *_CHOICES)
@@ -50,7 +50,7 @@ def is_legal(key: str, value: str) -> bool:
     """Whether a topic may have this setting with this value."""
     if key in _BOUNDED_INTEGERS:
         return value.removeprefix("-").isdecimal() and int(value) >= _BOUNDED_INTEGERS[key]
-    return value.lower() in _CHOICES.get(key, ())
+    return value in _CHOICES.get(key, ())
 
 
 def publish_min_isr(controller: ControllerState) -> None:
@@ -98,8 +98,7 @@ def _change(controller: ControllerState, records: list[ConfigChanged]) -> None:
         records = [*records, ConfigChanged("", MIN_ISR, str(controller.settings.min_insync_replicas))]
     changes.append(controller, [*records, *_after_min_isr_change(controller, records)])
     if controller.rules.elections.elects_on_new_settings() and any(record.key in _UNCLEAN_KEYS for record in records):
-        elected = elections_for_leaderless(controller)
-        changes.append(controller, list(elected))
+        changes.append(controller, list(elections_for_leaderless(controller)))
         recovery.consider_all(controller)
 
 
