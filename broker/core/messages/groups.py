@@ -188,6 +188,7 @@ class DescribedGroup(NamedTuple):
     protocol_type: str = ""
     protocol: str = ""
     members: tuple[DescribedMember, ...] = ()
+    error_message: str | None = None
 
 
 class DescribeGroupsResponse(NamedTuple):

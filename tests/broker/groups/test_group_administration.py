@@ -40,7 +40,9 @@ def test_groups_are_listed_by_their_coordinators(cluster: Cluster) -> None:
 
 
 def test_a_group_that_is_not_known_is_described_as_dead(cluster: Cluster) -> None:
-    assert describe(cluster, "nobody").state == "Dead"
+    described = describe(cluster, "nobody")
+    assert (described.error_code, described.state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
+    assert described.error_message == "there is no group nobody"
 
 
 def test_groups_without_members_can_be_deleted_for_good(cluster: Cluster) -> None:
