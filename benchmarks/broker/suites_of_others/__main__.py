@@ -33,20 +33,21 @@ CLUSTER = {
 }
 """What the suites' own clusters have, beside Kafka's defaults."""
 
-_AT_ONCE = {"group_initial_rebalance_delay_ms": "0"}
+_LONELY = {"default_replication_factor": "1", "group_initial_rebalance_delay_ms": "0"}
 OWN_SETTINGS = {
-    "kafka-python": {"default_replication_factor": "1", "group_min_session_timeout_ms": "1000"} | _AT_ONCE,
-    "aiokafka": {"num_partitions": "2"} | _AT_ONCE,
+    "kafka-python": _LONELY | {"group_min_session_timeout_ms": "1000"},
+    "aiokafka": _LONELY | {"num_partitions": "2"},
 }
-FIRST_BROKER = {"kafka-python": 0}
-"""A test of it places replicas on broker 0."""
+FIRST_BROKER = {"kafka-python": 0, "aiokafka": 0}
+"""Some of their tests name broker 0."""
 
 
 @contextmanager
-def cluster_for(suite: str, controllers: int, logs: Path, **settings: str) -> Iterator[LocalCluster]:
+def cluster_for(options: argparse.Namespace, logs: Path, **settings: str) -> Iterator[LocalCluster]:
     """A cluster for a suite; the logs of its nodes are kept."""
-    chosen = CLUSTER | OWN_SETTINGS.get(suite, {}) | settings
-    with LocalCluster(controllers=controllers, first=FIRST_BROKER.get(suite, 1), **chosen) as cluster:
+    chosen = CLUSTER | OWN_SETTINGS.get(options.suite, {}) | settings
+    first = FIRST_BROKER.get(options.suite, 1)
+    with LocalCluster(options.brokers, options.controllers, first=first, **chosen) as cluster:
         try:
             yield cluster
             for node in cluster.nodes.values():
@@ -72,7 +73,7 @@ def run_librdkafka(options: argparse.Namespace) -> list[Outcome]:
     for scenario, settings in SCENARIOS.items():
         if numbers:
             logs = options.logs / scenario
-            with cluster_for("librdkafka", options.controllers, logs, **settings) as cluster:
+            with cluster_for(options, logs, **settings) as cluster:
                 found = suite.run(numbers, scenario, cluster.bootstrap, options.at_once)
             outcomes |= {
                 each.test: each for each in found if each.reason != OTHER_SCENARIO or each.test not in outcomes
@@ -84,7 +85,7 @@ def run_librdkafka(options: argparse.Namespace) -> list[Outcome]:
 def run(options: argparse.Namespace) -> list[Outcome]:
     if options.suite == "librdkafka":
         return run_librdkafka(options)
-    with cluster_for(options.suite, options.controllers, options.logs) as cluster:
+    with cluster_for(options, options.logs) as cluster:
         suite, brokers = PYTEST_SUITES[options.suite], cluster.bootstrap
         return run_pytest_suite(
             suite, options.sources, brokers, options.tests, options.python, options.logs, options.limit
@@ -99,13 +100,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--logs", type=Path, help="folder for logs; default: store/suites/SUITE")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds that a test may take")
     parser.add_argument("--at-once", type=int, default=3, help="tests of librdkafka at a time")
+    parser.add_argument("--brokers", type=int, default=3)
     parser.add_argument("--controllers", type=int, default=1)
     parser.add_argument("--python", default=sys.executable, help="interpreter that has what the suite's tests import")
     options = parser.parse_args(arguments)
     options.logs = options.logs or Path("store", "suites", options.suite)
     options.logs.mkdir(parents=True, exist_ok=True)
     try:
-        rows = classify(run(options), outside_of(options.suite))
+        rows = classify(run(options), outside_of(options.suite, options.brokers))
     except (SuiteFailedError, NodeFailedError, OSError) as error:
         print(f"{options.suite}: {error}", file=sys.stderr)
         return ExitStatus.FAILED

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.broker.suites_of_others import topics_script
 from benchmarks.broker.suites_of_others.results import Outcome, Status
-from benchmarks.broker.suites_of_others.sources import KAFKA_VERSION, SuiteFailedError
+from benchmarks.broker.suites_of_others.sources import KAFKA_VERSIONS, SuiteFailedError
 
 SCENARIOS: dict[str, dict[str, str]] = {
     "default": {},
@@ -105,7 +105,7 @@ class Librdkafka:
             "LD_LIBRARY_PATH": ":".join([*libraries, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]),
             "RDKAFKA_TEST_CONF": str(settings),
             "TEST_REPORT": str(written),
-            "TEST_KAFKA_VERSION": KAFKA_VERSION,
+            "TEST_KAFKA_VERSION": KAFKA_VERSIONS["librdkafka"],
             "TESTS": tests,
             "KAFKA_PATH": str(self._installation()),
             "BROKERS": bootstrap,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.broker.suites_of_others.results import Outcome, Status
-from benchmarks.broker.suites_of_others.sources import KAFKA_VERSION, SuiteFailedError
+from benchmarks.broker.suites_of_others.sources import KAFKA_VERSIONS, SuiteFailedError
 
 PLUGINS = Path(__file__).with_name("plugins")
 COLLECTION_S_MAX = 120.0
@@ -37,7 +37,7 @@ def _for_kafka_python(brokers: list[str], sources: Path, logs: Path) -> dict[str
     nothing = logs / "no-kafka"
     nothing.mkdir(exist_ok=True)
     return {
-        "KAFKA_VERSION": KAFKA_VERSION,
+        "KAFKA_VERSION": KAFKA_VERSIONS["kafka-python"],
         "KAFKA_URI": f"kafka://{brokers[0]}",
         "KAFKA_ROOT": str(nothing),  # the suite wants one, though it need not start Kafka
     }
@@ -54,7 +54,7 @@ PYTEST_SUITES = {
         "tests",
         "kafka_server",
         # The suite reads the broker's version out of the name of an image.
-        ("-p", "aiokafka_plugin", "--docker-image", f"harrow:{KAFKA_VERSION}", "--no-pull"),
+        ("-p", "aiokafka_plugin", "--docker-image", f"harrow:{KAFKA_VERSIONS['aiokafka']}", "--no-pull"),
         _for_aiokafka,
     ),
 }

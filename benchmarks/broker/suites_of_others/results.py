@@ -42,7 +42,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Outside:
-    """Tests that cannot pass, since Harrow leaves out what they test."""
+    """Tests that cannot pass, since Harrow leaves out what they test, or since they want another cluster."""
 
     tests: tuple[str, ...]  # patterns of the shell
     subject: str
@@ -58,10 +58,13 @@ class Row:
     reason: str
 
 
-def outside_of(suite: str, file: Path = OUTSIDE) -> list[Outside]:
-    """What Harrow leaves outside of a suite. An unknown suite has nothing."""
-    listed = tomllib.loads(file.read_text()).get(suite, [])
-    return [Outside(tuple(each["tests"]), each["subject"], each["why"]) for each in listed]
+def outside_of(suite: str, brokers: int, file: Path = OUTSIDE) -> list[Outside]:
+    """What is outside for a suite in a cluster of so many brokers. An unknown suite has nothing."""
+    return [
+        Outside(tuple(each["tests"]), each["subject"], each["why"])
+        for each in tomllib.loads(file.read_text()).get(suite, [])
+        if brokers > 1 or not each.get("several_brokers")
+    ]
 
 
 def classify(outcomes: Iterable[Outcome], outside: Iterable[Outside]) -> list[Row]:

@@ -16,7 +16,6 @@ from benchmarks.broker.suites_of_others.__main__ import main
 from benchmarks.broker.suites_of_others.librdkafka import OTHER_SCENARIO, Librdkafka
 from benchmarks.broker.suites_of_others.pytest_suites import PYTEST_SUITES, run_pytest_suite
 from benchmarks.broker.suites_of_others.results import (
-    OUTSIDE,
     Class,
     Outcome,
     Outside,
@@ -64,11 +63,19 @@ def test_failures_come_first_and_only_those_that_are_not_outside_count():
 
 def test_every_suite_lists_what_is_outside_with_a_reason():
     for suite in ("librdkafka", *PYTEST_SUITES):
-        for each in outside_of(suite, OUTSIDE):
+        for each in outside_of(suite, 3):
             assert each.tests
             assert each.subject
             assert len(each.why) > 10
-    assert outside_of("no such suite") == []
+    assert outside_of("no such suite", 3) == []
+
+
+def test_a_test_that_wants_one_broker_is_outside_only_of_more(tmp_path):
+    file = tmp_path / "outside.toml"
+    entry = '[[made]]\ntests = ["{0}"]\nsubject = "s"\nwhy = "w"\n'
+    file.write_text(entry.format("never") + entry.format("alone") + "several_brokers = true\n")
+    assert [each.tests for each in outside_of("made", 1, file)] == [("never",)]
+    assert [each.tests for each in outside_of("made", 3, file)] == [("never",), ("alone",)]
 
 
 # --- librdkafka's runner ---------------------------------------------------------------------------------------------
