@@ -62,7 +62,7 @@ def cluster_for(options: argparse.Namespace, logs: Path, **settings: str) -> Ite
 
 def run_librdkafka(options: argparse.Namespace) -> list[Outcome]:
     """Each number in the default scenario, then those that need another one in that."""
-    suite = Librdkafka(options.sources, options.logs, options.limit)
+    suite = Librdkafka(options.sources, options.logs, options.limit, options.quick)
     numbers = suite.numbers()
     if options.tests:
         wanted = options.tests.split(",")
@@ -100,6 +100,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--logs", type=Path, help="folder for logs; default: store/suites/SUITE")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds that a test may take")
     parser.add_argument("--at-once", type=int, default=3, help="tests of librdkafka at a time")
+    parser.add_argument("--quick", action="store_true", help="librdkafka's tests with less data and fewer cases")
     parser.add_argument("--brokers", type=int, default=3)
     parser.add_argument("--controllers", type=int, default=1)
     parser.add_argument("--python", default=sys.executable, help="interpreter that has what the suite's tests import")
