@@ -28,7 +28,7 @@ from simulation.engine.cluster import EventStep, Observer, SimulatedCluster, fin
 from simulation.invariants import clients, committed, metadata, quorum, replicas
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
-from simulation.invariants.properties import Violation
+from simulation.invariants.properties import Violation, not_judged
 
 _FROM_CLIENTS = (ProduceRequest, FetchRequest, ListOffsetsRequest)
 
@@ -318,6 +318,8 @@ class FirstViolation:
                 observer.after(cluster, step)
         except Violation as violation:
             self._record(cluster, violation)
+        except Exception as error:
+            self._record(cluster, not_judged(error, f"after a step of node {step.node_id}"))
 
     def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
@@ -326,6 +328,8 @@ class FirstViolation:
                 observer.crashed(cluster, node_id, lost_bytes)
         except Violation as violation:
             self._record(cluster, violation)
+        except Exception as error:
+            self._record(cluster, not_judged(error, f"after a crash of node {node_id}"))
 
     def _record(self, cluster: SimulatedCluster, violation: Violation) -> None:
         self.violation = violation
