@@ -24,6 +24,7 @@ CUT_BELOW_HIGH_WATERMARK = sometimes("opening: the log ends below the high water
 CUT_BELOW_RECOVERY_POINT = sometimes("opening: the log ends below the recovery point of the checkpoint")
 NO_CHECKPOINT = sometimes("opening: a checkpoint is missing or cannot be used (ST-7)")
 REOPENED_ABOVE_ZERO = sometimes("opening: the log begins above 0")
+ROLLED = sometimes("storage: a segment that was rolled is flushed")
 STARTS_LOWER = sometimes("storage: a log restarts below its start, and the checkpoint says so at once (TR-4)")
 DISK_FAILED = sometimes("storage: the log directory failed, the broker ends (TR-6)")
 CLOSED_CLEANLY = sometimes("storage: all is synced and the marker is written (BL-8)")
@@ -164,20 +165,26 @@ def _offsets(broker: BrokerState, index: int, name: str) -> dict[tuple[str, int]
 
 
 def appended(broker: BrokerState, replica: Replica) -> None:
-    """Flush after so many records or so much time, if configured."""
-    if replica.log.flush_due:
-        flush(broker, replica)
-    elif broker.settings.log_flush_interval_ms and not broker.flush_is_planned:
-        broker.flush_is_planned = replica.log.flushed_offset < replica.log.end_offset
+    """Flush segments that were rolled, and, if configured, the rest after so many records or so much time."""
+    log = replica.log
+    due_to = log.flush_due_to
+    if due_to > log.flushed_offset and replica.flushing_to is None:
+        if due_to < log.end_offset:
+            broker.runtime.mark(ROLLED)
+        flush(broker, replica, due_to)
+    if due_to < log.end_offset and broker.settings.log_flush_interval_ms and not broker.flush_is_planned:
+        broker.flush_is_planned = log.flushed_offset < log.end_offset
         if broker.flush_is_planned:
             broker.runtime.set_timer((FLUSH_INTERVAL,), broker.settings.log_flush_interval_ms)
 
 
-def flush(broker: BrokerState, replica: Replica) -> None:
-    """Request an fsync of all unflushed data; one at a time for a replica."""
-    if replica.flushing_to is None and replica.log.flushed_offset < replica.log.end_offset:
-        replica.flushing_to = (replica.log.end_offset, replica.log.truncations)
-        broker.runtime.effects.append(Flush(replica.key, replica.log.unflushed_files()))
+def flush(broker: BrokerState, replica: Replica, upto: int | None = None) -> None:
+    """Request an fsync of what is unflushed below `upto`, by default all; one at a time for a replica."""
+    log = replica.log
+    upto = log.end_offset if upto is None else upto
+    if replica.flushing_to is None and log.flushed_offset < upto:
+        replica.flushing_to = (upto, log.truncations)
+        broker.runtime.effects.append(Flush(replica.key, log.unflushed_files(upto)))
 
 
 def flushed(broker: BrokerState, replica: Replica) -> None:
