@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from broker.core.ports.files import StorageError
+from broker.shell.files.fsyncs import Fsyncs
 
 OPEN_FILES_MAX = 256
 ASIDE_SUFFIX = ".aside"
@@ -24,8 +25,9 @@ ASIDE_SUFFIX = ".aside"
 class PosixFiles:
     """`broker.core.ports.files.Files` under one directory, which is created if there is none."""
 
-    def __init__(self, root: Path, open_files_max: int = OPEN_FILES_MAX) -> None:
+    def __init__(self, root: Path, open_files_max: int = OPEN_FILES_MAX, fsyncs: Fsyncs | None = None) -> None:
         self._root = root
+        self._fsyncs = fsyncs or Fsyncs()
         self._open_files_max = open_files_max
         self._descriptors: dict[str, int] = {}
         self._new_names: set[str] = set()
@@ -179,7 +181,7 @@ class PosixFiles:
 
     def _sync_descriptor(self, descriptor: int) -> None:
         """Flush a file's descriptor with fsync."""
-        os.fsync(descriptor)
+        self._fsyncs.sync(descriptor)
 
     # --- descriptors -----------------------------------------------------------------------------------------
 
@@ -231,7 +233,7 @@ class PosixFiles:
         while directory.exists():
             descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                os.fsync(descriptor)
+                self._fsyncs.sync(descriptor)
             finally:
                 os.close(descriptor)
             if directory == self._root or directory in self._durable_directories:
