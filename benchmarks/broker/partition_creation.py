@@ -1,9 +1,8 @@
 """Measures what the creation of many partitions costs: `python -m benchmarks.broker.partition_creation [PARTITIONS]`.
 
-Three brokers and a controller as processes on this machine, one topic of 300 partitions with three replicas, all created in
-one request. An fsync of a file or directory is counted by `harrow_fsyncs_total`. Three steps are measured: until every
-replica exists and every partition has its leader; the first record in each partition; a checkpoint interval without
-any work. Brokers with default settings do not sync records, those with `flush` sync every one of them.
+Three brokers and a controller as processes on this machine, one topic of 300 partitions with three replicas, all
+created in one request. An fsync of a file or directory is counted by `harrow_fsyncs_total`. Three steps are measured:
+until every replica exists and has a role; the first record in each partition; an interval of checkpoints without work.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
@@ -35,6 +35,20 @@ def all_exist(cluster: LocalCluster, partitions: int) -> bool:
     return all(len(own) == partitions and all(each["role"] != "none" for each in own) for own in replicas)
 
 
+def create(cluster: LocalCluster, partitions: int) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
+    admin.create_topics([NewTopic(TOPIC, partitions, 3)], timeout_ms=LIMIT_S * 1_000)
+    eventually(lambda: all_exist(cluster, partitions), LIMIT_S, "all replicas exist")
+    admin.close()
+
+
+def write(cluster: LocalCluster, partitions: int) -> None:
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all", retries=10)
+    for future in [producer.send(TOPIC, b"x", partition=number) for number in range(partitions)]:
+        future.get(LIMIT_S)
+    producer.close()
+
+
 def measured(cluster: LocalCluster, step: str, work: Callable[[], None]) -> None:
     before = [fsyncs(node) for node in cluster.brokers]
     began = time.perf_counter()
@@ -55,22 +69,9 @@ def main() -> None:
     for kind, settings in KINDS.items():
         print(kind)
         with LocalCluster(**settings) as cluster:
-            admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
-
-            def create() -> None:
-                admin.create_topics([NewTopic(TOPIC, partitions, 3)], timeout_ms=LIMIT_S * 1_000)
-                eventually(lambda: all_exist(cluster, partitions), LIMIT_S, "all replicas exist")
-
-            def write() -> None:
-                producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all", retries=10)
-                for future in [producer.send(TOPIC, b"x", partition=number) for number in range(partitions)]:
-                    future.get(LIMIT_S)
-                producer.close()
-
-            measured(cluster, "all created", create)
-            measured(cluster, "one record in each, acknowledged", write)
-            measured(cluster, "nothing", lambda: time.sleep(IDLE_S))
-            admin.close()
+            measured(cluster, "all created", partial(create, cluster, partitions))
+            measured(cluster, "one record in each, acknowledged", partial(write, cluster, partitions))
+            measured(cluster, "nothing", partial(time.sleep, IDLE_S))
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ class SimulatedDisk:
         file = self.files.get(name)
         if file is None:
             file = self.files[name] = _File()
-        if self.tears_next_append_at is not None and data:
+        if self.tears_next_append_at is not None and data and name.endswith(LOG_SUFFIX):
             file.data += data[: self.tears_next_append_at]
             self.tears_next_append_at = None
             raise StorageError(f"{name}: EIO", name)

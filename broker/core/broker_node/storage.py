@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from broker.core.broker_node import directories
@@ -78,12 +78,13 @@ def _open_directory(broker: BrokerState, index: int) -> None:
     recovery_points = _offsets(broker, index, checkpoints.RECOVERY_POINT)
     log_starts = _offsets(broker, index, checkpoints.LOG_START)
     high_watermarks = _offsets(broker, index, checkpoints.HIGH_WATERMARK)
+    topic_ids = checkpoints.read_topic_ids(broker.files, name_in(index, checkpoints.TOPIC_IDS))
     for directory in broker.files.list(name_in(index, "").rstrip("/")):
         topic, dash, number = directory.rpartition("-")
         if not dash or not number.isdigit():
             continue
         key = (topic, int(number))
-        topic_id = _read_topic_id(broker.files, name_in(index, directory))
+        topic_id = _read_topic_id(broker.files, name_in(index, directory)) or topic_ids.get(directory)
         if topic_id is None:
             continue
         if key in broker.replicas:
@@ -126,10 +127,17 @@ def _open_directory(broker: BrokerState, index: int) -> None:
 
 
 def create_replica(broker: BrokerState, topic: str, partition: int, topic_id: str) -> Replica | None:
-    """Create an empty replica with its directory; None if the chosen log directory fails."""
+    """Create an empty replica with its directory; None if the chosen log directory fails.
+
+    None of its files is synced. If they are lost, nothing is: the metadata have it created again. Before there is a
+    record, `record_topic_ids` must make durable which topic it belongs to.
+    """
     directory = name_in(directories.choose(broker), f"{topic}-{partition}")
     try:
-        broker.files.replace(f"{directory}/{PARTITION_METADATA}", f"version: 0\ntopic_id: {topic_id}\n".encode())
+        name = f"{directory}/{PARTITION_METADATA}"
+        if broker.files.size(name):
+            broker.files.delete(name)  # torn by a power failure
+        broker.files.append(name, f"version: 0\ntopic_id: {topic_id}\n".encode())
         log = Log.open(broker.files, directory, log_config(broker.settings, broker.rules), clean=False)
     except StorageError as error:
         directories.fail(broker, error)
@@ -147,12 +155,30 @@ def create_replica(broker: BrokerState, topic: str, partition: int, topic_id: st
     return replica
 
 
+def record_topic_ids(broker: BrokerState, created: Collection[Replica]) -> None:
+    """Make durable which topics new replicas belong to: with one file for all those of a log directory.
+
+    It counts where a power failure has left a replica's records without its own file that says so.
+    """
+    for index in sorted({directories.of(replica) for replica in created}):
+        with directories.guarded(broker):
+            checkpoints.write_topic_ids(
+                broker.files,
+                name_in(index, checkpoints.TOPIC_IDS),
+                {
+                    f"{replica.topic}-{replica.partition}": replica.topic_id
+                    for replica in broker.replicas.values()
+                    if directories.of(replica) == index
+                },
+            )
+
+
 def _read_topic_id(files: Files, directory: str) -> str | None:
+    """The topic id of a replica's own file; None if it is missing or torn."""
     name = f"{directory}/{PARTITION_METADATA}"
-    for line in files.read(name, 0, files.size(name)).decode(errors="replace").splitlines():
-        if line.startswith("topic_id: "):
-            return line.removeprefix("topic_id: ")
-    return None
+    version, _, rest = files.read(name, 0, files.size(name)).decode(errors="replace").partition("\ntopic_id: ")
+    topic_id, end, _ = rest.partition("\n")
+    return topic_id if version == "version: 0" and end else None
 
 
 def _offsets(broker: BrokerState, index: int, name: str) -> dict[tuple[str, int], int]:
