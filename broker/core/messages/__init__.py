@@ -117,6 +117,7 @@ from broker.core.messages.control import (
     VoteResponse,
 )
 from broker.core.messages.groups import GroupRequest, GroupResponse
+from broker.core.messages.outside import OutsideRequest, OutsideResponse
 
 __all__ = [
     "LOST_DIRECTORY",
@@ -214,6 +215,8 @@ __all__ = [
     "OffsetForLeaderEpochRequest",
     "OffsetForLeaderEpochResponse",
     "OngoingReassignment",
+    "OutsideRequest",
+    "OutsideResponse",
     "ProducePartition",
     "ProduceRequest",
     "ProduceResponse",
@@ -259,6 +262,7 @@ AnyRequest = (
     | DescribeLogDirsRequest
     | DescribeTopicPartitionsRequest
     | DescribeClusterRequest
+    | OutsideRequest
 )
 AnyResponse = (
     MetadataResponse
@@ -292,4 +296,5 @@ AnyResponse = (
     | DescribeLogDirsResponse
     | DescribeTopicPartitionsResponse
     | DescribeClusterResponse
+    | OutsideResponse
 )

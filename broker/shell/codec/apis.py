@@ -31,6 +31,7 @@ from broker.shell.codec.clients.lookups import (
     METADATA,
     OFFSET_FOR_LEADER_EPOCH,
 )
+from broker.shell.codec.clients.outside import CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT
 from broker.shell.codec.clients.produce import PRODUCE
 from broker.shell.codec.cluster.brokers import (
     ALLOCATE_PRODUCER_IDS,
@@ -88,6 +89,8 @@ _CLIENT: tuple[Codec[Any, Any], ...] = (
     DESCRIBE_LOG_DIRS,
     DESCRIBE_TOPIC_PARTITIONS,
     DESCRIBE_QUORUM,
+    CONSUMER_GROUP_HEARTBEAT,
+    SHARE_GROUP_HEARTBEAT,
 )
 _BROKER: tuple[Codec[Any, Any], ...] = (FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, GET_REPLICA_LOG_INFO)
 _CONTROLLER: tuple[Codec[Any, Any], ...] = (
