@@ -6,7 +6,16 @@ from collections.abc import Hashable
 
 from broker.core.broker_node import directories, inspection, isr_changes, lifecycle, publishing, replication, storage
 from broker.core.broker_node.groups import coordinator
-from broker.core.broker_node.requests import deletion, descriptions, fetching, forwarding, outside, producing, queries
+from broker.core.broker_node.requests import (
+    deletion,
+    descriptions,
+    fetching,
+    forwarding,
+    outside,
+    producers,
+    producing,
+    queries,
+)
 from broker.core.broker_node.state import BrokerState, Lifecycle
 from broker.core.messages import (
     AllocateProducerIdsResponse,
@@ -22,6 +31,7 @@ from broker.core.messages import (
     DescribeClusterRequest,
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
+    DescribeProducersRequest,
     DescribeTopicPartitionsRequest,
     FetchRequest,
     FetchResponse,
@@ -161,7 +171,7 @@ class BrokerNode:
         broker.runtime.log("info", f"starts after a {clean} stop, with {len(broker.replicas)} replicas on disk")
         for replica in broker.replicas.values():
             storage.flush(broker, replica)  # what recovery found valid may be in the page cache only
-        lifecycle.register(broker)
+        lifecycle.begin(broker)
         publishing.fetch(broker)
         broker.runtime.set_timer((storage.CHECKPOINT,), settings.high_watermark_checkpoint_interval_ms)
         broker.runtime.set_timer((isr_changes.SHRINK,), max(1, settings.replica_lag_time_max_ms // 2))
@@ -200,6 +210,8 @@ class BrokerNode:
                 broker.runtime.reply(event.request_id, descriptions.cluster(broker, request))
             case DescribeLogDirsRequest() as request:
                 broker.runtime.reply(event.request_id, descriptions.log_directories(broker, request))
+            case DescribeProducersRequest() as request:
+                broker.runtime.reply(event.request_id, producers.describe(broker, request))
             case DeleteRecordsRequest() as request:
                 broker.runtime.reply(event.request_id, deletion.delete_records(broker, request))
             case GetReplicaLogInfoRequest():

@@ -34,11 +34,15 @@ from broker.core.messages.administration import (
     DescribedLog,
     DescribedLogDirectory,
     DescribedPartition,
+    DescribedProducer,
+    DescribedProducers,
     DescribedResource,
     DescribedTopic,
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     ElectedPartition,
@@ -54,6 +58,8 @@ from broker.core.messages.administration import (
     OngoingReassignment,
     Reassignment,
     ReassignmentResult,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from broker.core.messages.clients import (
     NO_LEADER,
@@ -164,6 +170,8 @@ __all__ = [
     "DescribeLogDirsPartition",
     "DescribeLogDirsRequest",
     "DescribeLogDirsResponse",
+    "DescribeProducersRequest",
+    "DescribeProducersResponse",
     "DescribeQuorumRequest",
     "DescribeQuorumResponse",
     "DescribeTopicPartitionsRequest",
@@ -172,6 +180,8 @@ __all__ = [
     "DescribedLog",
     "DescribedLogDirectory",
     "DescribedPartition",
+    "DescribedProducer",
+    "DescribedProducers",
     "DescribedResource",
     "DescribedTopic",
     "ElectLeadersRequest",
@@ -226,6 +236,8 @@ __all__ = [
     "ReassignmentResult",
     "ReplicaLogInfo",
     "ReplicaLogInfoPartition",
+    "UnregisterBrokerRequest",
+    "UnregisterBrokerResponse",
     "VoteRequest",
     "VoteResponse",
 ]
@@ -262,6 +274,8 @@ AnyRequest = (
     | DescribeLogDirsRequest
     | DescribeTopicPartitionsRequest
     | DescribeClusterRequest
+    | DescribeProducersRequest
+    | UnregisterBrokerRequest
     | OutsideRequest
 )
 AnyResponse = (
@@ -296,5 +310,7 @@ AnyResponse = (
     | DescribeLogDirsResponse
     | DescribeTopicPartitionsResponse
     | DescribeClusterResponse
+    | DescribeProducersResponse
+    | UnregisterBrokerResponse
     | OutsideResponse
 )

@@ -279,3 +279,42 @@ class DescribeClusterResponse(NamedTuple):
     cluster_id: str
     controller_id: int
     brokers: tuple[MetadataBroker, ...]
+
+
+class DescribeProducersRequest(NamedTuple):
+    """DescribeProducers (61): (topic, partition) pairs."""
+
+    partitions: tuple[tuple[str, int], ...]
+
+
+class DescribedProducer(NamedTuple):
+    """`last_timestamp` is that of its last batch in milliseconds, -1 if the batch is not in the log any more."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int = -1  # of a transaction
+
+
+class DescribedProducers(NamedTuple):
+    topic: str
+    partition: int
+    error_code: int
+    error_message: str | None = None
+    producers: tuple[DescribedProducer, ...] = ()
+
+
+class DescribeProducersResponse(NamedTuple):
+    partitions: tuple[DescribedProducers, ...]
+
+
+class UnregisterBrokerRequest(NamedTuple):
+    """UnregisterBroker (64)."""
+
+    broker_id: int
+
+
+class UnregisterBrokerResponse(NamedTuple):
+    error_code: int
+    error_message: str | None = None

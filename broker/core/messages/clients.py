@@ -127,7 +127,9 @@ class FetchResponse(NamedTuple):
 class ListOffsetsPartition(NamedTuple):
     topic: str
     partition: int
-    timestamp: int  # -1 latest, -2 earliest, -3 max timestamp, else the first record at or after it
+    timestamp: (
+        int  # -1 latest, -2 earliest, -3 max timestamp, -4 … -6 of tiered storage, else the first record at or after it
+    )
     current_leader_epoch: int = UNKNOWN
 
 

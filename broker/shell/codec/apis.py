@@ -15,6 +15,7 @@ from broker.shell.codec.administration.descriptions import (
     DESCRIBE_LOG_DIRS,
     DESCRIBE_TOPIC_PARTITIONS,
 )
+from broker.shell.codec.administration.nodes import DESCRIBE_PRODUCERS, UNREGISTER_BROKER
 from broker.shell.codec.administration.partitions import (
     ALTER_PARTITION_REASSIGNMENTS,
     CREATE_PARTITIONS,
@@ -89,6 +90,8 @@ _CLIENT: tuple[Codec[Any, Any], ...] = (
     DESCRIBE_LOG_DIRS,
     DESCRIBE_TOPIC_PARTITIONS,
     DESCRIBE_QUORUM,
+    DESCRIBE_PRODUCERS,
+    UNREGISTER_BROKER,
     CONSUMER_GROUP_HEARTBEAT,
     SHARE_GROUP_HEARTBEAT,
 )
@@ -112,6 +115,7 @@ _CONTROLLER: tuple[Codec[Any, Any], ...] = (
     BROKER_HEARTBEAT,
     ALLOCATE_PRODUCER_IDS,
     ASSIGN_REPLICAS_TO_DIRS,
+    UNREGISTER_BROKER,
 )
 
 LISTENER_APIS: dict[str, dict[int, AnyCodec]] = {

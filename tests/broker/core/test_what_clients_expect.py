@@ -12,10 +12,14 @@ from broker.core.messages import (
     ConfigResource,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
     DeleteTopicsRequest,
     DescribeClusterRequest,
     DescribeConfigsRequest,
+    DescribedProducer,
     DescribeLogDirsRequest,
+    DescribeProducersRequest,
     DescribeQuorumRequest,
     DescribeTopicPartitionsRequest,
     FetchPartition,
@@ -156,6 +160,7 @@ ONE_OF_EACH = [
     DescribeGroupsRequest(("group",)),
     ListGroupsRequest(),
     OffsetFetchRequest((OffsetFetchGroup("group"),)),
+    DescribeProducersRequest(((TOPIC, 0),)),
 ]
 
 
@@ -220,3 +225,54 @@ def test_a_controller_goes_on_if_the_request_has_appended_nothing(cluster, monke
 def test_an_error_in_a_request_of_a_broker_ends_the_controller(cluster):
     node = cluster.machines[CONTROLLER].node
     assert node.after_error(RequestReceived(77, 5, AlterPartitionRequest(1, 1, ()), 0, "test")) is None
+
+
+# --- producers and offsets -----------------------------------------------------------------------------------
+
+
+def write_as(cluster: Cluster, producer_id: int, sequence: int, timestamp_ms: int, records: int = 1) -> None:
+    values = [(None, bytes(8))] * records
+    batch = encode_batch(values, 0, 0, timestamp_ms, producer_id, 3, sequence)
+    answer = cluster.call(cluster.leader(), ProduceRequest(-1, 2000, (ProducePartition(TOPIC, 0, batch),)))
+    assert answer.partitions[0].error_code == ErrorCode.NONE
+
+
+def test_the_idempotent_producers_of_a_partition_are_described_by_every_replica(cluster):
+    write_as(cluster, 8, 0, 500, records=4)
+    write_as(cluster, 7, 0, 1_000)
+    write_as(cluster, 7, 1, 3_000, records=2)
+    cluster.run_until(cluster.is_whole)
+    for broker in (1, 2, 3):
+        (described,) = cluster.call(broker, DescribeProducersRequest(((TOPIC, 0),))).partitions
+        assert described.error_code == ErrorCode.NONE
+        assert described.producers == (DescribedProducer(7, 3, 2, 3_000), DescribedProducer(8, 3, 3, 500))
+
+
+def test_a_producer_whose_last_batch_was_deleted_has_no_time(cluster):
+    write_as(cluster, 7, 0, 1_000)
+    cluster.run_until(cluster.is_whole)
+    leader = cluster.leader()
+    cluster.call(leader, DeleteRecordsRequest((DeleteRecordsPartition(TOPIC, 0, -1),)))
+    (described,) = cluster.call(leader, DescribeProducersRequest(((TOPIC, 0),))).partitions
+    assert described.producers == (DescribedProducer(7, 3, 0, -1),)
+
+
+def test_producers_of_an_unknown_partition_are_refused(cluster):
+    (described,) = cluster.call(1, DescribeProducersRequest((("unknown", 0),))).partitions
+    assert described.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize(("timestamp", "since", "offset"), [(-4, 8, 2), (-5, 9, -1), (-6, 11, -1)])
+def test_offsets_of_tiered_storage_are_those_of_a_log_that_is_all_local(cluster, timestamp, since, offset):
+    write_as(cluster, 7, 0, 1_000, records=3)
+    leader = cluster.leader()
+    cluster.call(leader, DeleteRecordsRequest((DeleteRecordsPartition(TOPIC, 0, 2),)))
+    request = ListOffsetsRequest((ListOffsetsPartition(TOPIC, 0, timestamp),))
+
+    def listed(version):
+        asked = cluster.ask(leader, request, version)
+        cluster.run_until(lambda: asked in cluster.answers)
+        return cluster.answers[asked].partitions[0]
+
+    assert (listed(since).error_code, listed(since).offset) == (ErrorCode.NONE, offset)
+    assert listed(since - 1).error_code == ErrorCode.UNSUPPORTED_VERSION

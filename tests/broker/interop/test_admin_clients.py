@@ -95,6 +95,28 @@ def test_kafka_python_finds_the_record_with_the_largest_timestamp(cluster, admin
     assert (found.offset, found.timestamp) == (1, 30_000)
 
 
+def test_kafka_python_finds_the_first_local_record(cluster, admin, topic):
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all")
+    for _ in range(3):
+        producer.send(topic, b"value").get(10)
+    producer.close()
+    partition = TopicPartition(topic, 0)
+    admin.delete_records({partition: 2})
+    assert admin.list_partition_offsets({partition: OffsetSpec.EARLIEST_LOCAL})[partition].offset == 2
+    assert admin.list_partition_offsets({partition: OffsetSpec.LATEST_TIERED})[partition].offset == -1
+
+
+def test_kafka_python_describes_producers(cluster, admin, topic):
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all", enable_idempotence=True)
+    for timestamp_ms in (10_000, 30_000):
+        producer.send(topic, b"value", timestamp_ms=timestamp_ms).get(10)
+    partition = TopicPartition(topic, 0)
+    (described,) = admin.describe_producers([partition])[partition].active_producers
+    producer.close()
+    assert (described.last_timestamp, described.last_sequence) == (30_000, 1)
+    assert (described.coordinator_epoch, described.current_transaction_start_offset) == (-1, -1)
+
+
 def test_kafka_python_describes_log_directories(cluster, admin, topic):
     def holders():
         return {
