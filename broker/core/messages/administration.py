@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from broker.core.messages.clients import MetadataBroker
+from broker.core.messages.operations import NOT_ASKED
 
 
 class NewTopic(NamedTuple):
@@ -261,6 +262,7 @@ class DescribedTopic(NamedTuple):
     topic_id: str
     is_internal: bool
     partitions: tuple[DescribedPartition, ...]
+    authorized_operations: int = NOT_ASKED
 
 
 class DescribeTopicPartitionsResponse(NamedTuple):
@@ -272,6 +274,7 @@ class DescribeClusterRequest(NamedTuple):
     """DescribeCluster (60)."""
 
     endpoint_type: int = 1  # 1 brokers, 2 controllers (KIP-919)
+    include_cluster_authorized_operations: bool = False
 
 
 class DescribeClusterResponse(NamedTuple):
@@ -279,6 +282,7 @@ class DescribeClusterResponse(NamedTuple):
     cluster_id: str
     controller_id: int
     brokers: tuple[MetadataBroker, ...]
+    authorized_operations: int = NOT_ASKED
 
 
 class DescribeProducersRequest(NamedTuple):

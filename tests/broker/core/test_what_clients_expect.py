@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from kafka.admin import ACLOperation
 
 from broker.core.broker_node.requests import descriptions, queries
 from broker.core.controller.requests import topics
@@ -45,10 +46,12 @@ from broker.core.messages.groups import (
     OffsetFetchGroup,
     OffsetFetchRequest,
 )
+from broker.core.messages.operations import NOT_ASKED
 from broker.core.messages.refusals import QUERIES, refusal
 from broker.core.metadata.records import METADATA_TOPIC
 from broker.core.ports.events import Reply, RequestReceived
 from broker.core.records import encode_batch
+from broker.core.rules.features import Feature, features_of
 from broker.shell.observability.traffic import error_name
 from tests.support.batches import transactional
 from tests.support.cluster import CONTROLLER, TOPIC, Cluster
@@ -276,3 +279,39 @@ def test_offsets_of_tiered_storage_are_those_of_a_log_that_is_all_local(cluster,
 
     assert (listed(since).error_code, listed(since).offset) == (ErrorCode.NONE, offset)
     assert listed(since - 1).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+# --- what clients may do -------------------------------------------------------------------------------------
+
+ALL_OF_TOPIC = {"READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"}
+ALL_OF_CLUSTER = ALL_OF_TOPIC - {"READ", "WRITE", "DELETE"} | {"CLUSTER_ACTION", "IDEMPOTENT_WRITE"}
+
+
+def named(mask: int) -> set[str]:
+    return {each.name for each in ACLOperation if each.value > 0 and mask >> each.value & 1}
+
+
+def test_clients_that_ask_learn_that_they_may_do_everything(cluster):
+    metadata = cluster.call(1, MetadataRequest(((TOPIC, ""), ("unknown", "")), False, True, True))
+    assert named(metadata.authorized_operations) == ALL_OF_CLUSTER
+    assert [each.authorized_operations == NOT_ASKED for each in metadata.topics] == [False, True]
+    assert named(metadata.topics[0].authorized_operations) == ALL_OF_TOPIC
+    described = cluster.call(1, DescribeClusterRequest(include_cluster_authorized_operations=True))
+    assert named(described.authorized_operations) == ALL_OF_CLUSTER
+    partitions = cluster.call(1, DescribeTopicPartitionsRequest((TOPIC,)))
+    assert named(partitions.topics[0].authorized_operations) == ALL_OF_TOPIC
+
+
+def test_clients_that_do_not_ask_learn_nothing_of_it(cluster):
+    metadata = cluster.call(1, MetadataRequest(((TOPIC, ""),)))
+    described = cluster.call(1, DescribeClusterRequest())
+    answers = (metadata, metadata.topics[0], described)
+    assert {each.authorized_operations for each in answers} == {NOT_ASKED}
+
+
+@pytest.mark.parametrize(("generation", "elr"), [("K3", 0), ("K4", 1), ("K5", 1)])
+def test_the_features_follow_from_the_generation(generation, elr):
+    assert features_of(generation) == (
+        Feature("eligible.leader.replicas.version", 0, 1, elr),
+        Feature("harrow.generation", 1, 5, int(generation[1])),
+    )

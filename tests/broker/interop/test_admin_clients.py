@@ -137,6 +137,12 @@ def test_kafka_python_describes_partitions_with_their_eligible_leaders(admin, to
     assert not partition["eligible_leader_replicas"]
 
 
+def test_kafka_python_learns_of_the_features(admin):
+    features = admin.describe_features()
+    assert features["harrow.generation"]["finalized"] == (5, 5)
+    assert features["eligible.leader.replicas.version"]["finalized"] == (1, 1)
+
+
 # --- aiokafka ---------------------------------------------------------------------------------------------
 
 
@@ -188,7 +194,9 @@ def test_confluent_kafka_administers(cluster, topic):
     has_partitions(cluster, topic, 2)
     deleted = admin.delete_records([Position(topic, 0, 0)])
     assert [future.result(10).low_watermark for future in deleted.values()] == [0]
-    assert {node.id for node in admin.describe_cluster().result(10).nodes} == BROKERS
+    described = admin.describe_cluster(include_authorized_operations=True).result(10)
+    assert {node.id for node in described.nodes} == BROKERS
+    assert "IDEMPOTENT_WRITE" in {each.name for each in described.authorized_operations}
 
 
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed: apt-get install kcat")

@@ -22,6 +22,7 @@ from broker.core.messages import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     ReplicaLogInfo,
+    operations,
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import TopicImage
@@ -52,8 +53,14 @@ def metadata(broker: BrokerState, request: MetadataRequest) -> MetadataResponse:
         topics = [_topic(broker, topic) for topic in image.topics.values()]
     else:
         topics = [_asked_topic(broker, name, topic_id) for name, topic_id in request.topics]
+    if request.include_topic_authorized_operations:
+        topics = [
+            topic._replace(authorized_operations=operations.OF_TOPIC) if topic.error_code == ErrorCode.NONE else topic
+            for topic in topics
+        ]
+    of_cluster = operations.OF_CLUSTER if request.include_cluster_authorized_operations else operations.NOT_ASKED
     brokers, controller = reachable_brokers(broker)
-    return MetadataResponse(brokers, broker.settings.cluster_id, controller, tuple(topics))
+    return MetadataResponse(brokers, broker.settings.cluster_id, controller, tuple(topics), of_cluster)
 
 
 def reachable_brokers(broker: BrokerState) -> tuple[tuple[MetadataBroker, ...], int]:
