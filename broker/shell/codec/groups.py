@@ -66,6 +66,7 @@ from broker.core.messages.groups import (
 from broker.shell.codec import mapping
 from broker.shell.codec.mapping import (
     ARRAY,
+    BITS,
     BOOL,
     BYTES,
     NOT_ON_WIRE,
@@ -252,7 +253,9 @@ _MEMBER = record(
     metadata=("member_metadata", BYTES),
     assignment=("member_assignment", BYTES),
 )
-_GROUP = record(DescribedGroup, state="group_state", protocol="protocol_data", members=many(_MEMBER))
+_GROUP = record(
+    DescribedGroup, state="group_state", protocol="protocol_data", members=many(_MEMBER), authorized_operations=BITS
+)
 
 DESCRIBE_GROUPS = mapped(
     (0, 5),
