@@ -57,15 +57,15 @@ def batches_in(data: bytes) -> list[Batch]:
 
 def bytes_of(log: Log, offset: int) -> bytes:
     """The bytes of a log from the batch that contains `offset` to its end."""
-    return b"".join(data for data, _ in _pieces(log, offset))
+    return b"".join(data for data, _ in pieces(log, offset))
 
 
 def batches_of(log: Log, offset: int) -> list[Batch]:
     """The batches of a log from the one that contains `offset` to its end."""
-    return [batch for _, batches in _pieces(log, offset) for batch in batches]
+    return [batch for _, batches in pieces(log, offset) for batch in batches]
 
 
-def _pieces(log: Log, offset: int) -> Iterator[tuple[bytes, list[Batch]]]:
+def pieces(log: Log, offset: int) -> Iterator[tuple[bytes, list[Batch]]]:
     """The chunks of a log up to its end, or to where no whole batch follows.
 
     Also ends where offsets go back, which happens only in the log of a flawed broker.

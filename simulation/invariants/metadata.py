@@ -1,8 +1,9 @@
-"""Checks the metadata records that the controllers commit (P-7, P-16 … P-20, P-23)."""
+"""Checks the metadata records that the controllers commit (P-7, P-16 … P-20, P-23, P-25)."""
 
 from __future__ import annotations
 
-from broker.core.messages import ElectLeadersRequest
+from broker.core.controller.state import ControllerState
+from broker.core.messages import ElectLeadersRequest, GetReplicaLogInfoResponse, ReplicaLogInfo
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import (
     RECOVERING,
@@ -12,9 +13,10 @@ from broker.core.metadata.records import (
     PartitionSet,
     PartitionState,
 )
+from broker.core.ports.events import Event, ResponseReceived
 from simulation.invariants import committed, replicas
 from simulation.invariants.ghost import Ghost
-from simulation.invariants.knowledge import Knowledge, Version
+from simulation.invariants.knowledge import Deciding, Knowledge, Version
 from simulation.invariants.partition_state import broken_epochs, compare_sets
 from simulation.invariants.properties import Violation, reassignment_excuse, with_excuse
 
@@ -230,6 +232,66 @@ def _admit_back(known: Knowledge, ghost: Ghost) -> None:
     for member, epoch in list(ghost.lossy.items()):
         if member in ghost.state.isr and known.image.broker_epoch(member) > epoch:
             del ghost.lossy[member]
+
+
+# --- unclean elections ------------------------------------------------------------------------------------------------
+
+
+def decided(known: Knowledge, controller: ControllerState, event: Event) -> None:
+    """P-25: after each step of a controller that is active in K5 and looks for the longest log."""
+    node = controller.settings.node_id
+    if not controller.active:
+        known.deciding.pop(node, None)
+        return
+    begins = node not in known.deciding
+    now = controller.image.end_offset, bool(controller.recoveries)
+    if not begins and known.decided_at.get(node) == now and not controller.recoveries:
+        return
+    known.decided_at[node] = now
+    partitions = known.deciding.setdefault(node, {})
+    present = _answered(controller.image, event)
+    for topic in controller.image.topics.values():
+        for number, state in topic.partitions.items():
+            key = (topic.topic_id, number)
+            before = partitions.get(key)
+            heard = {} if before is None else {**before.heard, **present.get(key, {})}
+            if before is not None and not begins and before.state is not state and _is_unclean(before.state, state):
+                _check_longest(known, known.ghost(topic.name, *key), state.leader, heard)
+            job = controller.recoveries.get(key)
+            infos = {} if job is None else job.infos
+            partitions[key] = Deciding(state, {member: _length(info) for member, info in infos.items()})
+
+
+def _answered(image: Image, event: Event) -> dict[tuple[str, int], dict[int, tuple[int, int]]]:
+    """The logs in an answer that has just come, if its sender is active in the incarnation that sent it."""
+    response = event.response if isinstance(event, ResponseReceived) else None
+    if not isinstance(response, GetReplicaLogInfoResponse):
+        return {}
+    sender = next((one for one in image.brokers.values() if one.epoch == response.broker_epoch), None)
+    if sender is None or not sender.active:
+        return {}
+    return {
+        (info.topic_id, info.partition): {sender.broker_id: _length(info)}
+        for info in response.partitions
+        if not info.error_code
+    }
+
+
+def _length(info: ReplicaLogInfo) -> tuple[int, int]:
+    return info.last_written_leader_epoch, info.log_end_offset
+
+
+def _check_longest(known: Knowledge, ghost: Ghost, leader: int, heard: dict[int, tuple[int, int]]) -> None:
+    best = max(heard.values(), default=None)
+    if best is None and not _losses_accepted(known, ghost):
+        return  # nobody wanted it: P-1 judges what it loses
+    if best is None or heard.get(leader) != best:
+        logs = ", ".join(f"{member}: {end} of epoch {epoch}" for member, (epoch, end) in sorted(heard.items()))
+        known.fail(
+            ghost,
+            "P-25",
+            f"broker {leader} was elected uncleanly; the log ends that the controller has heard of: {logs or 'none'}",
+        )
 
 
 # --- images ----------------------------------------------------------------------------------------------------------

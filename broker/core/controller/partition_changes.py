@@ -145,7 +145,7 @@ def losses_accepted(controller: ControllerState, topic: TopicImage) -> bool:
 
 def unclean_allowed(controller: ControllerState, topic: TopicImage) -> bool:
     """UR-5: whether any active replica may be elected: `unclean.leader.election.enable`, where no log is looked for."""
-    if recovers_by_log(controller):
+    if not controller.rules.elections.elects_unseen(looks_for_logs=recovers_by_log(controller)):
         return False
     configured = controller.image.setting(topic.name, "unclean.leader.election.enable")
     return controller.settings.unclean_leader_election_enable if configured is None else configured == "true"

@@ -58,6 +58,10 @@ class ElectionRules:
         """UR-4, UR-6: a partition without eligible replicas elects the best log among the last known ones."""
         return True
 
+    def elects_unseen(self, *, looks_for_logs: bool) -> bool:
+        """UR-5: an unclean election takes the first active replica only where no log is looked for."""
+        return not looks_for_logs
+
     def eligible(self, change: IsrChange) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """ELR-1 and ELR-2: the new (ELR, LastKnownELR), both sorted, for a change of the ISR.
 
