@@ -207,6 +207,11 @@ def without_replica(
     return None if new is None else PartitionSet(topic.topic_id, number, new)
 
 
+def is_available(controller: ControllerState, state: PartitionState, member: int) -> bool:
+    """Whether a replica can be queried and elected: its broker is active, its log has not failed (KIP-858)."""
+    return member not in state.offline and controller.image.is_active(member)
+
+
 def elections_for_leaderless(controller: ControllerState, arrived: int | None = None) -> list[PartitionSet]:
     """EL-6: elections for leaderless partitions when a broker becomes active (`arrived`, not yet so in the image)."""
 

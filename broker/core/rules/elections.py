@@ -125,6 +125,10 @@ class ElectionRules:
         """
         return last_known_elr if len(last_known_elr) >= min_isr else replicas
 
+    def quorum_on_request(self) -> tuple[int, ...]:
+        """UR-14: an operator who asks for an unclean election needs no answer in particular."""
+        return ()
+
     def is_recovery_quorum(self, quorum: tuple[int, ...], min_isr: int) -> bool:
         """ELR-8: at least min ISR replicas are in the set; all of them are queried, however many they are."""
         return len(quorum) >= min_isr
