@@ -201,7 +201,10 @@ class Ghost:
 
     sole_member_lost: bool = False
     quorum_excused: bool = True
-    """P-18 does not apply until the ISR is sufficient (again)."""
+    """P-18 does not apply until min ISR replicas are in ISR, ELR and last known ELR together (again).
+
+    Set by what may leave fewer: another min ISR, replicas given up, an unclean election; at first there are none.
+    """
 
     unclean_wanted: bool = False
     """An operator has asked for an unclean election."""

@@ -149,9 +149,13 @@ class Knowledge:
         image = self.image.topics.get(topic)
         return self.partitions.get((image.topic_id, number)) if image is not None else None
 
+    def configured_min_isr(self, ghost: Ghost) -> int:
+        """The min ISR of a partition by the committed metadata, however many replicas it has."""
+        return self.image.min_insync_replicas(ghost.topic, self.min_isr_of_files)
+
     def min_isr(self, ghost: Ghost) -> int:
         """The effective min ISR of a partition by the committed metadata (§1)."""
-        configured = self.image.min_insync_replicas(ghost.topic, self.min_isr_of_files)
+        configured = self.configured_min_isr(ghost)
         return min(configured, len(ghost.state.replicas)) if ghost.state is not None else configured
 
     def sole_member_lost(self, ghost: Ghost) -> None:

@@ -36,6 +36,8 @@ def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offs
     changed_isr = False
     for offset, record in records:
         before = image.brokers.get(record.broker_id) if isinstance(record, BrokerRegistered) else None
+        sets_min_isr = isinstance(record, ConfigChanged) and record.key == _MIN_ISR
+        min_isrs = _configured_min_isrs(known) if sets_min_isr else {}
         image.apply(offset, record)
         match record:
             case PartitionSet():
@@ -48,13 +50,12 @@ def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offs
             case BrokerRegistered():
                 _registered(known, record, before.epoch if before is not None else -1)
                 changed_isr = True
-            case ConfigChanged(name, key):
-                for topic in image.topics.values() if key == _MIN_ISR else ():
-                    if name in ("", topic.name):
-                        for number in topic.partitions:
-                            ghost = known.ghost(topic.name, topic.topic_id, number)
-                            ghost.quorum_excused = True
-                            touched[id(ghost)] = ghost
+            case ConfigChanged():
+                for key, min_isr in min_isrs.items():
+                    ghost = known.partitions[key]
+                    if min_isr != known.configured_min_isr(ghost):  # ELR-6: who was eligible is forgotten
+                        ghost.quorum_excused = True
+                        touched[id(ghost)] = ghost
             case _:
                 changed_isr = True
     image.end_offset = end_offset
@@ -69,6 +70,11 @@ def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offs
     if changed_isr:
         for ghost in known.partitions.values():
             committed.check_candidates(known, ghost)
+
+
+def _configured_min_isrs(known: Knowledge) -> dict[tuple[str, int], int]:
+    """The configured min ISR of each partition, by topic id and number."""
+    return {key: known.configured_min_isr(ghost) for key, ghost in known.partitions.items()}
 
 
 # --- brokers ---------------------------------------------------------------------------------------------------------
@@ -124,7 +130,9 @@ def _check_transition(known: Knowledge, ghost: Ghost, old: PartitionState, new: 
     elif old.leader >= 0 and (new.leader == old.leader or ((old.adding or old.removing) and not new.adding)):
         ghost.unadmitted -= set(new.isr) - set(old.isr) - set(old.elr)
     if old.replicas != new.replicas:
-        ghost.quorum_excused = True
+        left = {*old.isr, *old.elr, *old.last_known_elr} & set(new.replicas)
+        if len(left) < known.min_isr(ghost):  # RA-6 keeps one of them
+            ghost.quorum_excused = True
         ghost.unadmitted &= set(new.replicas)
 
 
@@ -144,6 +152,7 @@ def _check_recovery(known: Knowledge, ghost: Ghost, old: PartitionState, new: Pa
     """P-1 where losses are not accepted: no replica is elected that lacks committed records.
 
     Except when no replica is eligible any more; then a balanced recovery finds what one of the last known ones holds.
+    In K5 one of these is complete, as long as nothing excuses that there are too few of them (P-18).
     """
     if _losses_accepted(known, ghost):
         return
@@ -159,6 +168,13 @@ def _check_recovery(known: Knowledge, ghost: Ghost, old: PartitionState, new: Pa
                 f"broker {new.leader} was elected, whose log lacks what is committed up to {end}; broker {member} has "
                 f"it (ISR {list(old.isr)}, ELR {list(old.elr)}, last known ELR {list(old.last_known_elr)})",
             )
+    if known.generation == "K5" and end > ghost.log_start and not ghost.quorum_excused:
+        known.fail(
+            ghost,
+            "P-1",
+            f"broker {new.leader} was elected, whose log lacks what is committed up to {end}; of the last known ELR "
+            f"{list(old.last_known_elr)}, min ISR {known.min_isr(ghost)}, one member had to have it",
+        )
 
 
 def _losses_accepted(known: Knowledge, ghost: Ghost) -> bool:
@@ -217,7 +233,7 @@ def _check_shape(known: Knowledge, ghost: Ghost) -> None:
     twice = sets.last_known_twice and known.generation != "K4"  # there the last leader, ELR or not (UR-4)
     if sets.eligible_twice or twice or sets.superfluous:
         known.fail(ghost, "P-17", summary)
-    if sets.sufficient:
+    if sets.remembered:
         ghost.quorum_excused = False
     if sets.irrecoverable and known.generation == "K5" and not ghost.quorum_excused:
         known.fail(ghost, "P-18", summary)
