@@ -67,6 +67,7 @@ from broker.core.messages.groups import (
 from broker.shell.codec import mapping
 from broker.shell.codec.mapping import (
     ARRAY,
+    BITS,
     BOOL,
     BYTES,
     NOT_ON_WIRE,
@@ -268,6 +269,7 @@ _GROUP = record(
     state="group_state",
     protocol="protocol_data",
     members=many(_MEMBER),
+    authorized_operations=BITS,
 )
 
 DESCRIBE_GROUPS = mapped(

@@ -16,6 +16,7 @@ from broker.core.messages.groups import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from broker.core.messages.operations import OF_GROUP
 
 CLASSIC = "classic"
 """The type of every group here, by KIP-848's naming."""
@@ -34,6 +35,14 @@ def describe(shard: Shard, group_id: str) -> DescribedGroup:
         group.protocol_type,
         (group.protocol or "") if group.state is GroupState.STABLE else "",
         tuple(_described(group, member) for member in group.members.values()),
+    )
+
+
+def with_operations(described: tuple[DescribedGroup, ...]) -> tuple[DescribedGroup, ...]:
+    """The descriptions with what clients are authorized to do, where there is no error."""
+    return tuple(
+        each._replace(authorized_operations=OF_GROUP) if each.error_code == ErrorCode.NONE else each
+        for each in described
     )
 
 
