@@ -36,6 +36,8 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "P-24": "leader epochs monotone",
         "P-25": "longest log elected",
         "P-26": "lookup by time",
+        "P-27": "assigned logs stay",
+        "P-28": "producers equal log",
         "P-R1": "quorum election safety",
         "P-R2": "one known quorum leader",
         "P-R3": "quorum log matching and durability",
