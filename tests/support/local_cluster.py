@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
@@ -165,8 +165,19 @@ class LocalNode:
 class LocalCluster:
     """Brokers 1…n and controllers from 100 on; or combined nodes 1…n, each of which is both."""
 
-    def __init__(self, brokers: int = 3, controllers: int = 1, *, combined: bool = False, **settings: str) -> None:
-        """`settings` are Kafka's names with underscores for dots; `log_dirs` are names in each node's directory."""
+    def __init__(
+        self,
+        brokers: int = 3,
+        controllers: int = 1,
+        *,
+        combined: bool = False,
+        racks: Mapping[int, str] | None = None,
+        **settings: str,
+    ) -> None:
+        """`racks` are those of brokers by number.
+
+        `settings` are Kafka's names with underscores for dots; `log_dirs` are names in each node's directory.
+        """
         with ExitStack() as on_failure:
             # Not pytest's directory: the path of a Unix socket may have 107 bytes only.
             self._directory = on_failure.enter_context(tempfile.TemporaryDirectory(prefix="harrow-"))
@@ -190,6 +201,8 @@ class LocalCluster:
             for number, listeners in bound.items():
                 listening = ",".join(f"{name}://{address}" for name, address in listeners.items())
                 own = {"process.roles": ",".join(roles[number]), "listeners": listening}
+                if racks is not None and number in racks:
+                    own["broker.rack"] = racks[number]
                 directory = Path(self._directory, str(number))
                 self.nodes[number] = LocalNode(number, directory, common | own, watchman)
             self.addresses = {
