@@ -23,7 +23,7 @@ from simulation.engine.node_views import brokers, is_whole, partition_states
 from simulation.engine.transport import CLIENTS_FROM
 from simulation.faults.nemesis import SimulatedNemesis
 from simulation.invariants.liveness import unmet
-from simulation.invariants.properties import Violation
+from simulation.invariants.properties import Violation, not_judged
 from simulation.scenario.configuration import Configuration, SimulatedFault, draw_configuration, draw_faults
 from simulation.workload.administration import ADMINISTRATOR
 from simulation.workload.clients import TOPIC, ProducerPlan, SimulatedProducer, SimulatedReader
@@ -160,6 +160,9 @@ def run(
         failure, failed_property = str(violation), violation.property_id
     except NodeCrashed as crash:
         failure, failed_property = str(crash), CRASH
+    except Exception as error:
+        unjudged = not_judged(error, f"at {cluster.now_us // MS} ms")
+        failure, failed_property = str(unjudged), unjudged.property_id
     digest, events = fingerprint(cluster)
     return SimulationOutcome(
         choices.seed,

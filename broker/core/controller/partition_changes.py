@@ -9,6 +9,7 @@ from broker.core.messages import NO_LEADER
 from broker.core.metadata.image import TopicImage
 from broker.core.metadata.records import RECOVERING, PartitionSet, PartitionState
 from broker.core.rules import Rules
+from broker.core.rules.cluster_metadata import Move
 from broker.core.rules.elections import IsrChange
 from broker.core.settings import STRATEGIES, UncleanRecoveryStrategy
 
@@ -84,7 +85,9 @@ def _complete_reassignment(
         return state, isr, False
     target = tuple(replica for replica in state.replicas if replica not in state.removing)
     remaining = tuple(member for member in isr if member in target)
-    if not rules.reassignment.is_complete(target, state.adding, remaining, min(min_isr, len(target))):
+    if not rules.reassignment.is_complete(
+        Move(target, state.adding, state.removing), remaining, min(min_isr, len(target))
+    ):
         return state, isr, False
     return state._replace(replicas=target, adding=(), removing=()), remaining, True
 

@@ -100,6 +100,7 @@ class Reassignment(NamedTuple):
 class AlterPartitionReassignmentsRequest(NamedTuple):
     reassignments: tuple[Reassignment, ...]
     timeout_ms: int = 60_000
+    allow_replication_factor_change: bool = True
 
 
 class ReassignmentResult(NamedTuple):

@@ -192,6 +192,7 @@ class DescribedGroup(NamedTuple):
     protocol: str = ""
     members: tuple[DescribedMember, ...] = ()
     authorized_operations: int = NOT_ASKED
+    error_message: str | None = None
 
 
 class DescribeGroupsResponse(NamedTuple):

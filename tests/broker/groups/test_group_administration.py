@@ -46,7 +46,9 @@ def test_groups_are_listed_by_their_coordinators(cluster: Cluster) -> None:
 
 
 def test_a_group_that_is_not_known_is_described_as_dead(cluster: Cluster) -> None:
-    assert describe(cluster, "nobody").state == "Dead"
+    described = describe(cluster, "nobody")
+    assert (described.error_code, described.state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
+    assert described.error_message == "there is no group nobody"
 
 
 def test_clients_that_ask_learn_what_they_may_do_with_a_group(cluster: Cluster) -> None:

@@ -23,10 +23,11 @@ CLASSIC = "classic"
 
 
 def describe(shard: Shard, group_id: str) -> DescribedGroup:
-    """A group's description; an unknown group is "Dead", as in Kafka."""
+    """A group's description; an unknown group is "Dead", and an error to clients that know it as one (KIP-1043)."""
     group = shard.groups.get(group_id)
     if group is None:
-        return DescribedGroup(ErrorCode.NONE, group_id, GroupState.DEAD.value)
+        missing = DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, GroupState.DEAD.value)
+        return missing._replace(error_message=f"there is no group {group_id}")
     return DescribedGroup(
         ErrorCode.NONE,
         group_id,

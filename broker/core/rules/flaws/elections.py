@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.core.rules.cluster_metadata import ReassignmentRules
+from broker.core.rules.cluster_metadata import Move, ReassignmentRules
 from broker.core.rules.elections import Election, ElectionRules, IsrChange
 from broker.core.rules.flaws.flaw import Flaw, Visibility
 
@@ -36,9 +36,9 @@ class _LastStaysInSync(ElectionRules):
 
 
 class _EndWhenAdded(ReassignmentRules):
-    def is_complete(self, target: tuple[int, ...], adding: tuple[int, ...], isr: tuple[int, ...], min_isr: int) -> bool:
+    def is_complete(self, moved: Move, isr: tuple[int, ...], min_isr: int) -> bool:
         """RA-3 before KAFKA-15665."""
-        return bool(isr) and set(adding) <= set(isr)
+        return bool(isr) and set(moved.adding) <= set(isr)
 
 
 class _RememberRemoved(ReassignmentRules):
