@@ -64,7 +64,7 @@ def take_marker(broker: BrokerState) -> None:
 
 
 def open_metadata(broker: BrokerState) -> None:
-    """Read what is on the disk of the metadata log (QU-18)."""
+    """MD-7: read what is on the disk of the metadata log."""
     if directory_of(METADATA_DIRECTORY) in broker.failed_directories:
         return
     with directories.guarded(broker):
