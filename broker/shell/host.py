@@ -33,6 +33,7 @@ from broker.core.ports.events import (
 from broker.core.ports.files import Files
 from broker.core.ports.marks import Mark
 from broker.core.ports.runtime import Node
+from broker.core.rules.features import features_of
 from broker.core.settings import Address, Settings
 from broker.shell.files.flusher import Flusher
 from broker.shell.files.fsyncs import Fsyncs
@@ -82,7 +83,9 @@ class NodeHost:
         frame_bytes_max = settings.socket_request_max_bytes
         self._traffic = Traffic()
         self._fsyncs = fsyncs or Fsyncs()
-        self._server = Server(self.post, frame_bytes_max, settings.connections_max_idle_ms, self._traffic)
+        features = features_of(settings.generation)
+        idle_ms_max = settings.connections_max_idle_ms
+        self._server = Server(self.post, frame_bytes_max, idle_ms_max, self._traffic, features)
         client_id = f"node-{settings.node_id}"
         self._peers = Peers(self.post, self.address_of, client_id, frame_bytes_max, self._traffic)
         self._flusher = Flusher(files.sync, self._flushed, self._flush_failed)

@@ -58,6 +58,12 @@ class BrokerChanged(NamedTuple):
     in_controlled_shutdown: bool
 
 
+class BrokerUnregistered(NamedTuple):
+    """A broker's registration is removed: it is unknown until it registers again."""
+
+    broker_id: int
+
+
 class TopicCreated(NamedTuple):
     name: str
     topic_id: str
@@ -88,7 +94,14 @@ class ProducerIdsAllocated(NamedTuple):
 
 
 MetadataRecord = (
-    BrokerRegistered | BrokerChanged | TopicCreated | TopicDeleted | PartitionSet | ConfigChanged | ProducerIdsAllocated
+    BrokerRegistered
+    | BrokerChanged
+    | BrokerUnregistered
+    | TopicCreated
+    | TopicDeleted
+    | PartitionSet
+    | ConfigChanged
+    | ProducerIdsAllocated
 )
 
 _KINDS: dict[str, type[MetadataRecord]] = {
@@ -96,6 +109,7 @@ _KINDS: dict[str, type[MetadataRecord]] = {
     for kind in (
         BrokerRegistered,
         BrokerChanged,
+        BrokerUnregistered,
         TopicCreated,
         TopicDeleted,
         PartitionSet,
