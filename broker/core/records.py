@@ -252,14 +252,19 @@ def encode_batch(
 
 def decode_records(batch: Buffer, position: int = 0) -> Iterator[Record]:
     """Records of the batch at `position`, whose checksum the caller has checked. Record headers are skipped."""
+    return decode_unfolded(unfolded(batch, position), read_header(batch, position))
+
+
+def unfolded(batch: Buffer, position: int = 0) -> bytes:
+    """The uncompressed records of the batch at `position`, after its header."""
     header = read_header(batch, position)
     if header.size > len(batch) - position:
         raise MalformedBatch(f"expected a batch of {header.size} bytes at {position}, found {len(batch) - position}")
-    body = _uncompressed(bytes(batch[position + HEADER_BYTES : position + header.size]), header)
-    return _decode(body, header)
+    return _uncompressed(bytes(batch[position + HEADER_BYTES : position + header.size]), header)
 
 
-def _decode(body: bytes, header: BatchHeader) -> Iterator[Record]:
+def decode_unfolded(body: bytes, header: BatchHeader) -> Iterator[Record]:
+    """The records of a batch by its header and what `unfolded` returns."""
     at = 0
     for _ in range(header.records_count):
         try:

@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
+from broker.core.log.compression import DECOMPRESSED_BYTES_MAX
 from broker.core.log.segment import Segment
-from broker.core.records import BatchHeader, MalformedBatch, Record, decode_records
+from broker.core.records import BatchHeader, MalformedBatch, Record, decode_unfolded, unfolded
 
 NO_TIMESTAMP = -1
 _EXAMINED_MAX = 100_000
 """A batch may unfold to millions of records; after so many the answer is the first offset that was not examined."""
 
+_TIMESTAMP_MAX = (1 << 63) - 1
+
+
+@dataclass(slots=True)
+class Effort:
+    """What the searches of one request may still cost, together: a client may ask for thousands of them.
+
+    A search that uses up the rest of it ends with the first offset that it has not examined.
+    """
+
+    records: int = 2 * _EXAMINED_MAX
+    unfolded_bytes: int = 2 * DECOMPRESSED_BYTES_MAX
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no other search may begin."""
+        return self.records <= 0 or self.unfolded_bytes <= 0
+
 
 def offset_for_timestamp(
-    segments: Sequence[Segment], timestamp_ms: int, start_offset: int, upto: int
+    segments: Sequence[Segment], timestamp_ms: int, start_offset: int, upto: int, effort: Effort
 ) -> tuple[int, int, int] | None:
     """(timestamp, offset, leader epoch) of the first record in [start_offset, upto) not older than `timestamp_ms`."""
     for segment in segments:
@@ -22,14 +42,19 @@ def offset_for_timestamp(
             continue
         first = segment.header_at(batch.position).base_offset
         for header in segment.headers(first, upto):
+            effort.records -= 1
+            if effort.is_spent:
+                return (*_unexamined(header, start_offset), header.leader_epoch)
             if header.max_timestamp >= timestamp_ms and header.last_offset >= start_offset:
-                found = _first_in_batch(segment, header, timestamp_ms, start_offset, upto)
+                found = _first_in_batch(segment, header, timestamp_ms, start_offset, upto, effort)
                 if found is not None:
                     return (*found, header.leader_epoch)
     return None
 
 
-def latest_timestamp(segments: Sequence[Segment], start_offset: int, upto: int) -> tuple[int, int, int] | None:
+def latest_timestamp(
+    segments: Sequence[Segment], start_offset: int, upto: int, effort: Effort
+) -> tuple[int, int, int] | None:
     """(timestamp, offset, leader epoch) of the first record in [start_offset, upto) with the largest timestamp.
 
     None if no record there has a timestamp.
@@ -39,7 +64,7 @@ def latest_timestamp(segments: Sequence[Segment], start_offset: int, upto: int) 
         segment.load()
         least = NO_TIMESTAMP if latest is None else latest[0]
         if segment.end_offset > start_offset and segment.base_offset < upto and segment.max_timestamp > least:
-            latest = _latest_in_segment(segment, least, start_offset, upto) or latest
+            latest = _latest_in_segment(segment, least, start_offset, upto, effort) or latest
     return latest
 
 
@@ -57,12 +82,17 @@ def end_of_older(segments: Sequence[Segment], before_ms: int, bound: int) -> int
     return end
 
 
-def _latest_in_segment(segment: Segment, least: int, start_offset: int, upto: int) -> tuple[int, int, int] | None:
+def _latest_in_segment(
+    segment: Segment, least: int, start_offset: int, upto: int, effort: Effort
+) -> tuple[int, int, int] | None:
     """The same for the part of one segment in [start_offset, upto), if it has a timestamp above `least`."""
     latest = None
     for header in _candidates(segment, start_offset, upto):
+        effort.records -= 1
+        if effort.is_spent:
+            return latest or (*_unexamined(header, start_offset), header.leader_epoch)
         if header.max_timestamp > least:
-            found = _latest_in_batch(segment, header, start_offset, upto)
+            found = _latest_in_batch(segment, header, start_offset, upto, effort)
             if found is not None and found[0] > least:
                 latest, least = (*found, header.leader_epoch), found[0]
     return latest
@@ -82,32 +112,49 @@ def _candidates(segment: Segment, start_offset: int, upto: int) -> Iterable[Batc
 
 
 def _first_in_batch(
-    segment: Segment, header: BatchHeader, timestamp_ms: int, start_offset: int, upto: int
+    segment: Segment, header: BatchHeader, timestamp_ms: int, start_offset: int, upto: int, effort: Effort
 ) -> tuple[int, int] | None:
     try:
-        for record in _records(segment, header):
-            if start_offset <= record.offset < upto:
-                if record.timestamp >= timestamp_ms:
-                    return record.timestamp, record.offset
-                if record.offset - header.base_offset >= _EXAMINED_MAX:
-                    return header.max_timestamp, record.offset
+        for examined, record in enumerate(_records(segment, header, effort)):
+            inside = start_offset <= record.offset < upto
+            if inside and timestamp_ms <= record.timestamp <= _TIMESTAMP_MAX:
+                return record.timestamp, record.offset
+            if examined >= _EXAMINED_MAX or effort.records <= 0:
+                return (header.max_timestamp, record.offset) if inside else _unexamined(header, start_offset)
     except MalformedBatch:
-        return header.max_timestamp, max(header.base_offset, start_offset)
+        return _unexamined(header, start_offset)
     return None
 
 
-def _latest_in_batch(segment: Segment, header: BatchHeader, start_offset: int, upto: int) -> tuple[int, int] | None:
-    latest = None
+def _unexamined(header: BatchHeader, start_offset: int) -> tuple[int, int]:
+    """The answer for a batch that cannot be read, or has not been: no record that is asked for comes before it."""
+    return header.max_timestamp, max(header.base_offset, start_offset)
+
+
+def _latest_in_batch(
+    segment: Segment, header: BatchHeader, start_offset: int, upto: int, effort: Effort
+) -> tuple[int, int] | None:
+    latest: tuple[int, int] | None = None
     try:
-        for record in _records(segment, header):
-            if start_offset <= record.offset < upto and (latest is None or record.timestamp > latest[0]):
+        for examined, record in enumerate(_records(segment, header, effort)):
+            least = NO_TIMESTAMP if latest is None else latest[0]
+            if start_offset <= record.offset < upto and least < record.timestamp <= _TIMESTAMP_MAX:
                 latest = record.timestamp, record.offset
-            if record.offset - header.base_offset >= _EXAMINED_MAX:
+            if examined >= _EXAMINED_MAX or effort.records <= 0:
                 break
     except MalformedBatch:
-        return header.max_timestamp, max(header.base_offset, start_offset)
+        return _unexamined(header, start_offset)
     return latest
 
 
-def _records(segment: Segment, header: BatchHeader) -> Iterator[Record]:
-    return decode_records(segment.read(segment.locate(header.base_offset).position, header.size))
+def _records(segment: Segment, header: BatchHeader, effort: Effort) -> Iterator[Record]:
+    batch = segment.read(segment.locate(header.base_offset).position, header.size)
+    try:
+        body = unfolded(batch)
+    except MalformedBatch:
+        effort.unfolded_bytes -= DECOMPRESSED_BYTES_MAX  # it may have cost as much
+        raise
+    effort.unfolded_bytes -= len(body)
+    for record in decode_unfolded(body, header):
+        effort.records -= 1
+        yield record

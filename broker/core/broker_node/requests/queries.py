@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.core.broker_node import directories
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState
+from broker.core.log.timestamps import Effort
 from broker.core.messages import (
     EpochEnd,
     EpochEndPartition,
@@ -32,6 +33,7 @@ from broker.core.replica.state import Replica, Role
 from broker.core.settings import CLIENT_LISTENER
 
 END_NOT_CERTAIN = sometimes("ListOffsets refused: the high watermark is not certain (LO-2)")
+EFFORT_SPENT = sometimes("ListOffsets refused: the searches before it in the same request took too long")
 
 _LATEST, _EARLIEST, _MAX_TIMESTAMP = -1, -2, -3
 _MAX_TIMESTAMP_FROM = 7
@@ -44,7 +46,10 @@ def metadata(broker: BrokerState, request: MetadataRequest) -> MetadataResponse:
     if request.topics is None:
         topics = [_topic(broker, topic) for topic in image.topics.values()]
     else:
-        topics = [_asked_topic(broker, name, topic_id) for name, topic_id in request.topics]
+        asked = {
+            (name or image.topic_names.get(topic_id) or topic_id): (name, topic_id) for name, topic_id in request.topics
+        }
+        topics = [_asked_topic(broker, name, topic_id) for name, topic_id in asked.values()]
     brokers, controller = reachable_brokers(broker)
     return MetadataResponse(brokers, broker.settings.cluster_id, controller, tuple(topics))
 
@@ -125,10 +130,11 @@ def _led_replica(broker: BrokerState, topic: str, partition: int, epoch: int) ->
 def list_offsets(broker: BrokerState, request: ListOffsetsRequest, api_version: int) -> ListOffsetsResponse:
     """LO-1, LO-2; the largest timestamp by KIP-734, of all records below the high watermark."""
     by_follower = request.replica_id >= 0
+    effort = Effort()
     special = (_LATEST, _EARLIEST, *((_MAX_TIMESTAMP,) if api_version >= _MAX_TIMESTAMP_FROM else ()))
     return ListOffsetsResponse(
         tuple(
-            _list_offset(broker, part, by_follower=by_follower)
+            _list_offset(broker, part, effort, by_follower=by_follower)
             if part.timestamp >= 0 or part.timestamp in special
             else ListedOffset(part.topic, part.partition, ErrorCode.UNSUPPORTED_VERSION)
             for part in request.partitions
@@ -136,7 +142,7 @@ def list_offsets(broker: BrokerState, request: ListOffsetsRequest, api_version: 
     )
 
 
-def _list_offset(broker: BrokerState, part: ListOffsetsPartition, *, by_follower: bool) -> ListedOffset:
+def _list_offset(broker: BrokerState, part: ListOffsetsPartition, effort: Effort, *, by_follower: bool) -> ListedOffset:
     replica, error = _led_replica(broker, part.topic, part.partition, part.current_leader_epoch)
     if replica is None or error != ErrorCode.NONE:
         return ListedOffset(part.topic, part.partition, error)
@@ -153,11 +159,14 @@ def _list_offset(broker: BrokerState, part: ListOffsetsPartition, *, by_follower
         return ListedOffset(part.topic, part.partition, ErrorCode.OFFSET_NOT_AVAILABLE)
     if part.timestamp == _LATEST:
         return ListedOffset(part.topic, part.partition, ErrorCode.NONE, -1, end, replica.leader_epoch)
+    if effort.is_spent:
+        broker.runtime.mark(EFFORT_SPENT)
+        return ListedOffset(part.topic, part.partition, ErrorCode.REQUEST_TIMED_OUT)
     try:
         if part.timestamp == _MAX_TIMESTAMP:
-            found = log.latest_timestamp(end)
+            found = log.latest_timestamp(end, effort)
         else:
-            found = log.offset_for_timestamp(part.timestamp, end)
+            found = log.offset_for_timestamp(part.timestamp, end, effort)
     except StorageError as failure:
         directories.fail(broker, failure)
         return ListedOffset(part.topic, part.partition, ErrorCode.KAFKA_STORAGE_ERROR)
