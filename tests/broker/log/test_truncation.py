@@ -2,37 +2,53 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.core.broker_node.requests.fetching import check_position
 from broker.core.log.epoch_cache import EpochCache, truncation_offset
+from broker.core.log.log import Log, LogConfig
+from broker.core.messages import FetchedPartition
+from broker.core.messages.errors import ErrorCode
+from broker.core.records import encode_batch
+from broker.core.replica.follower import fetch_position, take_answer
+from broker.core.replica.state import Replica
+from broker.core.rules.flaws import rules_for
 from tests.support.memory_files import MemoryFiles
 
 Runs = list[tuple[int, int]]
+RULES = rules_for("K5", ())
+LEADER = SimpleNamespace(rules=RULES, runtime=SimpleNamespace(mark=lambda mark: None))
+LATEST_EPOCH = 100
+
+
+def replica_of(runs: Runs) -> Replica:
+    """A replica whose log has these runs, in batches of one record."""
+    log = Log.open(MemoryFiles(), "t-0", LogConfig(), clean=True)
+    for epoch, records in runs:
+        for _ in range(records):
+            log.append_as_leader(encode_batch([(None, b"value")], 0, 0, 0), epoch)
+    return Replica("t", 0, "id", 1, log, leader_epoch=LATEST_EPOCH)
 
 
 def epochs_and_end(runs: Runs) -> tuple[EpochCache, int]:
-    cache = EpochCache(MemoryFiles(), "t-0")
-    end = 0
-    for epoch, records in runs:
-        cache.assign(epoch, end)
-        end += records
-    return cache, end
+    log = replica_of(runs).log
+    return log.epochs, log.end_offset
 
 
 def converge(leader: Runs, follower: Runs) -> tuple[int, int]:
     """The follower's log end offset once the leader accepts its fetch (FE-6), and the number of rounds."""
-    leader_cache, leader_end = epochs_and_end(leader)
-    cache, end = epochs_and_end(follower)
+    leading, following = replica_of(leader), replica_of(follower)
     for rounds in range(20):
-        last_epoch = cache.epoch_at(end - 1) if end else -1
-        found = leader_cache.end_offset(last_epoch, leader_end)
-        if last_epoch < 0 or (found is not None and found[0] == last_epoch and found[1] >= end):
-            return end, rounds
-        assert found is not None, "the follower's epoch is above the leader's: an unclean election"
-        end = truncation_offset(cache, end, *found)
-        cache.truncate_from_end(end)
+        asked = fetch_position(following, RULES, 1 << 20)
+        error, diverging = check_position(LEADER, leading, asked)
+        assert error == ErrorCode.NONE, "the follower's epoch is above the leader's: an unclean election"
+        if diverging is None:
+            return following.log.end_offset, rounds
+        take_answer(following, asked, FetchedPartition("t", 0, ErrorCode.NONE, diverging_epoch=diverging), RULES)
     raise AssertionError("no agreement after 20 rounds")
 
 
