@@ -47,6 +47,11 @@ class Mutant:
     def name(self) -> str:
         return f"{self.where}: {self.what}"
 
+    @property
+    def likely(self) -> tuple[str, ...]:
+        """How ids of tests end that are likely to notice: schedules of flaws that replace one of the functions."""
+        return tuple(f"[{flaw}]" for function in self.functions for flaw in _flaws_by_function().get(function, ()))
+
     def apply(self) -> None:
         """Take the decision out of this process, for good."""
         if self.flaw is not None:
@@ -130,6 +135,16 @@ def _overridden(care: type) -> list[tuple[str, types.FunctionType, types.Functio
         for name, new in vars(care).items()
         if isinstance(new, types.FunctionType)
     ]
+
+
+@functools.cache
+def _flaws_by_function() -> dict[types.FunctionType, list[str]]:
+    found: dict[types.FunctionType, list[str]] = {}
+    for flaw in FLAWS.values():
+        for care in flaw.without:
+            for _, function, _ in _overridden(care):
+                found.setdefault(function, []).append(flaw.name)
+    return found
 
 
 def _plant(flaw: Flaw) -> None:

@@ -138,8 +138,10 @@ class _Trials:
         """The tests that call what the mutant changes; `last` noticed the function's mutant before."""
         changed = {self.numbers[function] for function in mutant.functions}
 
-        def rank(name: str) -> tuple[bool, bool, bool, float]:
-            return not name.startswith(first), name != last, not name.startswith(TESTS[0]), self.base.seconds[name]
+        def rank(name: str) -> tuple[bool, bool, bool, bool, float]:
+            likely = bool(mutant.likely) and name.endswith(mutant.likely)
+            spec = name.startswith(TESTS[0])
+            return not name.startswith(first), name != last, not likely, not spec, self.base.seconds[name]
 
         return sorted((name for name in self.items if self.base.calls[name] & changed), key=rank)
 
