@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from broker.core.broker_node.requests.fetching import check_position
 from broker.core.log.epoch_cache import EpochCache, truncation_offset
 from broker.core.log.log import Log, LogConfig
+from broker.core.log.validation import EpochOutOfRange
 from broker.core.messages import FetchedPartition
 from broker.core.messages.errors import ErrorCode
 from broker.core.records import encode_batch
-from broker.core.replica.follower import fetch_position, take_answer
+from broker.core.replica.follower import AppendOutcome, fetch_position, take_answer, truncate
 from broker.core.replica.state import Replica
 from broker.core.rules.flaws import rules_for
 from tests.support.memory_files import MemoryFiles
@@ -93,3 +94,71 @@ def test_logs_that_forked_agree_on_their_common_prefix(
     end, rounds = converge(ours, theirs)
     assert end == sum(common)
     assert rounds <= len(follower) + 1
+
+
+def answer(epoch: int, offset: int) -> FetchedPartition:
+    records = encode_batch([(None, b"value")], offset, epoch, 0)
+    return FetchedPartition("t", 0, ErrorCode.NONE, 0, log_start_offset=0, records=records)
+
+
+def test_tr_6_a_follower_takes_no_records_of_a_later_epoch_than_it_follows() -> None:
+    following = replica_of([(1, 2)])
+    asked = fetch_position(following, RULES, 1 << 20)
+    take_answer(following, asked, answer(LATEST_EPOCH, 2), RULES)
+    assert following.log.end_offset == 3
+    asked = fetch_position(following, RULES, 1 << 20)
+    with pytest.raises(EpochOutOfRange):
+        take_answer(following, asked, answer(LATEST_EPOCH + 1, 3), RULES)
+    assert following.log.end_offset == 3
+
+
+def test_rt_5_and_fe_6_every_fetch_says_which_epoch_the_log_ends_in() -> None:
+    following = replica_of([(1, 2)])
+    for offset, epoch in ((2, 7), (3, 8)):
+        asked = fetch_position(following, RULES, 1 << 20)
+        assert asked.last_fetched_epoch == following.log.last_epoch
+        take_answer(following, asked, answer(epoch, offset), RULES)
+    assert fetch_position(following, RULES, 1 << 20).last_fetched_epoch == 8
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (ErrorCode.FENCED_LEADER_EPOCH, AppendOutcome(wait_for_metadata=True)),
+        (ErrorCode.OFFSET_OUT_OF_RANGE, AppendOutcome(out_of_range=True)),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, AppendOutcome(retry=True)),
+    ],
+)
+def test_tr_7_tr_8_what_follows_an_error(error: ErrorCode, outcome: AppendOutcome) -> None:
+    following = replica_of([(1, 2)])
+    asked = fetch_position(following, RULES, 1 << 20)
+    assert take_answer(following, asked, answer(1, 2)._replace(error_code=error), RULES) == outcome
+    assert following.log.end_offset == 2
+
+
+def test_tr_5_an_answer_to_another_fetch_is_passed_over() -> None:
+    following = replica_of([(1, 2)])
+    asked = fetch_position(following, RULES, 1 << 20)
+    for other in (asked._replace(fetch_offset=1), asked._replace(current_leader_epoch=1)):
+        assert take_answer(following, other, answer(1, 2), RULES) == AppendOutcome()
+    assert following.log.end_offset == 2
+
+
+def test_hw_8_truncation_takes_the_high_watermark_back() -> None:
+    following = replica_of([(1, 4)])
+    following.high_watermark = 3
+    assert truncate(following, 2) == 2
+    assert (following.high_watermark, following.log.end_offset) == (2, 2)
+    following.high_watermark = 1
+    truncate(following, 2)
+    assert following.high_watermark == 1
+
+
+def test_lo_3_hw_5_a_follower_takes_over_the_leaders_bounds_within_its_own_log() -> None:
+    following = replica_of([(1, 4)])
+    asked = fetch_position(following, RULES, 1 << 20)
+    told = FetchedPartition("t", 0, ErrorCode.NONE, 9, log_start_offset=2)
+    take_answer(following, asked, told, RULES)
+    assert (following.log.start_offset, following.high_watermark, following.log.end_offset) == (2, 4, 4)
+    take_answer(following, asked, told._replace(log_start_offset=1, high_watermark=3), RULES)
+    assert (following.log.start_offset, following.high_watermark) == (2, 3)

@@ -26,7 +26,7 @@ def main() -> int:
     """Read the command line, try the mutants, print the report. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rule", action="append", metavar="ID", help="only this one, for instance HB-2")
-    parser.add_argument("--match", default="", metavar="TEXT", help="only mutants with this text in their names")
+    parser.add_argument("--match", action="append", metavar="TEXT", help="only mutants with this text in their names")
     parser.add_argument("--thorough", action="store_true", help="every clause outside of rule objects, too")
     parser.add_argument("--tests", action="append", metavar="PATH", help="other tests than those of the broker's core")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes")
@@ -39,7 +39,8 @@ def main() -> int:
     chosen = [
         mutant
         for mutant in everything
-        if options.match in mutant.name and (not options.rule or set(options.rule) & set(mutant.rules))
+        if any(text in mutant.name for text in options.match or [""])
+        and (not options.rule or set(options.rule) & set(mutant.rules))
     ]
     if options.list:
         sys.stdout.writelines(f"{mutant.name}  {', '.join(mutant.rules)}\n" for mutant in chosen)

@@ -21,6 +21,7 @@ TESTS = (
     "tests/broker/spec",
     "tests/broker/core",
     "tests/broker/log",
+    "tests/broker/quorum",
     "tests/broker/groups",
     "tests/simulation/directed/test_directed_schedules.py",
 )

@@ -63,6 +63,9 @@ EQUIVALENT: Mapping[str, str] = MappingProxyType(
         "rules/high_watermark.py HighWatermarkRules.candidate: if end == UNKNOWN: False": (
             "UNKNOWN is -1, the smallest of all ends, and comes out as the minimum"
         ),
+        "rules/quorum.py QuorumRules.high_watermark: without and held != UNKNOWN": (
+            "an epoch starts at 0 or later, and UNKNOWN is below"
+        ),
     }
 )
 """Mutants that no test can notice, by name: why. A row whose mutant is noticed, or is no more, is reported."""
