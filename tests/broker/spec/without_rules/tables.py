@@ -66,6 +66,7 @@ EQUIVALENT: Mapping[str, str] = MappingProxyType(
         "rules/quorum.py QuorumRules.high_watermark: without and held != UNKNOWN": (
             "an epoch starts at 0 or later, and UNKNOWN is below"
         ),
+        "rules/quorum.py QuorumRules.high_watermark: boundary of held > present": "the answer is the same if both are",
     }
 )
 """Mutants that no test can notice, by name: why. A row whose mutant is noticed, or is no more, is reported."""
