@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from broker.core.log.log import Log, LogConfig
+from broker.core.messages import AlterPartitionPartition
 from broker.core.messages.errors import ErrorCode
-from broker.core.metadata.image import BrokerImage
+from broker.core.metadata.image import BrokerImage, Image
+from broker.core.records import encode_batch
+from broker.core.replica import leader
+from broker.core.replica.state import PendingIsr, RemoteReplica, Replica, Role
 from broker.core.rules.flaws import rules_for
 from broker.core.rules.insync_replicas import AfterAnswer
+from tests.support.memory_files import MemoryFiles
 
 RULES = rules_for("K5", ())
 NONE, UNKNOWN = ErrorCode.NONE, -1
@@ -219,3 +225,153 @@ def test_tr_5_an_answer_counts_for_its_request(requested: tuple[int, int], count
 
 def test_tr_8_a_log_that_starts_again_holds_nothing_uncommitted_below() -> None:
     assert RULES.high_watermark.on_restart(2, 6) == 6
+
+
+# --- What a leader knows of its followers -----------------------------------------------------------------------------
+
+
+def leading(isr: tuple[int, ...] = (1, 2), **known: object) -> Replica:
+    """Broker 1 leads epoch 5 from offset 3 on; its log ends at 4, its high watermark is 3."""
+    log = Log.open(MemoryFiles(), "t-0", LogConfig(), clean=True)
+    for _ in range(3):
+        log.append_as_leader(encode_batch([(None, b"value")], 0, 0, 0), 4)
+    replica = Replica("t", 0, "id", 1, log, high_watermark=3, replicas=(1, 2, 3), isr=isr, min_insync_replicas=2)
+    replica.leader_epoch, replica.partition_epoch = 5, 7
+    leader.become_leader(replica, RULES, 1_000)
+    log.append_as_leader(encode_batch([(None, b"value")], 0, 0, 0), 5)
+    for name, value in known.items():
+        setattr(replica, name, value)
+    return replica
+
+
+def fetches(replica: Replica, follower: int, offset: int, now_ms: int = 1_500, epoch: int = 12) -> None:
+    end = replica.log.end_offset
+    remote = replica.remotes[follower]
+    leader.record_fetch(remote, offset=offset, log_start=0, broker_epoch=epoch, leader_end=end, now_ms=now_ms)
+
+
+IMAGE = Image(
+    brokers={
+        number: BrokerImage(number, 10 + number, str(number), (), None, fenced=False, in_controlled_shutdown=False)
+        for number in (1, 2, 3)
+    }
+)
+
+
+def test_rt_1_a_new_leader_knows_nothing_of_its_followers() -> None:
+    replica = leading()
+    assert (replica.role, replica.leader_epoch_start, replica.high_watermark) == (Role.LEADER, 3, 3)
+    assert replica.log.epochs.entries == ((4, 0), (5, 3))
+    assert replica.pending_isr is None
+    assert replica.remotes == {2: RemoteReplica(caught_up_ms=1_000), 3: RemoteReplica(caught_up_ms=0)}
+
+
+def test_rt_2_a_leader_that_stays_keeps_what_it_knows() -> None:
+    replica = leading()
+    fetches(replica, 2, 4)
+    known = replica.remotes[2]
+    replica.replicas, replica.isr = (1, 2, 4), (1, 2, 4)
+    leader.adopt_assignment(replica, 2_000)
+    assert replica.remotes == {2: known, 4: RemoteReplica(caught_up_ms=2_000)}
+
+
+def test_rt_3_and_rt_4_a_leader_in_a_new_epoch_of_its_own_does_not() -> None:
+    replica = leading()
+    fetches(replica, 2, 4)
+    leader.renew_leadership(replica, RULES, 2_000)
+    assert replica.remotes == {2: RemoteReplica(caught_up_ms=2_000), 3: RemoteReplica(caught_up_ms=0)}
+    assert replica.leader_epoch_start == 4
+
+
+@pytest.mark.parametrize(
+    ("offsets", "caught_up_ms"),
+    [
+        pytest.param((4,), 1_500, id="at the end"),
+        pytest.param((3,), 1_000, id="behind"),
+        pytest.param((2, 3), 1_000, id="behind twice"),
+        pytest.param((2, 4), 2_500, id="at the end at last"),
+    ],
+)
+def test_lg_1_when_a_follower_was_last_caught_up(offsets: tuple[int, ...], caught_up_ms: int) -> None:
+    replica = leading()
+    for number, offset in enumerate(offsets):
+        fetches(replica, 2, offset, 1_500 + 1_000 * number)
+    assert replica.remotes[2].caught_up_ms == caught_up_ms
+    assert (replica.remotes[2].log_end, replica.remotes[2].broker_epoch) == (offsets[-1], 12)
+    assert replica.remotes[2].fetched_in_epoch
+
+
+def test_lg_1_a_follower_that_reaches_the_end_of_its_last_fetch_was_caught_up_then() -> None:
+    replica = leading()
+    fetches(replica, 2, 3, 1_500)
+    replica.log.append_as_leader(encode_batch([(None, b"value")], 0, 0, 0), 5)
+    fetches(replica, 2, 4, 1_900)
+    assert replica.remotes[2].caught_up_ms == 1_500
+    replica.remotes[2].caught_up_ms = 1_950
+    replica.log.append_as_leader(encode_batch([(None, b"value")], 0, 0, 0), 5)
+    fetches(replica, 2, 5, 1_960)
+    assert replica.remotes[2].caught_up_ms == 1_950
+
+
+def test_hw_1_to_hw_3_the_leader_moves_it_with_its_followers() -> None:
+    replica = leading()
+    assert not leader.advance_high_watermark(replica, RULES)
+    fetches(replica, 2, 4)
+    assert leader.advance_high_watermark(replica, RULES)
+    assert replica.high_watermark == 4
+    assert not leader.advance_high_watermark(replica, RULES)
+    alone = leading(isr=(1,))
+    assert not leader.advance_high_watermark(alone, RULES)
+    assert alone.high_watermark == 3
+
+
+def test_hw_1_a_member_that_is_being_added_counts() -> None:
+    replica = leading()
+    fetches(replica, 2, 4)
+    fetches(replica, 3, 3, epoch=13)
+    assert leader.propose_expansion(replica, 3, IMAGE, RULES)
+    assert leader.maximal_isr(replica, RULES) == {1, 2, 3}
+    assert not leader.advance_high_watermark(replica, RULES)
+
+
+def test_isr_e_and_isr_1_an_expansion_states_the_epochs_that_were_seen() -> None:
+    replica = leading()
+    fetches(replica, 2, 4)
+    fetches(replica, 3, 4, epoch=13)
+    assert leader.propose_expansion(replica, 3, IMAGE, RULES)
+    assert replica.pending_isr is not None
+    request = AlterPartitionPartition("t", 0, 5, 7, ((1, 11), (2, 12), (3, 13)), topic_id="id")
+    assert (replica.pending_isr.isr, replica.pending_isr.request) == ((1, 2, 3), request)
+
+
+@pytest.mark.parametrize(
+    ("follower", "offset", "epoch", "pending"),
+    [
+        pytest.param(2, 4, 12, False, id="E1 a member already"),
+        pytest.param(3, 4, 13, True, id="E1 a change is pending"),
+        pytest.param(9, 4, 13, False, id="E1 no replica"),
+        pytest.param(3, 2, 13, False, id="E2 below the high watermark"),
+        pytest.param(3, 4, 9, False, id="E5 an earlier incarnation"),
+    ],
+)
+def test_isr_e_who_is_not_proposed(follower: int, offset: int, epoch: int, pending: bool) -> None:
+    replica = leading()
+    if follower in replica.remotes:
+        fetches(replica, follower, offset, epoch=epoch)
+    if pending:
+        replica.pending_isr = before = PendingIsr((1,), AlterPartitionPartition("t", 0, 5, 7, ((1, 11),)))
+    else:
+        before = None
+    assert not leader.propose_expansion(replica, follower, IMAGE, RULES)
+    assert replica.pending_isr == before
+
+
+def test_isr_s_all_that_lag_are_dropped_at_once_and_the_leader_never() -> None:
+    replica = leading(isr=(1, 2, 3))
+    fetches(replica, 2, 3, 1_200)
+    fetches(replica, 3, 4, 1_200)
+    assert leader.propose_shrink(replica, IMAGE, RULES, 1_500, 500) == ()
+    assert leader.propose_shrink(replica, IMAGE, RULES, 1_501, 500) == (2,)
+    assert replica.pending_isr is not None
+    assert replica.pending_isr.isr == (1, 3)
+    assert leader.propose_shrink(replica, IMAGE, RULES, 9_000, 500) == ()

@@ -77,6 +77,8 @@ def decide(self, first: int, second: int) -> bool:
     """A rule."""
     if first < 0:
         return False
+    if first > 1000:
+        self.runtime.mark(LARGE if second else SMALL)
     return first > second and min(first, 9) == second + 1
 '''
 

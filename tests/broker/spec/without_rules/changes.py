@@ -58,6 +58,7 @@ def conditions(function: ast.FunctionDef, *, every: bool) -> Iterator[Change]:
 
     With `every`, each `if` also always comes true, each clause of a condition is left out, and `<` becomes `<=`. What
     guards a return, a `continue` or an exception is not made true: that would take out what follows, not the guard.
+    What only marks or logs is left alone.
     """
     counts: dict[str, int] = {}
     for path, node in _walk(function, ()):
@@ -73,6 +74,8 @@ _Step = tuple[str, int]
 
 
 def _walk(node: ast.AST, path: tuple[_Step, ...]) -> Iterator[tuple[tuple[_Step, ...], ast.AST]]:
+    if _only_tells(node):
+        return
     yield path, node
     for field, value in ast.iter_fields(node):
         if isinstance(value, ast.AST):
@@ -81,6 +84,16 @@ def _walk(node: ast.AST, path: tuple[_Step, ...]) -> Iterator[tuple[tuple[_Step,
             for index, item in enumerate(value):
                 if isinstance(item, ast.AST):
                     yield from _walk(item, (*path, (field, index)))
+
+
+def _only_tells(node: ast.AST) -> bool:
+    """Whether nothing but a mark or a line of the log depends on it."""
+    if isinstance(node, ast.If):
+        return all(_only_tells(one) for one in (*node.body, *node.orelse))
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        function = ast.unparse(node.value.func)
+        return function.endswith(("runtime.mark", "runtime.log")) or function == "mark"
+    return False
 
 
 def _at(node: ast.AST, path: tuple[_Step, ...]) -> ast.AST:
