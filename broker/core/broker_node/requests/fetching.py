@@ -180,7 +180,7 @@ def _check(broker: BrokerState, request: FetchRequest, part: FetchPartition) -> 
     return replica, error
 
 
-def _check_position(
+def check_position(
     broker: BrokerState, replica: Replica, part: FetchPartition
 ) -> tuple[ErrorCode, tuple[int, int] | None]:
     """FE-6 and FE-7: whether the two logs diverge before the offset, and whether the offset is in the log.
@@ -231,7 +231,7 @@ def _record_follower(broker: BrokerState, fetch: Fetch, part: FetchPartition) ->
     replica, error = _check(broker, request, part)
     if replica is None or error != ErrorCode.NONE:
         return
-    error, diverging = _check_position(broker, replica, part)
+    error, diverging = check_position(broker, replica, part)
     if not broker.rules.fetch.moves_follower_state(error, diverging is not None):
         return
     _record_fetch(broker, replica, request, part)
@@ -270,7 +270,7 @@ def _read(
         return FetchedPartition(
             part.topic, part.partition, error, current_leader=leader_hint, topic_id=part.topic_id
         ), False
-    error, diverging = _check_position(broker, replica, part)
+    error, diverging = check_position(broker, replica, part)
     log = replica.log
     by_follower = request.replica_id >= 0
     records = b""
