@@ -180,10 +180,13 @@ class LocalCluster:
         controllers: int = 1,
         *,
         combined: bool = False,
+        first: int = 1,
         module: str = "broker.shell",
         **settings: str,
     ) -> None:
-        """`settings` are Kafka's names with underscores for dots; `log_dirs` are names in each node's directory.
+        """`first` is the number of the first broker.
+
+        `settings` are Kafka's names with underscores for dots; `log_dirs` are names in each node's directory.
 
         `module` is run by each node, with its file of settings.
         """
@@ -192,7 +195,7 @@ class LocalCluster:
             self._directory = on_failure.enter_context(tempfile.TemporaryDirectory(prefix="harrow-"))
             watchman = Watchman()
             on_failure.callback(watchman.close)
-            roles = {number: ["broker"] for number in range(1, brokers + 1)}
+            roles = {number: ["broker"] for number in range(first, first + brokers)}
             for number in roles if combined else range(CONTROLLER, CONTROLLER + controllers):
                 roles.setdefault(number, []).append("controller")
             ports = iter(_free_ports(sum(len(LISTENERS_OF[role]) for own in roles.values() for role in own)))

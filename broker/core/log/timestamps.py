@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from broker.core.log.compression import DECOMPRESSED_BYTES_MAX
 from broker.core.log.segment import Segment
 from broker.core.records import BatchHeader, MalformedBatch, Record, decode_unfolded, unfolded
+from broker.core.rules.log import StorageRules
 
 NO_TIMESTAMP = -1
 _EXAMINED_MAX = 100_000
@@ -33,7 +35,7 @@ class Effort:
 
 
 def offset_for_timestamp(
-    segments: Sequence[Segment], timestamp_ms: int, start_offset: int, upto: int, effort: Effort
+    segments: Sequence[Segment], timestamp_ms: int, start_offset: int, upto: int, rules: StorageRules, effort: Effort
 ) -> tuple[int, int, int] | None:
     """(timestamp, offset, leader epoch) of the first record in [start_offset, upto) not older than `timestamp_ms`."""
     for segment in segments:
@@ -46,14 +48,14 @@ def offset_for_timestamp(
             if effort.is_spent:
                 return (*_unexamined(header, start_offset), header.leader_epoch)
             if header.max_timestamp >= timestamp_ms and header.last_offset >= start_offset:
-                found = _first_in_batch(segment, header, timestamp_ms, start_offset, upto, effort)
+                found = _first_in_batch(_Batch(segment, header, rules, effort), timestamp_ms, start_offset, upto)
                 if found is not None:
                     return (*found, header.leader_epoch)
     return None
 
 
 def latest_timestamp(
-    segments: Sequence[Segment], start_offset: int, upto: int, effort: Effort
+    segments: Sequence[Segment], start_offset: int, upto: int, rules: StorageRules, effort: Effort
 ) -> tuple[int, int, int] | None:
     """(timestamp, offset, leader epoch) of the first record in [start_offset, upto) with the largest timestamp.
 
@@ -64,7 +66,7 @@ def latest_timestamp(
         segment.load()
         least = NO_TIMESTAMP if latest is None else latest[0]
         if segment.end_offset > start_offset and segment.base_offset < upto and segment.max_timestamp > least:
-            latest = _latest_in_segment(segment, least, start_offset, upto, effort) or latest
+            latest = _latest_in_segment(segment, least, start_offset, upto, rules, effort) or latest
     return latest
 
 
@@ -83,7 +85,7 @@ def end_of_older(segments: Sequence[Segment], before_ms: int, bound: int) -> int
 
 
 def _latest_in_segment(
-    segment: Segment, least: int, start_offset: int, upto: int, effort: Effort
+    segment: Segment, least: int, start_offset: int, upto: int, rules: StorageRules, effort: Effort
 ) -> tuple[int, int, int] | None:
     """The same for the part of one segment in [start_offset, upto), if it has a timestamp above `least`."""
     latest = None
@@ -92,7 +94,7 @@ def _latest_in_segment(
         if effort.is_spent:
             return latest or (*_unexamined(header, start_offset), header.leader_epoch)
         if header.max_timestamp > least:
-            found = _latest_in_batch(segment, header, start_offset, upto, effort)
+            found = _latest_in_batch(_Batch(segment, header, rules, effort), start_offset, upto)
             if found is not None and found[0] > least:
                 latest, least = (*found, header.leader_epoch), found[0]
     return latest
@@ -111,15 +113,38 @@ def _candidates(segment: Segment, start_offset: int, upto: int) -> Iterable[Batc
     return segment.headers(first, upto)
 
 
-def _first_in_batch(
-    segment: Segment, header: BatchHeader, timestamp_ms: int, start_offset: int, upto: int, effort: Effort
-) -> tuple[int, int] | None:
+class _Batch(NamedTuple):
+    """A batch that is looked into, the rules by which it is, and what that may cost."""
+
+    segment: Segment
+    header: BatchHeader
+    rules: StorageRules
+    effort: Effort
+
+    def records(self) -> Iterator[Record]:
+        """Its records. Raises `MalformedBatch` if it may not be looked into, or cannot."""
+        if not self.rules.looks_into(self.header.codec):
+            raise MalformedBatch(f"expected a codec that is looked into, found {self.header.codec}")
+        data = self.segment.read(self.segment.locate(self.header.base_offset).position, self.header.size)
+        try:
+            body = unfolded(data, unfolded_bytes_max=self.rules.unfolded_bytes_max())
+        except MalformedBatch:
+            self.effort.unfolded_bytes -= DECOMPRESSED_BYTES_MAX  # it may have cost as much
+            raise
+        self.effort.unfolded_bytes -= len(body)
+        for record in decode_unfolded(body, self.header):
+            self.effort.records -= 1
+            yield record
+
+
+def _first_in_batch(batch: _Batch, timestamp_ms: int, start_offset: int, upto: int) -> tuple[int, int] | None:
+    header = batch.header
     try:
-        for examined, record in enumerate(_records(segment, header, effort)):
+        for examined, record in enumerate(batch.records()):
             inside = start_offset <= record.offset < upto
             if inside and timestamp_ms <= record.timestamp <= _TIMESTAMP_MAX:
                 return record.timestamp, record.offset
-            if examined >= _EXAMINED_MAX or effort.records <= 0:
+            if examined >= _EXAMINED_MAX or batch.effort.records <= 0:
                 return (header.max_timestamp, record.offset) if inside else _unexamined(header, start_offset)
     except MalformedBatch:
         return _unexamined(header, start_offset)
@@ -131,30 +156,16 @@ def _unexamined(header: BatchHeader, start_offset: int) -> tuple[int, int]:
     return header.max_timestamp, max(header.base_offset, start_offset)
 
 
-def _latest_in_batch(
-    segment: Segment, header: BatchHeader, start_offset: int, upto: int, effort: Effort
-) -> tuple[int, int] | None:
+def _latest_in_batch(batch: _Batch, start_offset: int, upto: int) -> tuple[int, int] | None:
+    header = batch.header
     latest: tuple[int, int] | None = None
     try:
-        for examined, record in enumerate(_records(segment, header, effort)):
+        for examined, record in enumerate(batch.records()):
             least = NO_TIMESTAMP if latest is None else latest[0]
             if start_offset <= record.offset < upto and least < record.timestamp <= _TIMESTAMP_MAX:
                 latest = record.timestamp, record.offset
-            if examined >= _EXAMINED_MAX or effort.records <= 0:
+            if examined >= _EXAMINED_MAX or batch.effort.records <= 0:
                 break
     except MalformedBatch:
         return _unexamined(header, start_offset)
     return latest
-
-
-def _records(segment: Segment, header: BatchHeader, effort: Effort) -> Iterator[Record]:
-    batch = segment.read(segment.locate(header.base_offset).position, header.size)
-    try:
-        body = unfolded(batch)
-    except MalformedBatch:
-        effort.unfolded_bytes -= DECOMPRESSED_BYTES_MAX  # it may have cost as much
-        raise
-    effort.unfolded_bytes -= len(body)
-    for record in decode_unfolded(body, header):
-        effort.records -= 1
-        yield record
