@@ -260,12 +260,12 @@ def decode_records(
     return decode_unfolded(unfolded(batch, position, unfolded_bytes_max), read_header(batch, position))
 
 
-def unfolded(batch: Buffer, position: int = 0, unfolded_bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+def unfolded(batch: Buffer, position: int = 0, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
     """The uncompressed records of the batch at `position`, after its header. Raises `MalformedBatch`."""
     header = read_header(batch, position)
     if header.size > len(batch) - position:
         raise MalformedBatch(f"expected a batch of {header.size} bytes at {position}, found {len(batch) - position}")
-    return _uncompressed(bytes(batch[position + HEADER_BYTES : position + header.size]), header, unfolded_bytes_max)
+    return _uncompressed(bytes(batch[position + HEADER_BYTES : position + header.size]), header, bytes_max)
 
 
 def decode_unfolded(body: bytes, header: BatchHeader) -> Iterator[Record]:

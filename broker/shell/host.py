@@ -86,8 +86,7 @@ class NodeHost:
         self._traffic = Traffic()
         self._fsyncs = fsyncs or Fsyncs()
         features = features_of(settings.generation)
-        idle_ms_max = settings.connections_max_idle_ms
-        request_bytes_max = settings.socket_request_max_bytes
+        request_bytes_max, idle_ms_max = settings.socket_request_max_bytes, settings.connections_max_idle_ms
         self._server = Server(self.post, request_bytes_max, idle_ms_max, self._traffic, features)
         client_id = f"node-{settings.node_id}"
         self._peers = Peers(self.post, self.address_of, client_id, _RESPONSE_BYTES_MAX, self._traffic)

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
@@ -181,14 +181,14 @@ class LocalCluster:
         *,
         combined: bool = False,
         first: int = 1,
+        racks: Mapping[int, str] | None = None,
         module: str = "broker.shell",
         **settings: str,
     ) -> None:
-        """`first` is the number of the first broker.
+        """`first` is the number of the first broker; `racks` are those of brokers by number.
 
-        `settings` are Kafka's names with underscores for dots; `log_dirs` are names in each node's directory.
-
-        `module` is run by each node, with its file of settings.
+        `settings` are Kafka's names with underscores for dots; `log_dirs` are names in each node's directory. `module`
+        is run by each node, with its file of settings.
         """
         with ExitStack() as on_failure:
             # Not pytest's directory: the path of a Unix socket may have 107 bytes only.
@@ -213,6 +213,8 @@ class LocalCluster:
             for number, listeners in bound.items():
                 listening = ",".join(f"{name}://{address}" for name, address in listeners.items())
                 own = {"process.roles": ",".join(roles[number]), "listeners": listening}
+                if racks is not None and number in racks:
+                    own["broker.rack"] = racks[number]
                 directory = Path(self._directory, str(number))
                 self.nodes[number] = LocalNode(number, directory, common | own, watchman, module)
             self.addresses = {

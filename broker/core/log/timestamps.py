@@ -35,7 +35,12 @@ class Effort:
 
 
 def offset_for_timestamp(
-    segments: Sequence[Segment], timestamp_ms: int, start_offset: int, upto: int, rules: StorageRules, effort: Effort
+    segments: Sequence[Segment],
+    timestamp_ms: int,
+    start_offset: int,
+    upto: int,
+    rules: StorageRules,
+    effort: Effort,
 ) -> tuple[int, int, int] | None:
     """(timestamp, offset, leader epoch) of the first record in [start_offset, upto) not older than `timestamp_ms`."""
     for segment in segments:
@@ -114,7 +119,7 @@ def _candidates(segment: Segment, start_offset: int, upto: int) -> Iterable[Batc
 
 
 class _Batch(NamedTuple):
-    """A batch that is looked into, the rules by which it is, and what that may cost."""
+    """A batch that is looked into, the rules by which it is, and what that may still cost."""
 
     segment: Segment
     header: BatchHeader
@@ -127,7 +132,7 @@ class _Batch(NamedTuple):
             raise MalformedBatch(f"expected a codec that is looked into, found {self.header.codec}")
         data = self.segment.read(self.segment.locate(self.header.base_offset).position, self.header.size)
         try:
-            body = unfolded(data, unfolded_bytes_max=self.rules.unfolded_bytes_max())
+            body = unfolded(data, 0, self.rules.unfolded_bytes_max())
         except MalformedBatch:
             self.effort.unfolded_bytes -= DECOMPRESSED_BYTES_MAX  # it may have cost as much
             raise
@@ -157,7 +162,6 @@ def _unexamined(header: BatchHeader, start_offset: int) -> tuple[int, int]:
 
 
 def _latest_in_batch(batch: _Batch, start_offset: int, upto: int) -> tuple[int, int] | None:
-    header = batch.header
     latest: tuple[int, int] | None = None
     try:
         for examined, record in enumerate(batch.records()):
@@ -167,5 +171,5 @@ def _latest_in_batch(batch: _Batch, start_offset: int, upto: int) -> tuple[int, 
             if examined >= _EXAMINED_MAX or batch.effort.records <= 0:
                 break
     except MalformedBatch:
-        return _unexamined(header, start_offset)
+        return _unexamined(batch.header, start_offset)
     return latest

@@ -19,7 +19,6 @@ from broker.shell.codec.wire import DecodeError, guarded
 
 API_KEY = 18
 _VERSIONS = (0, 4)
-_REQUEST_BYTES_MAX = 1 << 16
 _FLEXIBLE = 3
 """Features begin in this version, too."""
 
@@ -28,6 +27,7 @@ _FEATURES_FROM_ZERO = 4
 
 _FEATURES_EPOCH = 0
 """Features are settings: they do not change while the node runs."""
+_REQUEST_BYTES_MAX = 1 << 16
 
 
 def answer(

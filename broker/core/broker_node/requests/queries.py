@@ -195,11 +195,12 @@ def _list_offset(broker: BrokerState, part: ListOffsetsPartition, effort: Effort
 
 
 def epoch_ends(broker: BrokerState, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-    """OE-1: where a leader epoch ends in this leader's log."""
+    """Answer for each partition."""
     return OffsetForLeaderEpochResponse(tuple(_epoch_end(broker, part) for part in request.partitions))
 
 
 def _epoch_end(broker: BrokerState, part: EpochEndPartition) -> EpochEnd:
+    """OE-1: where a leader epoch ends in this leader's log."""
     replica, error = _led_replica(broker, part.topic, part.partition, part.current_leader_epoch)
     if replica is None or error != ErrorCode.NONE:
         return EpochEnd(part.topic, part.partition, error)

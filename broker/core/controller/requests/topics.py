@@ -68,7 +68,8 @@ def _create(
     if not is_legal_name(topic.name):
         raise _Refused(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"expected a name of up to 249 letters, digits, '.', '_' and '-', found {shown(repr(topic.name))}",
+            f"expected a name of up to 249 letters, digits, '.', '_' and '-', none reserved, "
+            f"found {shown(repr(topic.name))}",
         )
     if topic.name in controller.image.topics:
         raise _Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name!r} already exists")
