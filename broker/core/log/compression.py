@@ -9,7 +9,7 @@ import struct
 import zlib
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-DECOMPRESSED_BYTES_MAX = 32 << 20
+DECOMPRESSED_BYTES_MAX = 16 << 20
 """A batch of the largest accepted size rarely unfolds to more; one that does costs a server its memory."""
 
 _GZIP_OR_ZLIB = 47
