@@ -116,6 +116,7 @@ class ControllerNode:
         if not isinstance(event.request, ADMINISTRATION) or not unchanged:
             return None
         self.state.runtime.take_effects()
+        self.state.elections.pop(event.request_id, None)  # it is answered now
         self.state.runtime.reply(event.request_id, refusal(event.request, ErrorCode.UNKNOWN_SERVER_ERROR))
         return self.state.runtime.take_effects()
 

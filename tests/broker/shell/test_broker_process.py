@@ -138,6 +138,15 @@ def test_a_controller_whose_first_log_directory_cannot_be_used_does_not_start(tm
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_broker_that_cannot_register_ends_with_one_line_and_status_4(tmp_path):
+    listeners = f"CLIENT://127.0.0.1:{free_port()},BROKER://127.0.0.1:{free_port()}"
+    broker = {"process.roles": "broker", "node.id": "1", "listeners": listeners}
+    timeouts = {"initial.broker.registration.timeout.ms": "500", "request.timeout.ms": "200"}
+    done = finished(*PACKAGE, str(controller(tmp_path, free_port(), **broker, **timeouts)))
+    assert done.returncode == 4
+    assert "could not register in 0.5 s: no active controller answered" in done.stderr.splitlines()[-1]
+
+
 def test_an_admin_socket_that_cannot_be_bound_is_one_line_and_status_4(tmp_path):
     path = os.fspath(tmp_path / "none" / "admin")
     done = finished(*PACKAGE, str(controller(tmp_path, free_port(), **{"harrow.admin.socket": path})))
