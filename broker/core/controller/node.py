@@ -7,8 +7,15 @@ from collections.abc import Hashable
 
 from broker.core.controller import changes, membership, recovery, role
 from broker.core.controller.partition_changes import all_partitions
-from broker.core.controller.requests import configs, metadata_fetches, partitions, replica_reports, topics
-from broker.core.controller.state import METADATA_DIRECTORY, ControllerState
+from broker.core.controller.requests import (
+    configs,
+    leader_elections,
+    metadata_fetches,
+    partitions,
+    replica_reports,
+    topics,
+)
+from broker.core.controller.state import ControllerState
 from broker.core.log.log import Log, LogConfig
 from broker.core.messages import (
     AllocateProducerIdsRequest,
@@ -42,7 +49,7 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.messages.refusals import ADMINISTRATION, refusal
-from broker.core.metadata.records import METADATA_TOPIC, ProducerIdsAllocated
+from broker.core.metadata.records import METADATA_DIRECTORY, METADATA_TOPIC, ProducerIdsAllocated
 from broker.core.ports.events import (
     Disconnected,
     Effect,
@@ -76,7 +83,7 @@ class ControllerNode:
         runtime = Runtime()
         log = Log.open(files, METADATA_DIRECTORY, LogConfig(max_batch_bytes=1 << 30), clean=False)
         quorum = Quorum(settings, rules.quorum, runtime, files, log, incarnation_id)
-        self.state = ControllerState(settings, rules, runtime, quorum, role.replayed(quorum, 0))
+        self.state = ControllerState(settings, rules, runtime, quorum, snapshots.replayed(quorum, 0))
         if log.end_offset < quorum.snapshot_id[0]:
             log.truncate_fully(quorum.snapshot_id[0])  # the snapshot is durable before the log that it covers
         quorum.high_watermark = quorum.snapshot_id[0]
@@ -109,6 +116,7 @@ class ControllerNode:
         if not isinstance(event.request, ADMINISTRATION) or not unchanged:
             return None
         self.state.runtime.take_effects()
+        self.state.elections.pop(event.request_id, None)  # it is answered now
         self.state.runtime.reply(event.request_id, refusal(event.request, ErrorCode.UNKNOWN_SERVER_ERROR))
         return self.state.runtime.take_effects()
 
@@ -190,7 +198,7 @@ class ControllerNode:
             case DeleteTopicsRequest():
                 topics.delete(controller, request_id, request)
             case ElectLeadersRequest():
-                partitions.elect(controller, request_id, request)
+                leader_elections.elect(controller, request_id, request)
             case CreatePartitionsRequest():
                 topics.add_partitions(controller, request_id, request)
             case IncrementalAlterConfigsRequest():
@@ -252,9 +260,11 @@ class ControllerNode:
             case (membership.SESSIONS,):
                 if controller.active:
                     membership.check_sessions(controller)
-            case (partitions.BALANCE,):
+            case (leader_elections.BALANCE,):
                 if controller.active:
-                    partitions.balance(controller)
+                    leader_elections.balance(controller)
+            case (leader_elections.DEADLINE, int(request_id)):
+                leader_elections.timed_out(controller, request_id)
             case (recovery.RETRY,):
                 if controller.active:
                     recovery.consider_all(controller)
@@ -324,6 +334,7 @@ class ControllerNode:
                 }
                 for topic, number, state in all_partitions(controller)
             ],
+            **controller.losses.describe(),
         }
 
     def read_log(self, topic: str, partition: int, offset: int, limit: int) -> dict[str, object]:

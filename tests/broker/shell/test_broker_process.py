@@ -72,6 +72,16 @@ def test_a_controller_gets_ready_and_stops_when_asked(tmp_path, start):
         assert re.match(r"\d\d:\d\d:\d\d\.\d{3} [A-Z]+ +\S", line)
 
 
+def test_a_log_directory_of_another_cluster_is_refused_in_one_line(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "meta.properties").write_text("#\nversion=1\ncluster.id=yours\nnode.id=100\n")
+    ended = finished(*PACKAGE, str(controller(tmp_path, free_port())))
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert "expected" in line
+    assert "to belong to cluster 'harrow', found cluster 'yours' in meta.properties: correct cluster.id" in line
+
+
 def test_the_second_signal_ends_it_at_once(tmp_path, start):
     file = controller(tmp_path, free_port())
     process = start(sys.executable, "-c", STUBBORN, str(file))
