@@ -327,6 +327,7 @@ _SETTINGS: Mapping[str, _Setting] = {
     "controller.quorum.retry.backoff.ms": _Setting("metadata_retry_backoff_ms", _milliseconds),
     "request.timeout.ms": _Setting("request_timeout_ms", _milliseconds),
     "max.incremental.fetch.session.cache.slots": _Setting("fetch_session_slots", _integer(0, _INT32_MAX)),
+    "fetch.max.bytes": _Setting("fetch_max_bytes", _integer(1024, _INT32_MAX)),
     "socket.request.max.bytes": _Setting("socket_request_max_bytes", _count),
     "connections.max.idle.ms": _Setting("connections_max_idle_ms", _milliseconds),
     "harrow.generation": _Setting("generation", _text),

@@ -116,7 +116,8 @@ def snapshot_arrived(broker: BrokerState, response: FetchSnapshotResponse | None
 def fetched(broker: BrokerState, response: FetchResponse | None) -> None:
     """MD-1, MD-2: apply all received committed records, then publish once.
 
-    MD-7: a start has read the copy on the disk, but nothing uses it before the leader has found it to be a part of its log.
+    MD-7: a start has read the copy on the disk, but nothing uses it before the leader has found it to be a part of its
+    log.
     """
     part = response.partitions[0] if response is not None and response.partitions else None
     copy = broker.metadata
