@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from broker.core.log.compression import CompressionError, UnknownCodec, decompress
+from broker.core.log.compression import DECOMPRESSED_BYTES_MAX, CompressionError, UnknownCodec, decompress
 
 HEADER_BYTES = 61
 PREFIX_BYTES = 12
@@ -250,12 +250,17 @@ def encode_batch(
     return _UNCHECKED.pack(base_offset, length, leader_epoch, MAGIC, crc32c(checked)) + checked
 
 
-def decode_records(batch: Buffer, position: int = 0) -> Iterator[Record]:
-    """Records of the batch at `position`, whose checksum the caller has checked. Record headers are skipped."""
+def decode_records(
+    batch: Buffer, position: int = 0, unfolded_bytes_max: int = DECOMPRESSED_BYTES_MAX
+) -> Iterator[Record]:
+    """Records of the batch at `position`, whose checksum the caller has checked. Record headers are skipped.
+
+    A compressed batch that unfolds to more than `unfolded_bytes_max` counts as malformed.
+    """
     header = read_header(batch, position)
     if header.size > len(batch) - position:
         raise MalformedBatch(f"expected a batch of {header.size} bytes at {position}, found {len(batch) - position}")
-    body = _uncompressed(bytes(batch[position + HEADER_BYTES : position + header.size]), header)
+    body = _uncompressed(bytes(batch[position + HEADER_BYTES : position + header.size]), header, unfolded_bytes_max)
     return _decode(body, header)
 
 
@@ -278,11 +283,11 @@ def _decode(body: bytes, header: BatchHeader) -> Iterator[Record]:
         at = end
 
 
-def _uncompressed(body: bytes, header: BatchHeader) -> bytes:
+def _uncompressed(body: bytes, header: BatchHeader, unfolded_bytes_max: int) -> bytes:
     if not header.codec:
         return body
     try:
-        return decompress(header.codec, body)
+        return decompress(header.codec, body, unfolded_bytes_max)
     except UnknownCodec as error:
         raise UnsupportedCompression(str(error)) from None
     except CompressionError as error:

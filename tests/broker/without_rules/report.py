@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.broker.spec.without_rules.runs import Outcome
+from tests.broker.without_rules.runs import Outcome
 
 
 @dataclass(frozen=True)
