@@ -1,6 +1,6 @@
 """Takes each rule of the protocol out of the broker and runs its tests: prints the rules that no test holds.
 
-    python -m tests.broker.without_rules                 all rules: about ... minutes on two cores
+    python -m tests.broker.without_rules                 all rules: a quarter of an hour of processor time
     python -m tests.broker.without_rules --rule HB-2     one rule: each mutant, and what notices it
 
 A *mutant* is the broker without one decision: a function that names the rule answers at once, one of its conditions is
@@ -12,6 +12,7 @@ own test does not notice that its rule is missing.
 from __future__ import annotations
 
 import argparse
+import resource
 import sys
 import time
 
@@ -74,6 +75,7 @@ def _tried(chosen: list[Mutant], everything: list[Mutant], options: argparse.Nam
         frozenset(mutant.name for mutant in all_mutants(thorough=True)),
         {} if partly else not_taken_out(everything),
         time.monotonic() - begun,
+        sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)),
     )
     sys.stdout.write("\n" + "\n".join(lines(result)) + "\n")
     return result.status
