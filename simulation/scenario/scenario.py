@@ -48,6 +48,9 @@ _SNAPSHOT_PIECE_BYTES = 256
 _RETRY_MS = 250
 """Longer than the broker's default: a broker that is not registered yet repeats its requests all the time."""
 
+_NEVER_MS = 1 << 40
+"""A broker that cannot register goes on trying: a fault may last for most of a run."""
+
 
 @dataclass
 class SimulationOutcome:
@@ -109,6 +112,7 @@ def settings_of(configuration: Configuration) -> list[Settings]:
                     None if configuration.unclean_election else STRATEGIES[configuration.unclean_recovery.lower()]
                 ),
                 controlled_shutdown_timeout_ms=configuration.controlled_shutdown_ms,
+                initial_broker_registration_timeout_ms=_NEVER_MS,
                 broker_session_timeout_ms=configuration.session_timeout_ms,
                 broker_heartbeat_interval_ms=configuration.heartbeat_ms,
                 replica_lag_time_max_ms=configuration.lag_ms,
