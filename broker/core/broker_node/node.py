@@ -7,7 +7,7 @@ from collections.abc import Hashable
 
 from broker.core.broker_node import directories, isr_changes, lifecycle, publishing, replication, storage
 from broker.core.broker_node.groups import coordinator
-from broker.core.broker_node.requests import deletion, descriptions, fetching, forwarding, producing, queries
+from broker.core.broker_node.requests import configs, deletion, descriptions, fetching, forwarding, producing, queries
 from broker.core.broker_node.state import BrokerState, Lifecycle
 from broker.core.messages import (
     AllocateProducerIdsResponse,
@@ -30,6 +30,7 @@ from broker.core.messages import (
     FindCoordinatorRequest,
     GetReplicaLogInfoRequest,
     InitProducerIdRequest,
+    ListConfigResourcesRequest,
     ListOffsetsRequest,
     ListOffsetsResponse,
     MetadataRequest,
@@ -195,7 +196,9 @@ class BrokerNode:
             case request if isinstance(request, GroupRequest):
                 coordinator.handle(broker, event, request)
             case DescribeConfigsRequest() as request:
-                broker.runtime.reply(event.request_id, descriptions.configs(broker, request))
+                broker.runtime.reply(event.request_id, configs.describe(broker, request))
+            case ListConfigResourcesRequest() as request:
+                broker.runtime.reply(event.request_id, configs.resources(broker, request))
             case DescribeTopicPartitionsRequest() as request:
                 broker.runtime.reply(event.request_id, descriptions.topic_partitions(broker, request))
             case DescribeClusterRequest() as request:

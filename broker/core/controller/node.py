@@ -13,6 +13,7 @@ from broker.core.log.log import Log, LogConfig
 from broker.core.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
+    AlterConfigsRequest,
     AlterPartitionReassignmentsRequest,
     AlterPartitionRequest,
     AnyRequest,
@@ -89,6 +90,7 @@ class ControllerNode:
         try:
             self._dispatch(event)
             role.settle(controller)
+            role.adopt_settings(controller)
         except StorageError as error:
             controller.runtime.take_effects()
             controller.runtime.log("error", f"the metadata log failed: {error}")
@@ -190,7 +192,7 @@ class ControllerNode:
                 partitions.elect(controller, request_id, request)
             case CreatePartitionsRequest():
                 topics.add_partitions(controller, request_id, request)
-            case IncrementalAlterConfigsRequest():
+            case AlterConfigsRequest() | IncrementalAlterConfigsRequest():
                 configs.alter(controller, request_id, request)
             case AlterPartitionReassignmentsRequest():
                 partitions.reassign(controller, request_id, request)

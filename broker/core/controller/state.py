@@ -54,10 +54,18 @@ class ControllerState:
     """
 
     settings: Settings
+    """Those in force: what the metadata has for all nodes comes before the file's."""
+
     rules: Rules
     runtime: Runtime
     quorum: Quorum
     image: Image
+    file: Settings = field(init=False)
+    """Those of the node's file alone."""
+
+    adopted: dict[str, str] = field(default_factory=dict)
+    """The settings of the metadata that are in force."""
+
     active: bool = False
     stopping: bool = False
     settled: tuple[int, int, int, bool] | None = None  # log end, high watermark, epoch, leading: as of the last check
@@ -69,3 +77,6 @@ class ControllerState:
     recoveries: dict[tuple[str, int], RecoveryJob] = field(default_factory=dict)
     timed_recoveries: dict[tuple[str, int], None] = field(default_factory=dict)
     """Recoveries whose time-out is running, through all their beginnings (UR-11)."""
+
+    def __post_init__(self) -> None:
+        self.file = self.settings

@@ -9,6 +9,8 @@ addressed by name; the codec of a version that uses topic ids carries both
 from __future__ import annotations
 
 from broker.core.messages.administration import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
     AlteredConfig,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -46,6 +48,8 @@ from broker.core.messages.administration import (
     ElectLeadersResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     NamedResult,
@@ -54,6 +58,8 @@ from broker.core.messages.administration import (
     OngoingReassignment,
     Reassignment,
     ReassignmentResult,
+    ReplacedConfigs,
+    ResourceType,
 )
 from broker.core.messages.clients import (
     NO_LEADER,
@@ -124,6 +130,8 @@ __all__ = [
     "UNKNOWN",
     "AllocateProducerIdsRequest",
     "AllocateProducerIdsResponse",
+    "AlterConfigsRequest",
+    "AlterConfigsResponse",
     "AlterPartitionPartition",
     "AlterPartitionReassignmentsRequest",
     "AlterPartitionReassignmentsResponse",
@@ -196,6 +204,8 @@ __all__ = [
     "IncrementalAlterConfigsResponse",
     "InitProducerIdRequest",
     "InitProducerIdResponse",
+    "ListConfigResourcesRequest",
+    "ListConfigResourcesResponse",
     "ListOffsetsPartition",
     "ListOffsetsRequest",
     "ListOffsetsResponse",
@@ -221,8 +231,10 @@ __all__ = [
     "QuorumReplica",
     "Reassignment",
     "ReassignmentResult",
+    "ReplacedConfigs",
     "ReplicaLogInfo",
     "ReplicaLogInfoPartition",
+    "ResourceType",
     "VoteRequest",
     "VoteResponse",
 ]
@@ -253,7 +265,9 @@ AnyRequest = (
     | CreatePartitionsRequest
     | AlterPartitionReassignmentsRequest
     | ListPartitionReassignmentsRequest
+    | AlterConfigsRequest
     | IncrementalAlterConfigsRequest
+    | ListConfigResourcesRequest
     | DescribeConfigsRequest
     | DeleteRecordsRequest
     | DescribeLogDirsRequest
@@ -286,7 +300,9 @@ AnyResponse = (
     | CreatePartitionsResponse
     | AlterPartitionReassignmentsResponse
     | ListPartitionReassignmentsResponse
+    | AlterConfigsResponse
     | IncrementalAlterConfigsResponse
+    | ListConfigResourcesResponse
     | DescribeConfigsResponse
     | DeleteRecordsResponse
     | DescribeLogDirsResponse

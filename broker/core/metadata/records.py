@@ -81,12 +81,27 @@ class ConfigChanged(NamedTuple):
     value: str | None
 
 
+class BrokerConfigChanged(NamedTuple):
+    """A setting of one broker; None removes it."""
+
+    broker_id: int
+    key: str
+    value: str | None
+
+
 class ProducerIdsAllocated(NamedTuple):
     next_producer_id: int
 
 
 MetadataRecord = (
-    BrokerRegistered | BrokerChanged | TopicCreated | TopicDeleted | PartitionSet | ConfigChanged | ProducerIdsAllocated
+    BrokerRegistered
+    | BrokerChanged
+    | TopicCreated
+    | TopicDeleted
+    | PartitionSet
+    | ConfigChanged
+    | BrokerConfigChanged
+    | ProducerIdsAllocated
 )
 
 _KINDS: dict[str, type[MetadataRecord]] = {
@@ -98,6 +113,7 @@ _KINDS: dict[str, type[MetadataRecord]] = {
         TopicDeleted,
         PartitionSet,
         ConfigChanged,
+        BrokerConfigChanged,
         ProducerIdsAllocated,
     )
 }
