@@ -25,7 +25,7 @@ from simulation.engine.event_queue import MS
 from simulation.engine.node_views import partition_states
 from simulation.engine.transport import CLIENTS_FROM
 from simulation.workload.clients import TOPIC
-from simulation.workload.recording import OperationRow, PollRow, ReadRow, SendRow, SimulatedHistory
+from simulation.workload.recording import OperationRow, PollRow, ReadRow, SendRow, SimulatedHistory, value_of
 
 CLIENT = CLIENTS_FROM
 _RETRY_MS = 100
@@ -242,7 +242,7 @@ class DirectedClient:
         for at, header in iterate_headers(part.records):
             for record in () if header.is_control else decode_records(part.records, at):
                 if record.offset >= position:
-                    value = int.from_bytes(record.value, "big") if record.value is not None else None
+                    value = value_of(record)
                     row = ReadRow(op, TOPIC, 0, record.offset, header.leader_epoch, value, count)
                     self.history.reads.append(row)
                     count += 1

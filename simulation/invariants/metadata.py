@@ -255,6 +255,20 @@ def remember_again(known: Knowledge, end_offset: int) -> None:
     known.image.end_offset = end_offset
 
 
+def check_removal(known: Knowledge, ghost: Ghost, holder: int, offset: int, key: tuple[str, int]) -> None:
+    """P-27: a running broker deletes a log only if the metadata that it has reached do not assign it."""
+    version = known.versions.get(offset)
+    topic_id, partitions, _ = version.topics.get(ghost.topic, ("", {}, {})) if version is not None else ("", {}, {})
+    assigned = partitions.get(key[1]) if topic_id == key[0] else None
+    if isinstance(assigned, PartitionState) and holder in assigned.replicas:
+        known.fail(
+            ghost,
+            "P-27",
+            f"broker {holder} deleted its log, and the metadata up to {offset} assign it: replicas "
+            f"{list(assigned.replicas)}, partition epoch {assigned.partition_epoch}",
+        )
+
+
 def check_image(known: Knowledge, holder: int, image: Image) -> None:
     """P-20: a node's image equals the one that results from the committed records up to its end."""
     if not image.end_offset:

@@ -23,7 +23,7 @@ from simulation.engine.node_views import brokers, is_whole, partition_states
 from simulation.engine.transport import CLIENTS_FROM
 from simulation.faults.nemesis import SimulatedNemesis
 from simulation.invariants.liveness import unmet
-from simulation.invariants.properties import Violation
+from simulation.invariants.properties import Violation, not_judged
 from simulation.scenario.configuration import Configuration, SimulatedFault, draw_configuration, draw_faults
 from simulation.workload.administration import ADMINISTRATOR
 from simulation.workload.clients import TOPIC, ProducerPlan, SimulatedProducer, SimulatedReader
@@ -46,6 +46,9 @@ _SNAPSHOT_PIECE_BYTES = 256
 
 _RETRY_MS = 250
 """Longer than the broker's default: a broker that is not registered yet repeats its requests all the time."""
+
+_NEVER_MS = 1 << 40
+"""A broker that cannot register goes on trying: a fault may last for most of a run."""
 
 
 @dataclass
@@ -108,6 +111,7 @@ def settings_of(configuration: Configuration) -> list[Settings]:
                     None if configuration.unclean_election else STRATEGIES[configuration.unclean_recovery.lower()]
                 ),
                 controlled_shutdown_timeout_ms=configuration.controlled_shutdown_ms,
+                initial_broker_registration_timeout_ms=_NEVER_MS,
                 broker_session_timeout_ms=configuration.session_timeout_ms,
                 broker_heartbeat_interval_ms=configuration.heartbeat_ms,
                 replica_lag_time_max_ms=configuration.lag_ms,
@@ -156,6 +160,9 @@ def run(
         failure, failed_property = str(violation), violation.property_id
     except NodeCrashed as crash:
         failure, failed_property = str(crash), CRASH
+    except Exception as error:
+        unjudged = not_judged(error, f"at {cluster.now_us // MS} ms")
+        failure, failed_property = str(unjudged), unjudged.property_id
     digest, events = fingerprint(cluster)
     return SimulationOutcome(
         choices.seed,

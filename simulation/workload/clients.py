@@ -29,7 +29,7 @@ from broker.core.messages.errors import ErrorCode
 from broker.core.records import decode_records, encode_batch, iterate_headers
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
-from simulation.workload.recording import OperationRow, PollRow, ReadRow, SendRow, SimulatedHistory
+from simulation.workload.recording import OperationRow, PollRow, ReadRow, SendRow, SimulatedHistory, value_of
 
 TOPIC = "log"
 
@@ -384,7 +384,7 @@ class SimulatedReader:
         for at, header in iterate_headers(part.records):
             for record in () if header.is_control else decode_records(part.records, at):
                 if record.offset >= position:
-                    value = int.from_bytes(record.value, "big") if record.value is not None else None
+                    value = value_of(record)
                     self.history.reads.append(
                         ReadRow(op, TOPIC, partition, record.offset, header.leader_epoch, value, count)
                     )

@@ -127,20 +127,13 @@ def publish(broker: BrokerState) -> None:
     image = broker.image
     _adopt_settings(broker)
     of_most = _configured(broker, {})
+    _create_missing(broker)
     for topic in image.topics.values():
         min_insync_replicas = image.min_insync_replicas(topic.name, broker.settings.min_insync_replicas)
         log_config, intake = _configured(broker, topic.configs) if topic.configs else of_most
         for number, state in topic.partitions.items():
             replica = broker.replicas.get((topic.name, number))
-            if replica is not None and replica.topic_id != topic.topic_id:
-                _remove(broker, replica)
-                replica = None
-            if broker.broker_id not in state.replicas or _is_offline(broker, topic, number, state):
-                continue
-            if replica is None:
-                broker.runtime.mark(CREATED)
-                replica = storage.create_replica(broker, topic.name, number, topic.topic_id)
-            if replica is None:
+            if replica is None or broker.broker_id not in state.replicas:
                 continue
             replica.min_insync_replicas = min_insync_replicas
             replica.intake = intake
@@ -185,6 +178,28 @@ def _reconfigure(broker: BrokerState, replica: Replica, config: LogConfig) -> No
     if replica.role is Role.LEADER:
         isr_changes.high_watermark_may_move(broker, replica)
         broker.touch(replica)
+
+
+def _create_missing(broker: BrokerState) -> None:
+    """Create the replicas that the image assigns to this broker and that it lacks, all at once."""
+    created = []
+    for topic in broker.image.topics.values():
+        for number, state in topic.partitions.items():
+            replica = broker.replicas.get((topic.name, number))
+            if replica is not None and replica.topic_id != topic.topic_id:
+                _remove(broker, replica)
+                replica = None
+            if (
+                replica is not None
+                or broker.broker_id not in state.replicas
+                or _is_offline(broker, topic, number, state)
+            ):
+                continue
+            broker.runtime.mark(CREATED)
+            replica = storage.create_replica(broker, topic.name, number, topic.topic_id)
+            if replica is not None:
+                created.append(replica)
+    storage.record_topic_ids(broker, created)
 
 
 def _is_offline(broker: BrokerState, topic: TopicImage, number: int, state: PartitionState) -> bool:

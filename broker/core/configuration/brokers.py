@@ -260,6 +260,12 @@ def _groups() -> Iterator[BrokerSetting]:
 
 
 def _replication() -> Iterator[BrokerSetting]:
+    yield _setting(
+        "initial.broker.registration.timeout.ms",
+        MILLISECONDS,
+        "A broker that cannot register for so long after its start ends with status 4, and says why: no active "
+        "controller, or a living broker with the same `node.id`. `harrow run` sets a day",
+    )
     yield _setting("broker.session.timeout.ms", MILLISECONDS, "A broker without a heartbeat for so long is fenced")
     yield _setting("broker.heartbeat.interval.ms", MILLISECONDS, "How often a broker reports to the controller")
     yield _setting(

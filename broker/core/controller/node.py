@@ -37,6 +37,7 @@ from broker.core.messages import (
     GetReplicaLogInfoResponse,
     IncrementalAlterConfigsRequest,
     ListPartitionReassignmentsRequest,
+    UnregisterBrokerRequest,
     VoteRequest,
     VoteResponse,
 )
@@ -180,6 +181,8 @@ class ControllerNode:
                 membership.heartbeat(controller, request_id, request)
             case BrokerRegistrationRequest():
                 membership.register(controller, request_id, request)
+            case UnregisterBrokerRequest():
+                membership.unregister(controller, request_id, request)
             case AlterPartitionRequest():
                 replica_reports.alter_partition(controller, request_id, request)
             case AssignReplicasToDirsRequest():

@@ -36,11 +36,15 @@ from broker.core.messages.administration import (
     DescribedLog,
     DescribedLogDirectory,
     DescribedPartition,
+    DescribedProducer,
+    DescribedProducers,
     DescribedResource,
     DescribedTopic,
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     ElectedPartition,
@@ -60,6 +64,8 @@ from broker.core.messages.administration import (
     ReassignmentResult,
     ReplacedConfigs,
     ResourceType,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from broker.core.messages.clients import (
     NO_LEADER,
@@ -123,6 +129,7 @@ from broker.core.messages.control import (
     VoteResponse,
 )
 from broker.core.messages.groups import GroupRequest, GroupResponse
+from broker.core.messages.outside import OutsideRequest, OutsideResponse
 
 __all__ = [
     "LOST_DIRECTORY",
@@ -171,6 +178,8 @@ __all__ = [
     "DescribeLogDirsPartition",
     "DescribeLogDirsRequest",
     "DescribeLogDirsResponse",
+    "DescribeProducersRequest",
+    "DescribeProducersResponse",
     "DescribeQuorumRequest",
     "DescribeQuorumResponse",
     "DescribeTopicPartitionsRequest",
@@ -179,6 +188,8 @@ __all__ = [
     "DescribedLog",
     "DescribedLogDirectory",
     "DescribedPartition",
+    "DescribedProducer",
+    "DescribedProducers",
     "DescribedResource",
     "DescribedTopic",
     "ElectLeadersRequest",
@@ -224,6 +235,8 @@ __all__ = [
     "OffsetForLeaderEpochRequest",
     "OffsetForLeaderEpochResponse",
     "OngoingReassignment",
+    "OutsideRequest",
+    "OutsideResponse",
     "ProducePartition",
     "ProduceRequest",
     "ProduceResponse",
@@ -235,6 +248,8 @@ __all__ = [
     "ReplicaLogInfo",
     "ReplicaLogInfoPartition",
     "ResourceType",
+    "UnregisterBrokerRequest",
+    "UnregisterBrokerResponse",
     "VoteRequest",
     "VoteResponse",
 ]
@@ -273,6 +288,9 @@ AnyRequest = (
     | DescribeLogDirsRequest
     | DescribeTopicPartitionsRequest
     | DescribeClusterRequest
+    | DescribeProducersRequest
+    | UnregisterBrokerRequest
+    | OutsideRequest
 )
 AnyResponse = (
     MetadataResponse
@@ -308,4 +326,7 @@ AnyResponse = (
     | DescribeLogDirsResponse
     | DescribeTopicPartitionsResponse
     | DescribeClusterResponse
+    | DescribeProducersResponse
+    | UnregisterBrokerResponse
+    | OutsideResponse
 )

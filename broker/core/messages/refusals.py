@@ -34,10 +34,13 @@ from broker.core.messages import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     DescribedLogDirectory,
+    DescribedProducers,
     DescribedResource,
     DescribedTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     DescribeTopicPartitionsRequest,
@@ -65,6 +68,8 @@ from broker.core.messages import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     ReplicaLogInfo,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import (
@@ -89,6 +94,7 @@ QUERIES = (
     | DescribeTopicPartitionsRequest
     | DescribeClusterRequest
     | DescribeLogDirsRequest
+    | DescribeProducersRequest
     | GetReplicaLogInfoRequest
     | DescribeGroupsRequest
     | ListGroupsRequest
@@ -106,6 +112,7 @@ ADMINISTRATION = (
     | AlterConfigsRequest
     | IncrementalAlterConfigsRequest
     | DescribeQuorumRequest
+    | UnregisterBrokerRequest
 )
 """Requests of clients that the active controller serves, and that brokers forward to it."""
 
@@ -140,6 +147,8 @@ def refusal(request: AnyRequest, error: ErrorCode) -> AnyResponse:
             return AlterPartitionReassignmentsResponse(error)
         case ListPartitionReassignmentsRequest():
             return ListPartitionReassignmentsResponse(error)
+        case UnregisterBrokerRequest():
+            return UnregisterBrokerResponse(error)
         case DescribeQuorumRequest():
             return DescribeQuorumResponse(error)
         case AlterConfigsRequest(resources) | IncrementalAlterConfigsRequest(resources):
@@ -175,6 +184,8 @@ def _of_query(request: AnyRequest, error: ErrorCode) -> AnyResponse:
             return DescribeClusterResponse(error, "", -1, ())
         case DescribeLogDirsRequest():
             return DescribeLogDirsResponse((DescribedLogDirectory(error, "", ()),))
+        case DescribeProducersRequest(partitions):
+            return DescribeProducersResponse(tuple(DescribedProducers(*asked, error) for asked in partitions))
         case GetReplicaLogInfoRequest(partitions):
             return GetReplicaLogInfoResponse(
                 -1,

@@ -56,6 +56,12 @@ class BrokerChanged(NamedTuple):
     in_controlled_shutdown: bool
 
 
+class BrokerUnregistered(NamedTuple):
+    """A broker's registration is removed: it is unknown until it registers again."""
+
+    broker_id: int
+
+
 class TopicCreated(NamedTuple):
     name: str
     topic_id: str
@@ -96,6 +102,7 @@ class ProducerIdsAllocated(NamedTuple):
 MetadataRecord = (
     BrokerRegistered
     | BrokerChanged
+    | BrokerUnregistered
     | TopicCreated
     | TopicDeleted
     | PartitionSet
@@ -109,6 +116,7 @@ _KINDS: dict[str, type[MetadataRecord]] = {
     for kind in (
         BrokerRegistered,
         BrokerChanged,
+        BrokerUnregistered,
         TopicCreated,
         TopicDeleted,
         PartitionSet,

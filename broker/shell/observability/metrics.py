@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from broker.core.ports.runtime import Node
 from broker.core.quorum.state import QuorumRole
-from broker.shell.files.flusher import Flusher
+from broker.shell.files.fsyncs import Fsyncs
 from broker.shell.observability.traffic import Traffic
 
 _QUORUM_ROLES = tuple(role.value for role in QuorumRole)
@@ -26,9 +26,9 @@ class Metric(NamedTuple):
     samples: Iterable[Sample]
 
 
-def render(node: Node, traffic: Traffic, flusher: Flusher) -> str:
+def render(node: Node, traffic: Traffic, fsyncs: Fsyncs) -> str:
     """All current metrics of a node."""
-    metrics = (*_of_traffic(traffic), *_of_flusher(flusher), *_of_node(node.describe()))
+    metrics = (*_of_traffic(traffic), *_of_fsyncs(fsyncs), *_of_node(node.describe()))
     return "".join(line for metric in metrics for line in _lines(metric))
 
 
@@ -42,10 +42,10 @@ def _of_traffic(traffic: Traffic) -> Iterator[Metric]:
     yield Metric("harrow_bytes_out_total", "counter", "Bytes sent.", _by_listener(traffic.bytes_out))
 
 
-def _of_flusher(flusher: Flusher) -> Iterator[Metric]:
-    count, seconds = flusher.syncs()
-    yield Metric("harrow_fsyncs_total", "counter", "Log files synced.", [({}, count)])
-    yield Metric("harrow_fsync_seconds_total", "counter", "Time spent in syncing log files.", [({}, seconds)])
+def _of_fsyncs(fsyncs: Fsyncs) -> Iterator[Metric]:
+    count, seconds = fsyncs.totals()
+    yield Metric("harrow_fsyncs_total", "counter", "Files and directories synced.", [({}, count)])
+    yield Metric("harrow_fsync_seconds_total", "counter", "Time spent in syncing them.", [({}, seconds)])
 
 
 def _of_node(state: Mapping[str, Any]) -> Iterator[Metric]:

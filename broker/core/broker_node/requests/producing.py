@@ -129,7 +129,7 @@ def _append(broker: BrokerState, part: ProducePartition, acks: int) -> tuple[Pro
         appended = _append_to_log(broker, replica, records, headers)
         if isinstance(appended, ErrorCode):
             return refused(appended)
-        base_offset, last_offset, _ = appended
+        base_offset, last_offset = appended
     answer = ProducedPartition(
         part.topic,
         part.partition,

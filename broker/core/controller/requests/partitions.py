@@ -105,6 +105,7 @@ def _elect(controller: ControllerState, name: str, number: int, *, preferred: bo
 
 
 REFUSED_TARGET = sometimes("reassignment refused: no sensible target (RA-1)")
+REFUSED_SIZE = sometimes("reassignment refused: it would change the replication factor")
 REFUSED_EMPTY_ISR = sometimes("reassignment refused: it would leave no complete replica (RA-6)")
 NONE_RUNNING = sometimes("reassignment refused: none to cancel (RA-6)")
 ALREADY_THERE = sometimes("reassignment: the replicas are as wanted")
@@ -112,17 +113,24 @@ ALREADY_THERE = sometimes("reassignment: the replicas are as wanted")
 
 def reassign(controller: ControllerState, request_id: int, request: AlterPartitionReassignmentsRequest) -> None:
     """Start, replace or cancel the reassignment of each partition, or return its error."""
-    results = tuple(_reassign(controller, reassignment) for reassignment in request.reassignments)
+    may_resize = request.allow_replication_factor_change
+    results = tuple(_reassign(controller, reassignment, may_resize) for reassignment in request.reassignments)
     changes.reply(controller, request_id, request, AlterPartitionReassignmentsResponse(ErrorCode.NONE, results))
 
 
-def _reassign(controller: ControllerState, wanted: Reassignment) -> ReassignmentResult:
+def _reassign(controller: ControllerState, wanted: Reassignment, may_resize: bool) -> ReassignmentResult:
     topic = controller.image.topics.get(wanted.topic)
     state = controller.image.partition(wanted.topic, wanted.partition)
     if topic is None or state is None:
         return ReassignmentResult(wanted.topic, wanted.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if wanted.replicas is None:
         error, message = _cancel(controller, topic, wanted.partition, state)
+    elif not may_resize and len(wanted.replicas) != len(original(state)):
+        controller.runtime.mark(REFUSED_SIZE)
+        error = ErrorCode.INVALID_REPLICATION_FACTOR
+        message = (
+            f"expected {len(original(state))} replicas, since the factor may not change, found {len(wanted.replicas)}"
+        )
     else:
         error, message = _start(controller, topic, wanted.partition, state, wanted.replicas)
     recovery.consider_all(controller)
