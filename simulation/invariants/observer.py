@@ -90,6 +90,8 @@ class PropertyObserver:
         if isinstance(event, RequestReceived) and isinstance(event.request, ElectLeadersRequest):
             metadata.election_asked(known, event.request)
         quorum.stepped(known, known.voters[step.node_id], node.state, incarnation, step.event)
+        if known.elects_longest_logs:
+            metadata.decided(known, node.state, event)
 
     # --- brokers -----------------------------------------------------------------------------------------------------
 

@@ -148,7 +148,7 @@ def losses_accepted(controller: ControllerState, topic: TopicImage) -> bool:
 
 def unclean_allowed(controller: ControllerState, topic: TopicImage) -> bool:
     """UR-5: whether any active replica may be elected: `unclean.leader.election.enable`, where no log is looked for."""
-    if recovers_by_log(controller):
+    if not controller.rules.elections.elects_unseen(looks_for_logs=recovers_by_log(controller)):
         return False
     configured = controller.image.setting(topic.name, "unclean.leader.election.enable")
     return controller.settings.unclean_leader_election_enable if configured is None else configured == "true"
@@ -208,6 +208,11 @@ def without_replica(
         altered=True,
     )
     return None if new is None else PartitionSet(topic.topic_id, number, new)
+
+
+def is_available(controller: ControllerState, state: PartitionState, member: int) -> bool:
+    """Whether a replica can be queried and elected: its broker is active, its log has not failed (KIP-858)."""
+    return member not in state.offline and controller.image.is_active(member)
 
 
 def elections_for_leaderless(controller: ControllerState, arrived: int | None = None) -> list[PartitionSet]:

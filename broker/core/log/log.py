@@ -280,14 +280,14 @@ class Log:
 
         For a batch whose records this broker cannot read it is the first offset, with the batch's latest timestamp.
         """
-        return offset_for_timestamp(self._segments, timestamp_ms, self.start_offset, upto)
+        return offset_for_timestamp(self._segments, timestamp_ms, self.start_offset, upto, self.config.rules)
 
     def latest_timestamp(self, upto: int) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first among the records below `upto` with the largest timestamp.
 
         For a batch whose records this broker cannot read it is the first offset. None if no record has a timestamp.
         """
-        return latest_timestamp(self._segments, self.start_offset, upto)
+        return latest_timestamp(self._segments, self.start_offset, upto, self.config.rules)
 
     def _segment_of(self, offset: int) -> Segment:
         if offset >= self._last.base_offset:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from broker.core.controller.losses import Cause
 from broker.core.ports.runtime import Node
 from broker.core.quorum.state import QuorumRole
 from broker.shell.files.fsyncs import Fsyncs
@@ -84,6 +85,18 @@ def _of_quorum(state: Mapping[str, Any]) -> Iterator[Metric]:
     yield _gauge("harrow_quorum_epoch", "Epoch of the quorum.", [({}, state["epoch"])])
     yield _gauge("harrow_quorum_high_watermark", "High watermark of the metadata log.", [({}, state["high_watermark"])])
     yield _gauge("harrow_quorum_log_end", "Log end offset of the metadata log.", [({}, state["log_end"])])
+    elections = state["unclean_elections"]
+    text = "Unclean elections that this controller decided: each may have lost acknowledged records."
+    by_cause = [
+        ({"cause": cause.value}, sum(one["count"] for one in elections if one["cause"] == cause)) for cause in Cause
+    ]
+    yield Metric("harrow_unclean_elections_total", "counter", text, by_cause)
+    by_partition: dict[tuple[str, int], int] = {}
+    for one in elections:
+        key = (one["topic"], one["partition"])
+        by_partition[key] = by_partition.get(key, 0) + one["count"]
+    losses = [({"topic": topic, "partition": number}, count) for (topic, number), count in by_partition.items()]
+    yield Metric("harrow_potential_losses_total", "counter", "The same by partition.", losses)
     fenced = sum(broker["fenced"] for broker in state["brokers"])
     yield _gauge("harrow_fenced_brokers", "Registered brokers that are fenced.", [({}, fenced)])
 

@@ -34,6 +34,8 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "P-22": "one ISR change at a time",
         "P-23": "reassignment safety",
         "P-24": "leader epochs monotone",
+        "P-25": "longest log elected",
+        "P-26": "lookup by time",
         "P-27": "assigned logs stay",
         "P-28": "producers equal log",
         "P-R1": "quorum election safety",
