@@ -44,6 +44,12 @@ def test_a_minimal_broker_gets_kafkas_defaults():
     assert settings.flaws == ()
 
 
+def test_what_the_file_says_is_told_from_defaults():
+    names = {"process.roles", "node.id", "controller.quorum.voters", "listeners", "log.dirs"}
+    assert properties.parse(BROKER).given == names
+    assert properties.parse(BROKER + "num.partitions=1").given == names | {"num.partitions"}
+
+
 def test_a_node_of_both_roles_has_all_three_listeners():
     text = BROKER.replace("process.roles=broker", "process.roles=broker,controller")
     text = text.replace("100@10.0.0.100:9093", "1@10.0.0.1:9093,2@10.0.0.2:9093")
