@@ -35,6 +35,7 @@ STRATEGIES: Mapping[str, UncleanRecoveryStrategy] = MappingProxyType(
 """The names of the strategies of unclean recovery, with those of KIP-966's final text."""
 
 Storage = Literal["files", "page-cache"]
+ReplicaSelector = Literal["leader", "rack-aware"]
 
 UNLIMITED = (1 << 63) - 1
 """The largest long, by which Kafka writes "without a bound"."""
@@ -67,6 +68,10 @@ class Settings:
     """`harrow.peer.addresses`: where to reach these nodes instead of their advertised address."""
 
     rack: str | None = None
+    """`broker.rack`: where the broker is."""
+
+    replica_selector: ReplicaSelector = "leader"
+    """`replica.selector.class`: which replica a leader sends consumers to (KIP-392)."""
 
     log_segment_bytes: int = 1 << 30
     log_flush_interval_messages: int = 0

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
@@ -166,9 +166,16 @@ class LocalCluster:
     """Brokers 1…n and controllers from 100 on; or combined nodes 1…n, each of which is both."""
 
     def __init__(
-        self, brokers: int = 3, controllers: int = 1, *, combined: bool = False, first: int = 1, **settings: str
+        self,
+        brokers: int = 3,
+        controllers: int = 1,
+        *,
+        combined: bool = False,
+        first: int = 1,
+        racks: Mapping[int, str] | None = None,
+        **settings: str,
     ) -> None:
-        """`first` is the number of the first broker.
+        """`first` is the number of the first broker; `racks` are those of brokers by number.
 
         `settings` are Kafka's names with underscores for dots; `log_dirs` are names in each node's directory.
         """
@@ -195,6 +202,8 @@ class LocalCluster:
             for number, listeners in bound.items():
                 listening = ",".join(f"{name}://{address}" for name, address in listeners.items())
                 own = {"process.roles": ",".join(roles[number]), "listeners": listening}
+                if racks is not None and number in racks:
+                    own["broker.rack"] = racks[number]
                 directory = Path(self._directory, str(number))
                 self.nodes[number] = LocalNode(number, directory, common | own, watchman)
             self.addresses = {

@@ -82,6 +82,7 @@ class BrokerNode:
             incarnation_id,
         )
         storage.take_marker(self.state)
+        storage.open_metadata(self.state)
         storage.open_replicas(self.state)
 
     def handle(self, now_ms: int, event: Event) -> list[Effect]:
@@ -351,6 +352,7 @@ class BrokerNode:
             "incarnation": broker.incarnation_id,
             "broker_epoch": broker.broker_epoch,
             "metadata_offset": broker.image.end_offset - 1,
+            "metadata_log_end": broker.metadata.image.end_offset,
             "controller": broker.controller_id,
             "produces_waiting": len(broker.produces),
             "fetches_waiting": len(broker.fetches),

@@ -12,6 +12,7 @@ from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import Image
 from broker.core.ports.files import Files
 from broker.core.ports.runtime import Runtime
+from broker.core.quorum.observer import MetadataCopy
 from broker.core.replica.state import Replica
 from broker.core.rules import Rules
 from broker.core.settings import Settings
@@ -77,6 +78,9 @@ class BrokerState:
     stop_wanted: bool = False
     controller_id: int = -1
     image: Image = field(default_factory=Image)
+    """What requests and roles go by: the metadata, once a controller has confirmed them."""
+
+    metadata: MetadataCopy = field(default_factory=MetadataCopy)
     snapshot_data: bytes = b""
     replicas: dict[tuple[str, int], Replica] = field(default_factory=dict)
     produces: dict[int, WaitingProduce] = field(default_factory=dict)

@@ -22,6 +22,7 @@ from broker.core.configuration.values import (
     REPLICAS,
     ROLES,
     SECONDS,
+    SELECTOR,
     SOCKET_PATH,
     STRATEGY,
     TEXT,
@@ -82,7 +83,18 @@ def _identity() -> Iterator[BrokerSetting]:
     )
     yield _setting("node.id", whole(0, INT32_MAX), "The number of this node, unique in the cluster")
     yield _setting("cluster.id", TEXT, "The name of the cluster; nodes of another one are refused")
-    yield _setting("broker.rack", TEXT, "Where the broker stands; replicas are spread over the racks", field="rack")
+    yield _setting(
+        "broker.rack",
+        TEXT,
+        "Where the broker is; replicas are spread over the racks, and Metadata and DescribeCluster tell it",
+        field="rack",
+    )
+    yield _setting(
+        "replica.selector.class",
+        SELECTOR,
+        "With the rack-aware one consumers read from a [follower in their rack](broker.md#reading-from-followers)",
+        field="replica_selector",
+    )
     yield _setting(
         "controller.quorum.voters",
         VOTERS,

@@ -18,6 +18,7 @@ from broker.core.settings import (
     CONTROLLER_LISTENER,
     STRATEGIES,
     Address,
+    ReplicaSelector,
 )
 
 INT16_MAX = (1 << 15) - 1
@@ -43,6 +44,7 @@ class Kind(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    CLASS = 8
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,20 @@ BOOLEAN = ValueType(
     "true or false",
     lambda text: _from({"true": True, "false": False})(text.lower()),
     lambda value: str(value).lower(),
+)
+_SELECTORS: Mapping[str, ReplicaSelector] = MappingProxyType(
+    {
+        "org.apache.kafka.common.replica.RackAwareReplicaSelector": "rack-aware",
+        "org.apache.kafka.common.replica.LeaderSelector": "leader",
+    }
+)
+"""Kafka's own replica selectors, by the names of their classes."""
+
+SELECTOR = ValueType(
+    Kind.CLASS,
+    " or ".join(_SELECTORS),
+    _from(_SELECTORS),
+    lambda value: next(name for name, selector in _SELECTORS.items() if selector == value),
 )
 STRATEGY = ValueType(Kind.STRING, " or ".join(STRATEGIES), lambda text: _from(STRATEGIES)(text.lower()))
 

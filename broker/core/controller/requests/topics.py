@@ -57,7 +57,7 @@ def _create(controller: ControllerState, topic: NewTopic, *, validate_only: bool
     if not is_legal_name(topic.name):
         raise Refused(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"expected a name of up to 249 letters, digits, '.', '_' and '-', found {topic.name!r}",
+            f"expected a name of up to 249 letters, digits, '.', '_' and '-', none reserved, found {topic.name!r}",
         )
     if topic.name in controller.image.topics:
         raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name!r} already exists")
