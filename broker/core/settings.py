@@ -175,7 +175,12 @@ class Settings:
     fetch_session_slots: int = 1_000
     """`max.incremental.fetch.session.cache.slots`: how many readers may have a fetch session; 0: none."""
 
-    socket_request_max_bytes: int = 100 << 20
+    socket_request_max_bytes: int = 8 << 20
+    """Kafka's default is 100 MiB. All connections together may hold four times as much."""
+
+    fetch_max_bytes: int = 10 << 20
+    """`fetch.max.bytes`: no response to a fetch has more, but for one batch. Kafka's default is 55 MiB."""
+
     connections_max_idle_ms: int = 600_000
 
     generation: str = "K5"

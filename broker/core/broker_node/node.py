@@ -51,6 +51,7 @@ from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import GroupRequest
 from broker.core.messages.outside import OutsideRequest
 from broker.core.messages.refusals import QUERIES, refusal
+from broker.core.messages.repetitions import without_repetitions
 from broker.core.ports.events import (
     Disconnected,
     Effect,
@@ -183,6 +184,8 @@ class BrokerNode:
 
     def _request(self, event: RequestReceived) -> None:
         broker = self.state
+        if isinstance(event.request, FetchRequest | QUERIES):
+            event = event._replace(request=without_repetitions(event.request))
         match event.request:
             case ProduceRequest():
                 producing.handle(broker, event, event.request)

@@ -45,6 +45,7 @@ class WaitingFetch:
 
     fetch: Fetch
     connection: int
+    read_bytes: int = 0  # by attempts that found too little; it is not read for ever
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from broker.core.configuration.topics import TOPIC_SETTINGS
 from broker.core.configuration.values import ImpossibleValue, Kind, ValueType, words_of
 from broker.core.messages import ConfigOperation
 from broker.core.messages.errors import ErrorCode
+from broker.core.messages.refusals import shown
 
 
 class Operation(IntEnum):
@@ -41,7 +42,9 @@ def topic_setting(key: str) -> Alterable:
     """A setting of a topic. Raises `Refused`."""
     setting = TOPIC_SETTINGS.get(key)
     if setting is None:
-        raise Refused(ErrorCode.INVALID_CONFIG, f"expected a setting of topics, found {key!r}; Harrow has none such")
+        raise Refused(
+            ErrorCode.INVALID_CONFIG, f"expected a setting of topics, found {shown(repr(key))}; Harrow has none such"
+        )
     return Alterable(setting.type, setting.broker.default)
 
 
@@ -49,7 +52,9 @@ def broker_setting(key: str, *, of_all: bool) -> Alterable:
     """A setting that all brokers, or one, may get while they run. Raises `Refused`."""
     setting = BROKER_SETTINGS.get(key)
     if setting is None:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"expected a setting of brokers, found {key!r}; Harrow has none such")
+        raise Refused(
+            ErrorCode.INVALID_REQUEST, f"expected a setting of brokers, found {shown(repr(key))}; Harrow has none such"
+        )
     if setting.scope is Scope.READ_ONLY:
         raise Refused(
             ErrorCode.INVALID_REQUEST,
@@ -68,7 +73,9 @@ def broker_setting(key: str, *, of_all: bool) -> Alterable:
 def checked(key: str, value: str | None, alterable: Alterable, error: ErrorCode) -> str:
     """A new value as it is stored. Raises `Refused` with `error` if it is no legal one."""
     if value is None:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"expected a value of {key}, found null; to remove it, delete it")
+        raise Refused(
+            ErrorCode.INVALID_REQUEST, f"expected a value of {shown(key)}, found null; to remove it, delete it"
+        )
     try:
         return alterable.type.check(value)
     except ImpossibleValue as impossible:
@@ -80,7 +87,7 @@ def created(configs: Iterable[tuple[str, str | None]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for key, value in configs:
         if value is None:
-            raise Refused(ErrorCode.INVALID_CONFIG, f"expected a value of {key}, found null; leave it out")
+            raise Refused(ErrorCode.INVALID_CONFIG, f"expected a value of {shown(key)}, found null; leave it out")
         found[key] = checked(key, value, topic_setting(key), ErrorCode.INVALID_CONFIG)
     return found
 
@@ -90,7 +97,7 @@ def refuse_repeated(keys: Iterable[str]) -> None:
     seen = set()
     for key in keys:
         if key in seen:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"expected each setting once, found {key} again")
+            raise Refused(ErrorCode.INVALID_REQUEST, f"expected each setting once, found {shown(key)} again")
         seen.add(key)
 
 
@@ -120,4 +127,4 @@ def altered(operation: ConfigOperation, alterable: Alterable, own: str | None, e
                 left = [*before, *(word for word in dict.fromkeys(named) if word not in before)]
             return checked(key, ",".join(left), alterable, error)
         case _:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"expected operation 0 to 3 on {key}, found {kind}")
+            raise Refused(ErrorCode.INVALID_REQUEST, f"expected operation 0 to 3 on {shown(key)}, found {kind}")

@@ -347,7 +347,17 @@ def _process() -> Iterator[BrokerSetting]:
         "How many readers may have a fetch session; 0: none",
         field="fetch_session_slots",
     )
-    yield _setting("socket.request.max.bytes", COUNT, "The largest request; a connection that sends more is closed")
+    yield _setting(
+        "fetch.max.bytes",
+        whole(1024, INT32_MAX),
+        "No response to a fetch has more, but for one batch. Kafka's default is 55 MiB",
+    )
+    yield _setting(
+        "socket.request.max.bytes",
+        COUNT,
+        "The largest request; a connection that sends more is closed. All connections together may hold four times as "
+        "much. Kafka's default is 100 MiB",
+    )
     yield _setting("connections.max.idle.ms", LONG_MILLISECONDS, "A connection that is idle for so long is closed")
     yield _setting("harrow.generation", TEXT, "The [protocol version](../protocol.md#19), K1 to K5", field="generation")
     yield _setting("harrow.flaws", WORDS, "Names of [flaws](flaws.md), separated by commas", field="flaws")

@@ -12,6 +12,7 @@ from typing import Any
 
 from broker.core.log.compression import CODECS, UnknownCodec, compress
 from broker.core.messages import Listener
+from broker.core.messages.refusals import shown
 from broker.core.settings import (
     BROKER_LISTENER,
     CLIENT_LISTENER,
@@ -65,9 +66,9 @@ class ValueType:
     def parse(self, text: str) -> Any:  # noqa: ANN401 - each setting has its own type
         """Convert a text. Raises `ImpossibleValue`."""
         try:
-            return self.read(text.strip())
+            return self.read(text)
         except ValueError:
-            raise ImpossibleValue(f"expected {self.expected}, found {text!r}") from None
+            raise ImpossibleValue(f"expected {self.expected}, found {shown(repr(text))}") from None
 
     def check(self, text: str) -> str:
         """The text as it is stored. Raises `ImpossibleValue` if it is no value or this machine cannot serve it."""

@@ -182,7 +182,8 @@ def handle(quorum: Quorum, request: FetchSnapshotRequest) -> FetchSnapshotRespon
     if not 0 <= request.position < size:
         return refuse(ErrorCode.POSITION_OUT_OF_RANGE)
     quorum.runtime.mark(SENT)
-    data = quorum.files.read(name, request.position, max(1, request.max_bytes))
+    most_bytes = min(request.max_bytes, quorum.settings.metadata_snapshot_fetch_max_bytes)
+    data = quorum.files.read(name, request.position, max(1, most_bytes))
     return FetchSnapshotResponse(
         ErrorCode.NONE, request.snapshot_id, size, request.position, data, quorum.leader, quorum.epoch
     )

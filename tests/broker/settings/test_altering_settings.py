@@ -64,6 +64,7 @@ def described(cluster, kind, name, at=1, **options):
 ILLEGAL = [
     ("retention.ms", "-2"),
     ("retention.ms", "1_000"),
+    ("retention.ms", " 5 "),
     ("retention.ms", str(1 << 63)),
     ("segment.bytes", "0"),
     ("min.insync.replicas", "0"),
@@ -97,7 +98,7 @@ def test_an_illegal_value_is_refused_in_all_three_ways_with_a_message_that_names
 @pytest.mark.parametrize(
     ("key", "value", "stored"),
     [
-        ("retention.ms", " 5 ", "5"),
+        ("retention.ms", "-1", "-1"),
         ("unclean.leader.election.enable", "TRUE", "true"),
         ("unclean.recovery.strategy", "Aggressive", "proactive"),
         ("flush.messages", "9223372036854775807", "9223372036854775807"),
@@ -134,6 +135,22 @@ def test_what_cannot_be_altered_is_refused_and_changes_nothing(cluster, kind, na
     end = cluster.machines[CONTROLLER].node.state.image.end_offset
     assert error_of(cluster, kind, name, *operations) == error
     assert cluster.machines[CONTROLLER].node.state.image.end_offset == end
+
+
+def test_what_is_named_at_great_length_is_refused_in_a_short_message(cluster):
+    long = "9" * 30_000
+    for kind, name, key, value in (
+        (OF_TOPIC, TOPIC, "retention.ms", long),
+        (OF_TOPIC, TOPIC, long, "1"),
+        (OF_TOPIC, long, "retention.ms", "1"),
+        (OF_BROKER, long, "log.retention.ms", "1"),
+    ):
+        ((error, message),) = alter(cluster, (kind, name, (key, SET, value)))
+        assert error != ErrorCode.NONE
+        assert len(message) < 1_000
+    for kind in (OF_TOPIC, OF_BROKER):
+        (result,) = cluster.call(1, DescribeConfigsRequest(((kind, long, None),))).results
+        assert len(result.error_message) < 1_000
 
 
 def test_a_read_only_setting_is_called_read_only(cluster):

@@ -16,6 +16,7 @@ from broker.core.messages import (
     ResourceType,
 )
 from broker.core.messages.errors import ErrorCode
+from broker.core.messages.refusals import shown
 
 
 class _Refused(Exception):
@@ -44,7 +45,7 @@ def _settings(broker: BrokerState, kind: int, name: str, detail: Detail) -> tupl
     if kind == ResourceType.TOPIC:
         topic = broker.image.topics.get(name)
         if topic is None:
-            raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+            raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {shown(repr(name))}")
         return description.topic(topic.configs, Layers(broker.file, of_all, own), detail)
     if kind != ResourceType.BROKER:
         raise _Refused(ErrorCode.INVALID_REQUEST, f"expected a topic or a broker, found type {kind}")
@@ -53,7 +54,8 @@ def _settings(broker: BrokerState, kind: int, name: str, detail: Detail) -> tupl
     if name != str(broker.broker_id):
         raise _Refused(
             ErrorCode.INVALID_REQUEST,
-            f"expected {broker.broker_id}, the broker that was asked, or nothing, found {name!r}; ask that broker",
+            f"expected {broker.broker_id}, the broker that was asked, or nothing, found {shown(repr(name))}; "
+            "ask that broker",
         )
     return description.broker(Layers(broker.file, of_all, own), detail)
 

@@ -71,15 +71,17 @@ def handle(broker: BrokerState, event: RequestReceived, request: FetchRequest) -
 
 def try_answer(broker: BrokerState, request_id: int, *, at_deadline: bool) -> bool:
     """Answer a fetch if it has enough bytes or a change to report at once; at the deadline, with what there is."""
-    fetch = broker.fetches[request_id].fetch
+    waiting = broker.fetches[request_id]
+    fetch = waiting.fetch
     request = fetch.request
+    max_bytes = min(request.max_bytes, broker.settings.fetch_max_bytes)
     parts: list[FetchedPartition] = []
     size, urgent = 0, at_deadline
     for part in request.partitions:
         entry = fetch.entry(part)
         if entry is not None and _is_at_rest(broker, request, part, entry):
             continue
-        answer, waits = _read(broker, request, part, request.max_bytes - size, first=size == 0)
+        answer, waits = _read(broker, request, part, max_bytes - size, first=size == 0)
         if waits and at_deadline:
             broker.runtime.mark(NOT_CERTAIN)
             answer = answer._replace(error_code=ErrorCode.OFFSET_NOT_AVAILABLE)
@@ -88,8 +90,10 @@ def try_answer(broker: BrokerState, request_id: int, *, at_deadline: bool) -> bo
         parts.append(answer)
         size += len(answer.records)
         urgent = urgent or _is_urgent(answer)
-    if not urgent and size < max(1, request.min_bytes):
-        return False
+    if not urgent and size < max(1, min(request.min_bytes, max_bytes)):
+        waiting.read_bytes += size
+        if waiting.read_bytes < broker.settings.fetch_max_bytes:
+            return False
     _forget(broker, request_id)
     session_id = NO_SESSION if fetch.session is None else fetch.session.session_id
     broker.runtime.reply(request_id, FetchResponse(fetch_sessions.answer(fetch, parts), session_id=session_id))
@@ -176,7 +180,7 @@ def _check(broker: BrokerState, request: FetchRequest, part: FetchPartition) -> 
     return replica, error
 
 
-def _check_position(
+def check_position(
     broker: BrokerState, replica: Replica, part: FetchPartition
 ) -> tuple[ErrorCode, tuple[int, int] | None]:
     """FE-6 and FE-7: whether the two logs diverge before the offset, and whether the offset is in the log.
@@ -227,7 +231,7 @@ def _record_follower(broker: BrokerState, fetch: Fetch, part: FetchPartition) ->
     replica, error = _check(broker, request, part)
     if replica is None or error != ErrorCode.NONE:
         return
-    error, diverging = _check_position(broker, replica, part)
+    error, diverging = check_position(broker, replica, part)
     if not broker.rules.fetch.moves_follower_state(error, diverging is not None):
         return
     _record_fetch(broker, replica, request, part)
@@ -266,7 +270,7 @@ def _read(
         return FetchedPartition(
             part.topic, part.partition, error, current_leader=leader_hint, topic_id=part.topic_id
         ), False
-    error, diverging = _check_position(broker, replica, part)
+    error, diverging = check_position(broker, replica, part)
     log = replica.log
     by_follower = request.replica_id >= 0
     records = b""

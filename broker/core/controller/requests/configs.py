@@ -31,11 +31,13 @@ from broker.core.messages import (
     ResourceType,
 )
 from broker.core.messages.errors import ErrorCode
+from broker.core.messages.refusals import shown
 from broker.core.metadata.records import BrokerConfigChanged, ConfigChanged, MetadataRecord, PartitionSet
 from broker.core.ports.marks import sometimes
 
 MIN_ISR = MIN_ISR_SETTING.name
 _UNCLEAN_KEYS = (UNCLEAN_ELECTION.name, UNCLEAN_STRATEGY.name)
+_DIGITS_MAX = 10
 _ALL = ""
 """The name of the broker that stands for all."""
 
@@ -82,7 +84,9 @@ def alter(
     for resource in request.resources:
         try:
             if named[resource.resource_type, resource.name] > 1:
-                raise Refused(ErrorCode.INVALID_REQUEST, f"expected each resource once, found {resource.name!r} again")
+                raise Refused(
+                    ErrorCode.INVALID_REQUEST, f"expected each resource once, found {shown(repr(resource.name))} again"
+                )
             target = _target(controller, resource.resource_type, resource.name)
             records = (
                 _of_operations(target, resource.operations)
@@ -109,7 +113,7 @@ def _target(controller: ControllerState, resource_type: int, name: str) -> _Targ
             )
         topic = image.topics.get(name)
         if topic is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {shown(repr(name))}")
         return _Target(topic.configs, ErrorCode.INVALID_CONFIG, topic=name)
     if resource_type != ResourceType.BROKER:
         raise Refused(
@@ -118,9 +122,9 @@ def _target(controller: ControllerState, resource_type: int, name: str) -> _Targ
     if name == _ALL:
         return _Target(image.configs, ErrorCode.INVALID_REQUEST)
     if not (name.isascii() and name.isdecimal()):
-        raise Refused(ErrorCode.INVALID_REQUEST, f"expected the id of a broker or nothing, found {name!r}")
-    if int(name) not in image.brokers:
-        raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {name}")
+        raise Refused(ErrorCode.INVALID_REQUEST, f"expected the id of a broker or nothing, found {shown(repr(name))}")
+    if len(name) > _DIGITS_MAX or int(name) not in image.brokers:
+        raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {shown(name)}")
     return _Target(image.broker_configs.get(int(name), {}), ErrorCode.INVALID_REQUEST, int(name))
 
 
