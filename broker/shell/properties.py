@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from broker.core.log.compaction.policy import POLICIES, is_ratio
 from broker.core.messages import Listener
 from broker.core.settings import (
     BROKER_LISTENER,
@@ -254,6 +255,18 @@ def _seconds(value: str) -> int:
     return seconds * 1000
 
 
+def _minutes(value: str) -> int:
+    """Minutes, as milliseconds."""
+    minutes: int = _integer(1, _INT32_MAX)(value)
+    return minutes * 60_000
+
+
+def _ratio(value: str) -> float:
+    if not is_ratio(value):
+        raise _ImpossibleError("a number from 0 to 1")
+    return float(value)
+
+
 _count = _integer(1, _INT32_MAX)
 _milliseconds = _integer(1, _INT32_MAX)
 
@@ -272,6 +285,12 @@ _SETTINGS: Mapping[str, _Setting] = {
     "log.flush.interval.ms": _Setting("log_flush_interval_ms", _interval),
     "log.retention.ms": _Setting("log_retention_ms", _integer(-1, _INT64_MAX)),
     "log.retention.check.interval.ms": _Setting("log_retention_check_interval_ms", _milliseconds),
+    "log.cleanup.policy": _Setting("log_cleanup_policy", _one_of(*POLICIES)),
+    "log.cleaner.backoff.ms": _Setting("log_cleaner_backoff_ms", _milliseconds),
+    "log.cleaner.min.cleanable.ratio": _Setting("log_cleaner_min_cleanable_ratio", _ratio),
+    "log.cleaner.min.compaction.lag.ms": _Setting("log_cleaner_min_compaction_lag_ms", _integer(0, _INT64_MAX)),
+    "log.cleaner.delete.retention.ms": _Setting("log_cleaner_delete_retention_ms", _integer(0, _INT64_MAX)),
+    "log.cleaner.dedupe.buffer.size": _Setting("log_cleaner_dedupe_buffer_bytes", _integer(1024, _INT64_MAX)),
     "producer.id.expiration.ms": _Setting("producer_id_expiration_ms", _milliseconds),
     "producer.id.expiration.check.interval.ms": _Setting("producer_id_expiration_check_interval_ms", _milliseconds),
     "message.max.bytes": _Setting("message_max_bytes", _count),
@@ -281,6 +300,9 @@ _SETTINGS: Mapping[str, _Setting] = {
     "auto.create.topics.enable": _Setting("auto_create_topics_enable", _boolean),
     "offsets.topic.num.partitions": _Setting("offsets_topic_num_partitions", _count),
     "offsets.topic.replication.factor": _Setting("offsets_topic_replication_factor", _integer(1, 32767)),
+    "offsets.topic.segment.bytes": _Setting("offsets_topic_segment_bytes", _integer(1, _INT32_MAX)),
+    "offsets.retention.minutes": _Setting("offsets_retention_ms", _minutes),
+    "offsets.retention.check.interval.ms": _Setting("offsets_retention_check_interval_ms", _milliseconds),
     "offsets.commit.timeout.ms": _Setting("offsets_commit_timeout_ms", _milliseconds),
     "group.initial.rebalance.delay.ms": _Setting("group_initial_rebalance_delay_ms", _integer(0, _INT32_MAX)),
     "group.min.session.timeout.ms": _Setting("group_min_session_timeout_ms", _milliseconds),

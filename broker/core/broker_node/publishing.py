@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.core.broker_node import directories, isr_changes, lifecycle, replication, storage
+from broker.core.broker_node import compaction, directories, isr_changes, lifecycle, replication, storage
 from broker.core.broker_node.requests import producing
 from broker.core.broker_node.state import BrokerState
 from broker.core.messages import (
@@ -122,7 +122,7 @@ def publish(broker: BrokerState) -> None:
     image = broker.image
     for topic in image.topics.values():
         min_insync_replicas = image.min_insync_replicas(topic.name, broker.settings.min_insync_replicas)
-        log_config = storage.log_config(broker.settings, broker.rules, topic.configs)
+        log_config = storage.log_config(broker.settings, broker.rules, topic.name, topic.configs)
         for number, state in topic.partitions.items():
             replica = broker.replicas.get((topic.name, number))
             if replica is not None and replica.topic_id != topic.topic_id:
@@ -148,6 +148,7 @@ def publish(broker: BrokerState) -> None:
     for topic_name, number in [key for key, topic_id in broker.offline.items() if not _keeps(broker, key, topic_id)]:
         del broker.offline[topic_name, number]
     directories.report(broker)
+    compaction.plan(broker)
     broker.published = True
     replication.fetch_from_all(broker)
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from broker.core.broker_node import directories
 from broker.core.broker_node.state import BrokerState
 from broker.core.log import checkpoints
+from broker.core.log.compaction import policy
 from broker.core.log.log import Log, LogConfig
 from broker.core.log.segment import CorruptLog
 from broker.core.ports.events import Exit, Flush
@@ -36,13 +37,16 @@ PARTITION_METADATA = "partition.metadata"
 _OF_NO_TOPIC: Mapping[str, str] = MappingProxyType({})
 
 
-def log_config(settings: Settings, rules: Rules, configs: Mapping[str, str] = _OF_NO_TOPIC) -> LogConfig:
+def log_config(
+    settings: Settings, rules: Rules, topic: str = "", configs: Mapping[str, str] = _OF_NO_TOPIC
+) -> LogConfig:
     """The log configuration, from the settings, a topic's own `configs` and the rules."""
     return LogConfig(
         segment_bytes=int(configs.get("segment.bytes", settings.log_segment_bytes)),
         flush_messages=settings.log_flush_interval_messages,
         max_batch_bytes=int(configs.get("max.message.bytes", settings.message_max_bytes)),
         rules=rules.storage,
+        compaction=policy.compaction(settings, topic, configs) if topic else None,
     )
 
 

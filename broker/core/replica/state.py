@@ -75,6 +75,8 @@ class Replica:
     latest_of_producers: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Producer id -> (offset of its last record, monotonic ms at which that was first seen)."""
 
+    is_damaged: bool = False  # its files cannot be compacted
+
     # flushing
     acknowledges_flushed_only: bool = False  # every write is synced before it counts
     flushing_to: tuple[int, int] | None = None  # log end offset and truncations when the flush was asked for

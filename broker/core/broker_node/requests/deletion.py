@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from broker.core.broker_node import directories
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState
+from broker.core.log.compaction import policy
 from broker.core.messages import DeletedRecords, DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsResponse
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.files import StorageError
@@ -39,6 +40,9 @@ def _delete(broker: BrokerState, part: DeleteRecordsPartition) -> DeletedRecords
         return DeletedRecords(part.topic, part.partition, broker.absence_error(part.topic, part.partition))
     if replica.role is not Role.LEADER:
         return DeletedRecords(part.topic, part.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    topic = broker.image.topics.get(part.topic)
+    if topic is not None and not policy.deletes(broker.settings, topic.name, topic.configs):
+        return DeletedRecords(part.topic, part.partition, ErrorCode.POLICY_VIOLATION)
     offset = replica.high_watermark if part.offset == -1 else part.offset
     if not 0 <= offset <= broker.rules.fetch.deletion_bound(replica.high_watermark, replica.log.end_offset):
         broker.runtime.mark(DELETION_REFUSED)
@@ -60,6 +64,8 @@ def retain(broker: BrokerState) -> None:
         topic = broker.image.topics.get(replica.topic)
         if topic is None or replica.role is not Role.LEADER:
             continue
+        if not policy.deletes(broker.settings, topic.name, topic.configs):
+            continue
         retention_ms, retention_bytes = retention(broker.settings, topic.name, topic.configs)
         with directories.guarded(broker):
             if retention_ms != FOR_EVER:
@@ -70,10 +76,9 @@ def retain(broker: BrokerState) -> None:
 
 
 def retention(settings: Settings, topic: str, configs: Mapping[str, str]) -> tuple[int, int]:
-    """`retention.ms` and `retention.bytes` of a topic; -1: unlimited.
+    """`retention.ms` and `retention.bytes` of a topic; -1: unlimited. Only where `cleanup.policy` has `delete`.
 
-    The node's default retention time does not apply to committed offsets: Kafka compacts their topic, and this broker,
-    which does not compact, has to keep all of it.
+    The node's default retention time never applies to committed offsets, whatever their topic's policy.
     """
     default_ms = FOR_EVER if topic == OFFSETS_TOPIC else settings.log_retention_ms
     return int(configs.get("retention.ms", default_ms)), int(configs.get("retention.bytes", FOR_EVER))

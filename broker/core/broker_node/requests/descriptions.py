@@ -6,6 +6,7 @@ from broker.core.broker_node import directories
 from broker.core.broker_node.requests import deletion
 from broker.core.broker_node.requests.queries import offline_replicas, reachable_brokers
 from broker.core.broker_node.state import BrokerState
+from broker.core.log.compaction import policy
 from broker.core.messages import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -73,7 +74,10 @@ def _resource(broker: BrokerState, kind: int, name: str, keys: tuple[str, ...] |
         "max.message.bytes": str(settings.message_max_bytes),
         "retention.ms": str(retention_ms),
         "retention.bytes": str(retention_bytes),
-        "cleanup.policy": "delete",
+        "cleanup.policy": policy.policy(settings, name if kind == _TOPIC else "", {}),
+        "min.cleanable.dirty.ratio": str(settings.log_cleaner_min_cleanable_ratio),
+        "min.compaction.lag.ms": str(settings.log_cleaner_min_compaction_lag_ms),
+        "delete.retention.ms": str(settings.log_cleaner_delete_retention_ms),
     }
     if settings.unclean_recovery_strategy is not None:
         defaults["unclean.recovery.strategy"] = settings.unclean_recovery_strategy

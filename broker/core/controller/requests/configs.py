@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.core.controller import changes, recovery
 from broker.core.controller.partition_changes import elections_for_leaderless, min_isr_of
 from broker.core.controller.state import ControllerState
+from broker.core.log.compaction.policy import POLICIES, is_ratio
 from broker.core.messages import (
     AlteredConfig,
     ConfigResource,
@@ -33,13 +34,16 @@ _BOUNDED_INTEGERS = {
     "retention.bytes": -1,
     "segment.bytes": 1,
     "max.message.bytes": 0,
+    "min.compaction.lag.ms": 0,
+    "delete.retention.ms": 0,
 }
 _CHOICES = {
     "unclean.leader.election.enable": ("true", "false"),
     "unclean.recovery.strategy": (*STRATEGIES, *(name.capitalize() for name in STRATEGIES)),
-    "cleanup.policy": ("delete",),
+    "cleanup.policy": POLICIES,
 }
-TOPIC_KEYS = (*_BOUNDED_INTEGERS, *_CHOICES)
+_RATIO = "min.cleanable.dirty.ratio"
+TOPIC_KEYS = (*_BOUNDED_INTEGERS, *_CHOICES, _RATIO)
 """The settings that a topic may have."""
 
 CLUSTER_KEYS = (MIN_ISR, "unclean.leader.election.enable", "unclean.recovery.strategy")
@@ -50,6 +54,8 @@ def is_legal(key: str, value: str) -> bool:
     """Whether a topic may have this setting with this value."""
     if key in _BOUNDED_INTEGERS:
         return value.removeprefix("-").isdecimal() and int(value) >= _BOUNDED_INTEGERS[key]
+    if key == _RATIO:
+        return is_ratio(value)
     return value in _CHOICES.get(key, ())
 
 
