@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from broker.core.log.compression import CompressionError, UnknownCodec, decompress
+from broker.core.log.compression import DECOMPRESSED_BYTES_MAX, CompressionError, UnknownCodec, decompress
 
 HEADER_BYTES = 61
 PREFIX_BYTES = 12
@@ -275,12 +275,18 @@ def _sealed(base_offset: int, leader_epoch: int, checked: bytes) -> bytes:
     return _UNCHECKED.pack(base_offset, length, leader_epoch, MAGIC, crc32c(checked)) + checked
 
 
-def decode_records(batch: Buffer, position: int = 0) -> Iterator[Record]:
-    """Records of the batch at `position`, whose checksum the caller has checked. Record headers are skipped."""
+def decode_records(
+    batch: Buffer, position: int = 0, unfolded_bytes_max: int = DECOMPRESSED_BYTES_MAX
+) -> Iterator[Record]:
+    """Records of the batch at `position`, whose checksum the caller has checked. Record headers are skipped.
+
+    A compressed batch that unfolds to more than `unfolded_bytes_max` counts as malformed.
+    """
     header = read_header(batch, position)
     if header.size > len(batch) - position:
         raise MalformedBatch(f"expected a batch of {header.size} bytes at {position}, found {len(batch) - position}")
-    return _decode(uncompressed(batch[position + HEADER_BYTES : position + header.size], header), header)
+    body = uncompressed(batch[position + HEADER_BYTES : position + header.size], header, unfolded_bytes_max)
+    return _decode(body, header)
 
 
 def _decode(body: bytes, header: BatchHeader) -> Iterator[Record]:
@@ -302,12 +308,14 @@ def _decode(body: bytes, header: BatchHeader) -> Iterator[Record]:
         at = end
 
 
-def uncompressed(body: Buffer, header: BatchHeader) -> bytes:
-    """The records of a batch as its codec gives them back. Raises `MalformedBatch`."""
+def uncompressed(
+    body: Buffer, header: BatchHeader, unfolded_bytes_max: int = DECOMPRESSED_BYTES_MAX
+) -> bytes:
+    """The records of a batch as its codec gives them back, if these are not too many. Raises `MalformedBatch`."""
     if not header.codec:
         return bytes(body)
     try:
-        return decompress(header.codec, bytes(body))
+        return decompress(header.codec, bytes(body), unfolded_bytes_max)
     except UnknownCodec as error:
         raise UnsupportedCompression(str(error)) from None
     except CompressionError as error:

@@ -139,6 +139,9 @@ class Settings:
     unclean_recovery_timeout_ms: int = 300_000
     """After this time a recovery that waits for a replica is reported."""
 
+    initial_broker_registration_timeout_ms: int = 60_000
+    """A broker that cannot register for so long after its start ends."""
+
     broker_session_timeout_ms: int = 9_000
     broker_heartbeat_interval_ms: int = 2_000
     controlled_shutdown_timeout_ms: int = 30_000

@@ -33,8 +33,10 @@ from broker.core.ports.events import (
 from broker.core.ports.files import Files
 from broker.core.ports.marks import Mark
 from broker.core.ports.runtime import Node
+from broker.core.rules.features import features_of
 from broker.core.settings import Address, Settings
 from broker.shell.files.flusher import Flusher
+from broker.shell.files.fsyncs import Fsyncs
 from broker.shell.network.peers import Peers
 from broker.shell.network.server import Server
 from broker.shell.observability import metrics
@@ -57,8 +59,15 @@ _LEVELS = {
 class NodeHost:
     """One running node. Create it inside the loop that is to run it."""
 
-    def __init__(self, node: Node, settings: Settings, files: Files, on_ready: Callable[[], None]) -> None:
-        """Prepare to run `node`; `on_ready` is called once, when it is first ready."""
+    def __init__(
+        self,
+        node: Node,
+        settings: Settings,
+        files: Files,
+        on_ready: Callable[[], None],
+        fsyncs: Fsyncs | None = None,
+    ) -> None:
+        """Prepare to run `node`; `on_ready` is called once, when it is first ready. `fsyncs` are those of `files`."""
         self.node = node
         self._settings = settings
         self._on_ready = on_ready
@@ -73,7 +82,10 @@ class NodeHost:
         self._ended: asyncio.Future[int] = self._loop.create_future()
         frame_bytes_max = settings.socket_request_max_bytes
         self._traffic = Traffic()
-        self._server = Server(self.post, frame_bytes_max, settings.connections_max_idle_ms, self._traffic)
+        self._fsyncs = fsyncs or Fsyncs()
+        features = features_of(settings.generation)
+        idle_ms_max = settings.connections_max_idle_ms
+        self._server = Server(self.post, frame_bytes_max, idle_ms_max, self._traffic, features)
         client_id = f"node-{settings.node_id}"
         self._peers = Peers(self.post, self.address_of, client_id, frame_bytes_max, self._traffic)
         self._flusher = Flusher(files.sync, self._flushed, self._flush_failed)
@@ -106,7 +118,7 @@ class NodeHost:
 
     def metrics(self) -> str:
         """The node's counters and state, in Prometheus' text format."""
-        return metrics.render(self.node, self._traffic, self._flusher)
+        return metrics.render(self.node, self._traffic, self._fsyncs)
 
     def post(self, event: Event) -> None:
         """Deliver an event: now, or after the queued ones."""

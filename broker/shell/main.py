@@ -23,6 +23,7 @@ from broker.core.ports.runtime import Node
 from broker.core.rules.flaws import UnknownRules
 from broker.core.settings import Settings
 from broker.shell import properties
+from broker.shell.files.fsyncs import Fsyncs
 from broker.shell.files.joined_files import JoinedFiles
 from broker.shell.files.ledger_files import LedgerFiles
 from broker.shell.files.posix_files import PosixFiles
@@ -69,16 +70,17 @@ def run(path: str, factory: NodeFactory = make_node) -> int:
 
 
 async def _run(settings: Settings, factory: NodeFactory) -> int:
-    files = _open_files(settings)
+    fsyncs = Fsyncs()
+    files = _open_files(settings, fsyncs)
     node = _make_node(factory, settings, files)
-    host = NodeHost(node, settings, files, on_ready=lambda: print(f"ready node={settings.node_id}", flush=True))
+    host = NodeHost(node, settings, files, lambda: print(f"ready node={settings.node_id}", flush=True), fsyncs)
     await _bind(host, settings, node)
     _handle_signals(host)
     return await host.run()
 
 
-def _open_files(settings: Settings) -> Files:
-    directories = [_open_directory(settings, path) for path in settings.log_dirs]
+def _open_files(settings: Settings, fsyncs: Fsyncs) -> Files:
+    directories = [_open_directory(settings, path, fsyncs) for path in settings.log_dirs]
     errors = [opened for opened in directories if isinstance(opened, StorageError)]
     if len(errors) == len(directories) or (settings.is_controller and isinstance(directories[0], StorageError)):
         text = f"log.dirs: expected a directory to write to, found: {errors[0]}; repair or change it"
@@ -87,10 +89,10 @@ def _open_files(settings: Settings) -> Files:
     return first if len(directories) == 1 and not isinstance(first, StorageError) else JoinedFiles(directories)
 
 
-def _open_directory(settings: Settings, path: str) -> Files | StorageError:
+def _open_directory(settings: Settings, path: str, fsyncs: Fsyncs) -> Files | StorageError:
     kind = LedgerFiles if settings.storage == "page-cache" else PosixFiles
     try:
-        return kind(Path(path))
+        return kind(Path(path), fsyncs=fsyncs)
     except StorageError as error:
         return error
 

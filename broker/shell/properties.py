@@ -314,6 +314,7 @@ _SETTINGS: Mapping[str, _Setting] = {
     "unclean.recovery.strategy": _Setting("unclean_recovery_strategy", _strategy),
     "unclean.recovery.manager.enabled": _Setting("unclean_recovery_manager_enabled", _boolean),
     "unclean.recovery.timeout.ms": _Setting("unclean_recovery_timeout_ms", _milliseconds),
+    "initial.broker.registration.timeout.ms": _Setting("initial_broker_registration_timeout_ms", _milliseconds),
     "broker.session.timeout.ms": _Setting("broker_session_timeout_ms", _milliseconds),
     "broker.heartbeat.interval.ms": _Setting("broker_heartbeat_interval_ms", _milliseconds),
     "controlled.shutdown.timeout.ms": _Setting("controlled_shutdown_timeout_ms", _milliseconds),

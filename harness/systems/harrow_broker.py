@@ -55,6 +55,9 @@ _LISTENERS: Mapping[NodeRole, Sequence[str]] = {
     "combined": ("CLIENT", "BROKER", "CONTROLLER"),
 }
 
+REGISTRATION_MS = 86_400_000
+"""A fault may keep a broker from its controllers for longer than Kafka's minute; that must not end it."""
+
 OFFSETS_PARTITIONS = 4
 """Partitions of the topic that stores consumer groups."""
 
@@ -112,6 +115,7 @@ class HarrowBroker:
             "auto.create.topics.enable": False,
             "unclean.leader.election.enable": self.spec.unclean_election,
             "log.retention.ms": -1,  # a wall clock that is a year ahead must not delete records that the checkers read
+            "initial.broker.registration.timeout.ms": REGISTRATION_MS,
             **_flush(self.spec.flush),
             **{name: timeout_ms * self.spec.pace for name, timeout_ms in SHORT_RUN.items()},
             "harrow.generation": self.spec.generation,

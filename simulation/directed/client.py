@@ -19,15 +19,19 @@ from broker.core.messages import (
     ProduceResponse,
 )
 from broker.core.messages.errors import ErrorCode
-from broker.core.records import decode_records, encode_batch, iterate_headers
+from broker.core.records import decode_records, iterate_headers
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import partition_states
 from simulation.engine.transport import CLIENTS_FROM
+from simulation.workload.batches import Producer, encode_values
 from simulation.workload.clients import TOPIC
-from simulation.workload.recording import OperationRow, PollRow, ReadRow, SendRow, SimulatedHistory
+from simulation.workload.recording import OperationRow, PollRow, ReadRow, SendRow, SimulatedHistory, value_of
 
 CLIENT = CLIENTS_FROM
+FIRST_MS = 1_000
+"""The timestamp of the first record of a compressed batch."""
+
 _RETRY_MS = 100
 _DEFINITELY_NOT_APPENDED = {
     ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -98,19 +102,24 @@ class DirectedClient:
         retry: bool,
         producer: int | None,
         timeout_ms: int,
+        compression: str = "none",
+        padding_bytes: int = 0,
     ) -> None:
-        """Send values as one batch; with `producer` under that producer id and its next sequence number."""
+        """Send values as one batch; with `producer` under that producer id and its next sequence number.
+
+        The records of a compressed batch have timestamps from `FIRST_MS` on; its last value is followed by
+        `padding_bytes` zeros, which take next to no room until they are unfolded.
+        """
         sequence = -1 if producer is None else self._sequences.get(producer, 0)
         if producer is not None:
             self._sequences[producer] = sequence + len(values)
-        batch = encode_batch(
-            [(None, value.to_bytes(8, "big")) for value in values],
-            base_offset=0,
-            leader_epoch=-1,
-            timestamp_ms=0,
-            producer_id=-1 if producer is None else producer,
-            producer_epoch=-1 if producer is None else 0,
-            base_sequence=sequence,
+        numbered = Producer() if producer is None else Producer(producer, 0, sequence)
+        batch = encode_values(
+            values,
+            numbered,
+            compression=compression,
+            first_ms=0 if compression == "none" else FIRST_MS,
+            padding_bytes=padding_bytes,
         )
         send = DirectedSend(self.history.new_op(), values, acks, retry, timeout_ms, batch, to, cluster.now_us)
         self.sends.append(send)
@@ -223,6 +232,10 @@ class DirectedClient:
         self.history.polls.append(PollRow(op, TOPIC, 0, None, end, end, 0, False))
         return end
 
+    def look_up(self, cluster: SimulatedCluster, node: int, timestamp_ms: int) -> None:
+        """Ask for the first record that is not older; the observer checks the answer."""
+        self._answer(cluster, node, ListOffsetsRequest((ListOffsetsPartition(TOPIC, 0, timestamp_ms),)))
+
     def _answer(self, cluster: SimulatedCluster, node: int, request: AnyRequest) -> AnyResponse | None:
         answers: list[AnyResponse | None] = []
         self.ask(cluster, node, request, lambda _, answer: answers.append(answer), 2_000)
@@ -242,7 +255,7 @@ class DirectedClient:
         for at, header in iterate_headers(part.records):
             for record in () if header.is_control else decode_records(part.records, at):
                 if record.offset >= position:
-                    value = int.from_bytes(record.value, "big") if record.value is not None else None
+                    value = value_of(record)
                     row = ReadRow(op, TOPIC, 0, record.offset, header.leader_epoch, value, count)
                     self.history.reads.append(row)
                     count += 1

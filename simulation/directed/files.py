@@ -28,7 +28,7 @@ CONDITIONS = frozenset(
 """The conditions of `wait` and `expect`. `within` is their timeout in milliseconds."""
 
 STEPS: Mapping[str, frozenset[str]] = {
-    "produce": frozenset({"values", "to", "acks", "retry", "producer", "timeout"}),
+    "produce": frozenset({"values", "to", "acks", "retry", "producer", "timeout", "compression", "padding"}),
     "wait": CONDITIONS,
     "expect": CONDITIONS | {"property"},
     "hold": frozenset({"message", "direction", "from", "to", "count", "as", "offset", "skip"}),
@@ -53,6 +53,7 @@ STEPS: Mapping[str, frozenset[str]] = {
     "delete-records": frozenset({"offset"}),
     "read": frozenset({"from"}),
     "latest": frozenset({"from", "at_least"}),
+    "look-up": frozenset({"from", "time"}),
 }
 """Kinds of steps, with the arguments of each."""
 
@@ -84,6 +85,9 @@ class DirectedSchedule:
 
     configuration: Mapping[str, object]
     settings: Mapping[str, object]
+    settings_of: Mapping[str, Mapping[str, object]]
+    """Settings of some nodes: by a node's number, or `brokers` or `controllers`."""
+
     replicas: tuple[int, ...]
     steps: tuple[ScheduleStep, ...]
     whole: bool
@@ -124,6 +128,11 @@ def load(path: Path) -> DirectedSchedule:
         check_names(generation, (*data.get("flaws", ()), *data.get("masks", ())))
     except SpecError as error:
         raise DirectedScheduleError(f"{path.name}: {error}") from None
+    for node in data.get("settings_of", {}):
+        if node not in ("brokers", "controllers") and not node.isdecimal():
+            raise DirectedScheduleError(
+                f"{path.name}: settings_of: expected brokers, controllers or a node, found {node}"
+            )
     return DirectedSchedule(
         path=path,
         title=str(data.get("title", path.stem)),
@@ -134,6 +143,7 @@ def load(path: Path) -> DirectedSchedule:
         finds=tuple(data.get("finds", ())),
         configuration=data.get("configuration", {}),
         settings=data.get("settings", {}),
+        settings_of=data.get("settings_of", {}),
         replicas=tuple(data.get("replicas", (1, 2, 3))),
         steps=tuple(_step(path, number, step) for number, step in enumerate(data.get("step", ()), 1)),
         whole=bool(data.get("whole", True)),

@@ -11,7 +11,7 @@ from simulation.directed.stage import StepExecutor
 from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster, fingerprint
 from simulation.engine.event_queue import MS
 from simulation.invariants.observer import FirstViolation, property_observers
-from simulation.invariants.properties import Violation
+from simulation.invariants.properties import Violation, not_judged
 from simulation.runs.failures import Layer, SimulationFinding, findings
 from simulation.scenario.scenario import CRASH, SimulationOutcome
 from simulation.workload.sampling import replica_logs
@@ -77,6 +77,9 @@ def play_schedule(
         failure, failed_property = str(crash), CRASH
     except DirectedScheduleError as error:
         impossible = error
+    except Exception as error:
+        unjudged = not_judged(error, f"at {stage.cluster.now_us // MS} ms")
+        failure, failed_property = str(unjudged), unjudged.property_id
     outcome = _outcome(stage, failure, failed_property, phases.ended_us)
     found = _findings(watch.violation, outcome)
     if impossible is not None and not found:

@@ -20,6 +20,7 @@ from broker.core.messages import (
     NewTopic,
     Reassignment,
 )
+from broker.core.settings import Settings
 from simulation.directed.client import CLIENT, DirectedClient
 from simulation.directed.conditions import shortfall
 from simulation.directed.files import DirectedSchedule, DirectedScheduleError, ScheduleStep
@@ -57,6 +58,19 @@ def configuration_of(schedule: DirectedSchedule, flaws: tuple[str, ...]) -> Conf
     return Configuration.from_json(defaults | dict(schedule.configuration))
 
 
+def _with_own_settings(node: Settings, schedule: DirectedSchedule) -> Settings:
+    """A node's settings with those of the file: of all nodes, then of its roles, then its own."""
+    named = {
+        "brokers": node.is_broker,
+        "controllers": node.is_controller,
+        str(node.node_id): True,
+    }
+    changes: dict[str, Any] = dict(schedule.settings)
+    for name, applies in named.items():
+        changes |= schedule.settings_of.get(name, {}) if applies else {}
+    return replace(node, **changes)
+
+
 class StepExecutor:
     """The cluster, its client and the traps that the steps of one schedule act on."""
 
@@ -66,8 +80,7 @@ class StepExecutor:
         self.schedule = schedule
         self.configuration = configuration_of(schedule, flaws)
         self.choices = ChoiceSequence(given={})
-        settings_of_file: Mapping[str, Any] = schedule.settings
-        settings = [replace(one, **settings_of_file) for one in settings_of(self.configuration)]
+        settings = [_with_own_settings(one, schedule) for one in settings_of(self.configuration)]
         self.cluster = SimulatedCluster(self.choices, settings, observers)
         if keep_log:
             self.cluster.log_entries = []
@@ -186,6 +199,8 @@ class StepExecutor:
             retry=arguments.get("retry", False),
             producer=arguments.get("producer"),
             timeout_ms=arguments.get("timeout", 30_000),
+            compression=arguments.get("compression", "none"),
+            padding_bytes=arguments.get("padding", 0),
         )
 
     def _wait(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
@@ -330,3 +345,6 @@ class StepExecutor:
             raise Violation(
                 "P-9", f"step {step.number}: the log ended at {arguments['at_least']}, now it ends at {end}"
             )
+
+    def _look_up(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
+        self.client.look_up(self.cluster, self._node(step, arguments.get("from", "leader")), arguments["time"])

@@ -35,7 +35,7 @@ from broker.core.ports.files import StorageError
 from broker.core.ports.marks import Mark
 from broker.core.settings import Settings
 from simulation.engine.choices import ChoiceSequence, RollingHash
-from simulation.engine.disk import Survival
+from simulation.engine.disk import Survival, Sync
 from simulation.engine.event_queue import MS, EventQueue
 from simulation.engine.machine import SimulatedMachine
 from simulation.engine.transport import SimulatedNetwork, Transport
@@ -212,7 +212,8 @@ class SimulatedCluster(EventQueue):
         machine.timers.pop(effect.key, None)
 
     def _flush(self, node_id: int, machine: SimulatedMachine, effect: Flush) -> None:
-        self.after(machine.fsync_us, self._flush_done, node_id, machine.incarnation, effect)
+        syncs = [(name, machine.disk.begin_sync(name)) for name in effect.files]
+        self.after(machine.fsync_us, self._flush_done, node_id, machine.incarnation, effect, syncs)
 
     def _log_entry(self, node_id: int, machine: SimulatedMachine, effect: LogEntry) -> None:
         if self.log_entries is not None:
@@ -252,14 +253,14 @@ class SimulatedCluster(EventQueue):
             del machine.timers[key]
             self.deliver(node_id, incarnation, TimerFired(key))
 
-    def _flush_done(self, node_id: int, incarnation: int, effect: Flush) -> None:
+    def _flush_done(self, node_id: int, incarnation: int, effect: Flush, syncs: list[tuple[str, Sync | None]]) -> None:
         machine = self.machines[node_id]
         if machine.incarnation != incarnation or machine.node is None:
             return
         error = None
         try:
-            for name in effect.files:
-                machine.disk.sync(name)
+            for name, sync in syncs:
+                machine.disk.end_sync(name, sync)
         except StorageError as refused:
             error = str(refused)
         self.deliver(node_id, incarnation, FlushDone(effect.token, error))

@@ -1,9 +1,9 @@
 """Simulates a disk: files with a page cache, and what a crash leaves of them (`Files` of the broker's core).
 
 Fault model (ST-2 … ST-5): a process crash loses nothing; a power failure keeps what was synced of every file, and of
-the rest whatever its mode says; small files that were put in place atomically are durable, and so may be ahead of the
-data; a lost disk is empty. A failing fsync reports an error and loses what it should have written. Directories, renames
-and deletions are durable at once.
+the rest whatever its mode says; a sync covers what was written before it was asked for, and nothing later; small files
+that were put in place atomically are durable, and so may be ahead of the data; a lost disk is empty. A failing fsync
+reports an error and loses what it should have written. Directories, renames and deletions are durable at once.
 """
 
 from __future__ import annotations
@@ -34,9 +34,24 @@ class Survival(IntEnum):
 class _File:
     __slots__ = ("data", "durable")
 
-    def __init__(self, data: bytes = b"", durable: bytes | None = None) -> None:
+    def __init__(self, data: bytes | bytearray = b"", durable: bytes | None = None) -> None:
         self.data = bytearray(data)
         self.durable = durable  # None: never synced
+
+
+class Sync:
+    """A sync that was asked for: it covers the bytes that the file had then."""
+
+    __slots__ = ("_file", "_size")
+
+    def __init__(self, file: _File) -> None:
+        self._file = file
+        self._size = len(file.data)
+
+    def end(self) -> None:
+        """The sync is done: what it covers is durable."""
+        if self._file.durable is None or len(self._file.durable) < self._size:
+            self._file.durable = bytes(self._file.data[: self._size])
 
 
 class SimulatedDisk:
@@ -75,19 +90,20 @@ class SimulatedDisk:
         file = self.files.get(name)
         if file is None:
             file = self.files[name] = _File()
-        if self.tears_next_append_at is not None and data:
+        if self.tears_next_append_at is not None and data and name.endswith(LOG_SUFFIX):
             file.data += data[: self.tears_next_append_at]
             self.tears_next_append_at = None
             raise StorageError(f"{name}: EIO", name)
         file.data += data
 
     def truncate(self, name: str, size: int) -> None:
-        """See `Files.truncate`. A cut is durable at once, so that only appended bytes can be in doubt."""
+        """See `Files.truncate`. A cut is durable at once, so that only appended bytes can be in doubt.
+
+        A sync that it overtakes proves nothing.
+        """
         self._check(name)
         file = self.files[name]
-        del file.data[size:]
-        if file.durable is not None:
-            file.durable = file.durable[:size]
+        self.files[name] = _File(file.data[:size], None if file.durable is None else file.durable[:size])
 
     def replace(self, name: str, data: bytes) -> None:
         """See `Files.replace`."""
@@ -108,9 +124,20 @@ class SimulatedDisk:
     def sync(self, name: str) -> None:
         """See `Files.sync`."""
         self._check(name)
+        sync = self.begin_sync(name)
+        if sync is not None:
+            sync.end()
+
+    def begin_sync(self, name: str) -> Sync | None:
+        """A sync of the file's present bytes, to be ended later; None if there is no such file."""
         file = self.files.get(name)
-        if file is not None and (file.durable is None or len(file.durable) != len(file.data)):
-            file.durable = bytes(file.data)
+        return None if file is None else Sync(file)
+
+    def end_sync(self, name: str, sync: Sync | None) -> None:
+        """The disk has done a sync that `begin_sync` began, or has failed meanwhile."""
+        self._check(name)
+        if sync is not None:
+            sync.end()
 
     def _check(self, name: str) -> None:
         if self.failing:

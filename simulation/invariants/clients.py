@@ -1,13 +1,15 @@
-"""Checks the answers to clients (P-9, P-11, P-12, P-13, P-15, P-24)."""
+"""Checks the answers to clients (P-9, P-11, P-12, P-13, P-15, P-24, P-26)."""
 
 from __future__ import annotations
 
 from broker.core.broker_node.state import BrokerState
+from broker.core.log.log import Log
 from broker.core.messages import (
     AnyResponse,
     FetchedPartition,
     FetchRequest,
     FetchResponse,
+    ListedOffset,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ProducedPartition,
@@ -16,7 +18,8 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.events import RequestReceived
-from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror, batches_in, describe
+from broker.core.records import MalformedBatch, decode_records, iterate_headers
+from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror, batches_in, describe, pieces
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
 
 _ALL = -1
@@ -73,6 +76,8 @@ def answered(
             asked = read.get((listed.topic, listed.partition)) if read is not None else None
             if listed.error_code == ErrorCode.NONE and asked is not None and asked[0] == _LATEST:
                 _end_reported(known, broker, listed.topic, listed.partition, listed.offset)
+            elif listed.error_code == ErrorCode.NONE and asked is not None and asked[0] >= 0:
+                _looked_up(known, broker, state, listed, asked[0])
 
 
 def _protected(
@@ -193,3 +198,40 @@ def _check_shown(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, end: int
             f"broker {mirror.holder}, leader of epoch {mirror.leader_epoch}, answered that the log ends at {end}; an "
             f"earlier answer was {ghost.shown_end}",
         )
+
+
+def _looked_up(known: Knowledge, broker: BrokerMirror, state: BrokerState, listed: ListedOffset, time_ms: int) -> None:
+    """P-26: the answer to a lookup by time, from the log that the broker has."""
+    ghost = known.ghost_of(listed.topic, listed.partition)
+    replica = state.replicas.get((listed.topic, listed.partition))
+    if ghost is None or replica is None:
+        return
+    try:
+        expected = _first_not_older(replica.log, time_ms, replica.high_watermark)
+    except MalformedBatch:
+        return  # `log_changed` reports such a log
+    if (listed.timestamp, listed.offset) != expected:
+        known.fail(
+            ghost,
+            "P-26",
+            f"broker {broker.broker_id} was asked for the first record from {time_ms} ms on, and answered offset "
+            f"{listed.offset} with {listed.timestamp} ms; expected {expected[1]} with {expected[0]} ms",
+        )
+
+
+def _first_not_older(log: Log, time_ms: int, end: int) -> tuple[int, int]:
+    """(timestamp, offset), both -1 for none: every batch is read, without indexes.
+
+    A batch that may not be unfolded so far, or not at all, counts as a whole (LO-6).
+    """
+    for data, _ in pieces(log, log.start_offset):
+        for at, header in iterate_headers(data):
+            if header.max_timestamp < time_ms or header.last_offset < log.start_offset or header.base_offset >= end:
+                continue
+            try:
+                for record in decode_records(data, at):
+                    if record.timestamp >= time_ms and log.start_offset <= record.offset < end:
+                        return record.timestamp, record.offset
+            except MalformedBatch:
+                return header.max_timestamp, max(header.base_offset, log.start_offset)
+    return -1, -1

@@ -57,15 +57,15 @@ def batches_in(data: bytes) -> list[Batch]:
 
 def bytes_of(log: Log, offset: int) -> bytes:
     """The bytes of a log from the batch that contains `offset` to its end."""
-    return b"".join(data for data, _ in _pieces(log, offset))
+    return b"".join(data for data, _ in pieces(log, offset))
 
 
 def batches_of(log: Log, offset: int) -> list[Batch]:
     """The batches of a log from the one that contains `offset` to its end."""
-    return [batch for _, batches in _pieces(log, offset) for batch in batches]
+    return [batch for _, batches in pieces(log, offset) for batch in batches]
 
 
-def _pieces(log: Log, offset: int) -> Iterator[tuple[bytes, list[Batch]]]:
+def pieces(log: Log, offset: int) -> Iterator[tuple[bytes, list[Batch]]]:
     """The chunks of a log up to its end, or to where no whole batch follows.
 
     Also ends where offsets go back, which happens only in the log of a flawed broker.
@@ -201,7 +201,10 @@ class Ghost:
 
     sole_member_lost: bool = False
     quorum_excused: bool = True
-    """P-18 does not apply until the ISR is sufficient (again)."""
+    """P-18 does not apply until min ISR replicas are in ISR, ELR and last known ELR together (again).
+
+    Set by what may leave fewer: another min ISR, replicas given up, an unclean election; at first there are none.
+    """
 
     unclean_wanted: bool = False
     """An operator has asked for an unclean election."""

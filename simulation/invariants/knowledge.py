@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from broker.core.metadata.image import Image
+from broker.core.metadata.records import PartitionState
 from broker.core.ports.marks import sometimes
 from broker.core.settings import Settings
 from simulation.engine.cluster import SimulatedCluster
@@ -64,10 +65,21 @@ class Version:
 
 
 @dataclass(slots=True)
+class Deciding:
+    """A partition in an active controller: its state, and the logs (last epoch, end) that a recovery has heard of."""
+
+    state: PartitionState
+    heard: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Knowledge:
-    """See the module. `settings` are those of any broker: all of a simulation have the same."""
+    """See the module. `settings` are those of any broker: all of a simulation have the same, but for min ISR."""
 
     settings: Settings
+    min_isr_of_files: int
+    """The largest `min.insync.replicas` in any node's file: what is promised until the metadata has another."""
+
     voters: dict[int, VoterMirror]
     brokers: dict[int, BrokerMirror]
     marks: dict[str, int]
@@ -96,6 +108,12 @@ class Knowledge:
     ended_cleanly: dict[str, int] = field(default_factory=dict)
     """Incarnation id -> the broker epoch of the previous incarnation, if that ended cleanly, else -1."""
 
+    deciding: dict[int, dict[tuple[str, int], Deciding]] = field(default_factory=dict)
+    """By active controller: the partitions as it has decided, committed or not, by topic id and number."""
+
+    decided_at: dict[int, tuple[int, bool]] = field(default_factory=dict)
+    """By active controller: its image's end offset when that was noted, and whether recoveries were going on."""
+
     @classmethod
     def of(cls, cluster: SimulatedCluster) -> Knowledge:
         """The state before the first event."""
@@ -103,6 +121,7 @@ class Knowledge:
         brokers = [one for one in every if one.is_broker]
         return cls(
             brokers[0],
+            max(one.min_insync_replicas for one in every),
             {one.node_id: VoterMirror(one.node_id) for one in every if one.is_controller},
             {one.node_id: BrokerMirror(one.node_id) for one in brokers},
             cluster.marks,
@@ -112,6 +131,11 @@ class Knowledge:
     def generation(self) -> str:
         """The protocol version (K1 to K5) of the observed cluster."""
         return self.settings.generation
+
+    @property
+    def elects_longest_logs(self) -> bool:
+        """Whether the controllers look for the longest log before an unclean election (UR-5)."""
+        return self.generation == "K5" and self.settings.unclean_recovery_manager_enabled
 
     def ghost(self, topic: str, topic_id: str, number: int) -> Ghost:
         """The ghost of a partition."""
@@ -125,9 +149,13 @@ class Knowledge:
         image = self.image.topics.get(topic)
         return self.partitions.get((image.topic_id, number)) if image is not None else None
 
+    def configured_min_isr(self, ghost: Ghost) -> int:
+        """The min ISR of a partition by the committed metadata, however many replicas it has."""
+        return self.image.min_insync_replicas(ghost.topic, self.min_isr_of_files)
+
     def min_isr(self, ghost: Ghost) -> int:
         """The effective min ISR of a partition by the committed metadata (§1)."""
-        configured = self.image.min_insync_replicas(ghost.topic, self.settings.min_insync_replicas)
+        configured = self.configured_min_isr(ghost)
         return min(configured, len(ghost.state.replicas)) if ghost.state is not None else configured
 
     def sole_member_lost(self, ghost: Ghost) -> None:

@@ -1,8 +1,9 @@
-"""Checks the metadata records that the controllers commit (P-7, P-16 … P-20, P-23)."""
+"""Checks the metadata records that the controllers commit (P-7, P-16 … P-20, P-23, P-25)."""
 
 from __future__ import annotations
 
-from broker.core.messages import ElectLeadersRequest
+from broker.core.controller.state import ControllerState
+from broker.core.messages import ElectLeadersRequest, GetReplicaLogInfoResponse, ReplicaLogInfo
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import (
     RECOVERING,
@@ -12,9 +13,10 @@ from broker.core.metadata.records import (
     PartitionSet,
     PartitionState,
 )
+from broker.core.ports.events import Event, ResponseReceived
 from simulation.invariants import committed, replicas
 from simulation.invariants.ghost import Ghost
-from simulation.invariants.knowledge import Knowledge, Version
+from simulation.invariants.knowledge import Deciding, Knowledge, Version
 from simulation.invariants.partition_state import broken_epochs, compare_sets
 from simulation.invariants.properties import Violation, reassignment_excuse, with_excuse
 
@@ -34,6 +36,8 @@ def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offs
     changed_isr = False
     for offset, record in records:
         before = image.brokers.get(record.broker_id) if isinstance(record, BrokerRegistered) else None
+        sets_min_isr = isinstance(record, ConfigChanged) and record.key == _MIN_ISR
+        min_isrs = _configured_min_isrs(known) if sets_min_isr else {}
         image.apply(offset, record)
         match record:
             case PartitionSet():
@@ -46,13 +50,12 @@ def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offs
             case BrokerRegistered():
                 _registered(known, record, before.epoch if before is not None else -1)
                 changed_isr = True
-            case ConfigChanged(name, key):
-                for topic in image.topics.values() if key == _MIN_ISR else ():
-                    if name in ("", topic.name):
-                        for number in topic.partitions:
-                            ghost = known.ghost(topic.name, topic.topic_id, number)
-                            ghost.quorum_excused = True
-                            touched[id(ghost)] = ghost
+            case ConfigChanged():
+                for key, min_isr in min_isrs.items():
+                    ghost = known.partitions[key]
+                    if min_isr != known.configured_min_isr(ghost):  # ELR-6: who was eligible is forgotten
+                        ghost.quorum_excused = True
+                        touched[id(ghost)] = ghost
             case _:
                 changed_isr = True
     image.end_offset = end_offset
@@ -67,6 +70,11 @@ def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offs
     if changed_isr:
         for ghost in known.partitions.values():
             committed.check_candidates(known, ghost)
+
+
+def _configured_min_isrs(known: Knowledge) -> dict[tuple[str, int], int]:
+    """The configured min ISR of each partition, by topic id and number."""
+    return {key: known.configured_min_isr(ghost) for key, ghost in known.partitions.items()}
 
 
 # --- brokers ---------------------------------------------------------------------------------------------------------
@@ -122,7 +130,9 @@ def _check_transition(known: Knowledge, ghost: Ghost, old: PartitionState, new: 
     elif old.leader >= 0 and (new.leader == old.leader or ((old.adding or old.removing) and not new.adding)):
         ghost.unadmitted -= set(new.isr) - set(old.isr) - set(old.elr)
     if old.replicas != new.replicas:
-        ghost.quorum_excused = True
+        left = {*old.isr, *old.elr, *old.last_known_elr} & set(new.replicas)
+        if len(left) < known.min_isr(ghost):  # RA-6 keeps one of them
+            ghost.quorum_excused = True
         ghost.unadmitted &= set(new.replicas)
 
 
@@ -142,6 +152,7 @@ def _check_recovery(known: Knowledge, ghost: Ghost, old: PartitionState, new: Pa
     """P-1 where losses are not accepted: no replica is elected that lacks committed records.
 
     Except when no replica is eligible any more; then a balanced recovery finds what one of the last known ones holds.
+    In K5 one of these is complete, as long as nothing excuses that there are too few of them (P-18).
     """
     if _losses_accepted(known, ghost):
         return
@@ -157,6 +168,13 @@ def _check_recovery(known: Knowledge, ghost: Ghost, old: PartitionState, new: Pa
                 f"broker {new.leader} was elected, whose log lacks what is committed up to {end}; broker {member} has "
                 f"it (ISR {list(old.isr)}, ELR {list(old.elr)}, last known ELR {list(old.last_known_elr)})",
             )
+    if known.generation == "K5" and end > ghost.log_start and not ghost.quorum_excused:
+        known.fail(
+            ghost,
+            "P-1",
+            f"broker {new.leader} was elected, whose log lacks what is committed up to {end}; of the last known ELR "
+            f"{list(old.last_known_elr)}, min ISR {known.min_isr(ghost)}, one member had to have it",
+        )
 
 
 def _losses_accepted(known: Knowledge, ghost: Ghost) -> bool:
@@ -215,7 +233,7 @@ def _check_shape(known: Knowledge, ghost: Ghost) -> None:
     twice = sets.last_known_twice and known.generation != "K4"  # there the last leader, ELR or not (UR-4)
     if sets.eligible_twice or twice or sets.superfluous:
         known.fail(ghost, "P-17", summary)
-    if sets.sufficient:
+    if sets.remembered:
         ghost.quorum_excused = False
     if sets.irrecoverable and known.generation == "K5" and not ghost.quorum_excused:
         known.fail(ghost, "P-18", summary)
@@ -230,6 +248,66 @@ def _admit_back(known: Knowledge, ghost: Ghost) -> None:
     for member, epoch in list(ghost.lossy.items()):
         if member in ghost.state.isr and known.image.broker_epoch(member) > epoch:
             del ghost.lossy[member]
+
+
+# --- unclean elections ------------------------------------------------------------------------------------------------
+
+
+def decided(known: Knowledge, controller: ControllerState, event: Event) -> None:
+    """P-25: after each step of a controller that is active in K5 and looks for the longest log."""
+    node = controller.settings.node_id
+    if not controller.active:
+        known.deciding.pop(node, None)
+        return
+    begins = node not in known.deciding
+    now = controller.image.end_offset, bool(controller.recoveries)
+    if not begins and known.decided_at.get(node) == now and not controller.recoveries:
+        return
+    known.decided_at[node] = now
+    partitions = known.deciding.setdefault(node, {})
+    present = _answered(controller.image, event)
+    for topic in controller.image.topics.values():
+        for number, state in topic.partitions.items():
+            key = (topic.topic_id, number)
+            before = partitions.get(key)
+            heard = {} if before is None else {**before.heard, **present.get(key, {})}
+            if before is not None and not begins and before.state is not state and _is_unclean(before.state, state):
+                _check_longest(known, known.ghost(topic.name, *key), state.leader, heard)
+            job = controller.recoveries.get(key)
+            infos = {} if job is None else job.infos
+            partitions[key] = Deciding(state, {member: _length(info) for member, info in infos.items()})
+
+
+def _answered(image: Image, event: Event) -> dict[tuple[str, int], dict[int, tuple[int, int]]]:
+    """The logs in an answer that has just come, if its sender is active in the incarnation that sent it."""
+    response = event.response if isinstance(event, ResponseReceived) else None
+    if not isinstance(response, GetReplicaLogInfoResponse):
+        return {}
+    sender = next((one for one in image.brokers.values() if one.epoch == response.broker_epoch), None)
+    if sender is None or not sender.active:
+        return {}
+    return {
+        (info.topic_id, info.partition): {sender.broker_id: _length(info)}
+        for info in response.partitions
+        if not info.error_code
+    }
+
+
+def _length(info: ReplicaLogInfo) -> tuple[int, int]:
+    return info.last_written_leader_epoch, info.log_end_offset
+
+
+def _check_longest(known: Knowledge, ghost: Ghost, leader: int, heard: dict[int, tuple[int, int]]) -> None:
+    best = max(heard.values(), default=None)
+    if best is None and not _losses_accepted(known, ghost):
+        return  # nobody wanted it: P-1 judges what it loses
+    if best is None or heard.get(leader) != best:
+        logs = ", ".join(f"{member}: {end} of epoch {epoch}" for member, (epoch, end) in sorted(heard.items()))
+        known.fail(
+            ghost,
+            "P-25",
+            f"broker {leader} was elected uncleanly; the log ends that the controller has heard of: {logs or 'none'}",
+        )
 
 
 # --- images ----------------------------------------------------------------------------------------------------------
@@ -252,6 +330,20 @@ def remember_again(known: Knowledge, end_offset: int) -> None:
     """After a control batch: the image is unchanged, and its end offset is higher."""
     known.versions[end_offset] = known.versions[known.image.end_offset]
     known.image.end_offset = end_offset
+
+
+def check_removal(known: Knowledge, ghost: Ghost, holder: int, offset: int, key: tuple[str, int]) -> None:
+    """P-27: a running broker deletes a log only if the metadata that it has reached do not assign it."""
+    version = known.versions.get(offset)
+    topic_id, partitions, _ = version.topics.get(ghost.topic, ("", {}, {})) if version is not None else ("", {}, {})
+    assigned = partitions.get(key[1]) if topic_id == key[0] else None
+    if isinstance(assigned, PartitionState) and holder in assigned.replicas:
+        known.fail(
+            ghost,
+            "P-27",
+            f"broker {holder} deleted its log, and the metadata up to {offset} assign it: replicas "
+            f"{list(assigned.replicas)}, partition epoch {assigned.partition_epoch}",
+        )
 
 
 def check_image(known: Knowledge, holder: int, image: Image) -> None:

@@ -25,10 +25,10 @@ from broker.core.replica.state import Replica, Role
 from broker.core.rules import Rules
 from history.contract import too_many_shutdowns
 from simulation.engine.cluster import EventStep, Observer, SimulatedCluster, fingerprint
-from simulation.invariants import clients, committed, metadata, quorum, replicas
+from simulation.invariants import clients, committed, derived, metadata, quorum, replicas
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
-from simulation.invariants.properties import Violation
+from simulation.invariants.properties import Violation, not_judged
 
 _FROM_CLIENTS = (ProduceRequest, FetchRequest, ListOffsetsRequest)
 
@@ -90,6 +90,8 @@ class PropertyObserver:
         if isinstance(event, RequestReceived) and isinstance(event.request, ElectLeadersRequest):
             metadata.election_asked(known, event.request)
         quorum.stepped(known, known.voters[step.node_id], node.state, incarnation, step.event)
+        if known.elects_longest_logs:
+            metadata.decided(known, node.state, event)
 
     # --- brokers -----------------------------------------------------------------------------------------------------
 
@@ -146,11 +148,12 @@ class PropertyObserver:
                     mirror.same = mirror.durable = 0
                 mirror.incarnation = broker.incarnation
                 replicas.opened(known, ghost, mirror, replica)
+                derived.check_producers(known, ghost, mirror, replica)
             mirror.seen = now
             _changed(known, ghost, mirror, replica, state.rules)
         if len(mirrors) != len(state.replicas):
             for key in [key for key in mirrors if key not in state.replicas]:
-                _removed(known, broker, key)
+                _removed(known, broker, state, key)
 
 
 def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica, rules: Rules) -> None:
@@ -198,6 +201,8 @@ def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Rep
         # it was elected uncleanly, maybe some epochs ago, and leads with the high watermark that it has (HW-6)
         committed.high_watermark_of_leader(known, ghost, mirror, min(new, len(ghost.committed)), new)
     committed.check_bounds(known, ghost, mirror, new)
+    if new_role or was_cut:
+        derived.check_producers(known, ghost, mirror, replica)
     if new_role:
         replicas.check_epochs(known, ghost, mirror, replica)
     if leads:
@@ -211,14 +216,16 @@ def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Rep
             replicas.check_superset(known, ghost, mirror)
 
 
-def _removed(known: Knowledge, broker: BrokerMirror, key: tuple[str, int]) -> None:
+def _removed(known: Knowledge, broker: BrokerMirror, state: BrokerState, key: tuple[str, int]) -> None:
     """RT-8: the replica was deleted; a new one of the same name will start empty."""
     mirror = broker.mirrors.pop(key)
-    for ghost in known.partitions.values():
+    for (topic_id, number), ghost in known.partitions.items():
         if ghost.mirrors.get(broker.broker_id) is mirror:
             del ghost.mirrors[broker.broker_id]
             if mirror.incarnation != broker.incarnation:
                 replicas.vanished(known, ghost, mirror)
+            elif key not in state.offline:
+                metadata.check_removal(known, ghost, broker.broker_id, state.image.end_offset, (topic_id, number))
 
 
 def _effects(known: Knowledge, broker: BrokerMirror, state: BrokerState, effects: Sequence[Effect]) -> None:
@@ -318,6 +325,8 @@ class FirstViolation:
                 observer.after(cluster, step)
         except Violation as violation:
             self._record(cluster, violation)
+        except Exception as error:
+            self._record(cluster, not_judged(error, f"after a step of node {step.node_id}"))
 
     def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
@@ -326,6 +335,8 @@ class FirstViolation:
                 observer.crashed(cluster, node_id, lost_bytes)
         except Violation as violation:
             self._record(cluster, violation)
+        except Exception as error:
+            self._record(cluster, not_judged(error, f"after a crash of node {node_id}"))
 
     def _record(self, cluster: SimulatedCluster, violation: Violation) -> None:
         self.violation = violation

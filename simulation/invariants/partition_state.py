@@ -28,6 +28,7 @@ class PartitionSets(NamedTuple):
     eligible_twice: bool  # ISR and ELR overlap
     last_known_twice: bool  # the last known ELR overlaps one of the others
     sufficient: bool  # the ISR has min ISR members
+    remembered: bool  # all three together have, so that one of them is complete
     superfluous: bool  # it is sufficient, and another set is not empty
     irrecoverable: bool  # nothing is eligible, and fewer than min ISR replicas are remembered (P-18)
 
@@ -42,6 +43,7 @@ def compare_sets(state: PartitionState, min_isr: int) -> PartitionSets:
         eligible_twice=bool(isr & elr),
         last_known_twice=bool(last_known & (isr | elr)),
         sufficient=sufficient,
+        remembered=len(isr | elr | last_known) >= min_isr,
         superfluous=sufficient and bool(elr or last_known),
         irrecoverable=state.leader < 0 and not isr and not elr and len(last_known) < min_isr,
     )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import traceback
+
+from broker.core.ports.files import StorageError
+from broker.core.records import MalformedBatch
 from broker.core.rules.flaws.properties import PROPERTIES
 
 PROPERTY_IDS = tuple(PROPERTIES)
@@ -9,6 +13,12 @@ PROPERTY_IDS = tuple(PROPERTIES)
 
 DATA_PROPERTIES = frozenset({"P-1", "P-2", "P-3", "P-4", "P-6", "P-9", "P-10", "P-11", "P-12", "P-13", "P-14", "P-15"})
 """Those about records, which a protocol version without broker epochs, or without ELR, cannot keep."""
+
+CORRUPT = "corrupt-record"
+"""The id of failures in which a log, or what a client was given, cannot be read (history/anomalies.py)."""
+
+JUDGE = "judge"
+"""The id of failures in which a check itself raised an exception: a defect of the check, met in this simulation."""
 
 _DOCUMENTED = "documented for"
 
@@ -50,3 +60,14 @@ class Violation(Exception):
     def __init__(self, property_id: str, what: str) -> None:
         super().__init__(f"{property_id}: {what}")
         self.property_id = property_id
+
+
+def not_judged(error: Exception, where: str) -> Violation:
+    """What it means that a check raised `error`: a log that cannot be read, or a defect of the check.
+
+    Both are failures of their simulation like any other, so that it can be traced, replayed and shrunk.
+    """
+    if isinstance(error, (StorageError, MalformedBatch)):
+        return Violation(CORRUPT, f"{where}: {error}")
+    raised = traceback.extract_tb(error.__traceback__)[-1].name
+    return Violation(JUDGE, f"{where}: the check {raised} raised {type(error).__name__}: {error}")

@@ -15,7 +15,7 @@ from broker.core.controller.recovery import LAST_LEADER
 from history.anomalies import CATALOGUE
 from history.contract import ACKS_ALL, loss_is_allowed, too_many_shutdowns
 from simulation.invariants.knowledge import LAST_REPLICA_LOST
-from simulation.invariants.properties import data_excuse, with_excuse
+from simulation.invariants.properties import CORRUPT, data_excuse, with_excuse
 from simulation.scenario.configuration import Configuration
 from simulation.scenario.scenario import CRASH, SimulationOutcome
 from simulation.workload.recording import OperationRow
@@ -48,6 +48,7 @@ def findings(outcome: SimulationOutcome) -> list[SimulationFinding]:
     found = []
     if outcome.failed_property is not None and outcome.failure is not None:
         found.append(SimulationFinding(_layer(outcome.failed_property), outcome.failed_property, outcome.failure))
+    found += damage(outcome)
     if "recovery" in outcome.phases:
         found += log_findings(outcome)
     if "final" in outcome.phases:
@@ -58,10 +59,21 @@ def findings(outcome: SimulationOutcome) -> list[SimulationFinding]:
 def _layer(property_id: str) -> Layer:
     if property_id == CRASH:
         return Layer.CRASH
+    if property_id == CORRUPT:
+        return Layer.HISTORY
     return Layer.LIVENESS if property_id.startswith("V-") else Layer.INVARIANT
 
 
 # --- logs ------------------------------------------------------------------------------------------------------------
+
+
+def damage(outcome: SimulationOutcome) -> list[SimulationFinding]:
+    """The first log of a running broker that cannot be read to its end."""
+    for (broker, partition), log in sorted(outcome.logs.items()):
+        if log.damage:
+            what = f"partition {partition} of broker {broker}: {log.damage}"
+            return [SimulationFinding(Layer.LOGS, CORRUPT, what)]
+    return []
 
 
 def log_findings(outcome: SimulationOutcome) -> list[SimulationFinding]:

@@ -38,6 +38,7 @@ from broker.core.ports.events import (
     Started,
     StopRequested,
 )
+from broker.core.records import MalformedBatch
 from simulation.engine.cluster import NOBODY, EventStep, SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.engine.transport import CLIENTS_FROM
@@ -177,7 +178,10 @@ def _error(code: int) -> str:
 
 
 def _values(records: bytes) -> str:
-    return _ranges([row.value for row in records_of(records) if row.value is not None])
+    try:
+        return _ranges([row.value for row in records_of(records) if row.value is not None])
+    except MalformedBatch:
+        return f"{len(records)} bytes that are no records"
 
 
 def _ranges(values: Sequence[int]) -> str:

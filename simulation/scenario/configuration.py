@@ -98,6 +98,11 @@ class Configuration:
     answer_lost_of_1000: int = 0
     repeated_of_1000: int = 0
     sole_survivor: bool = True
+    min_isr_of_brokers: int = 0
+    """What the files of brokers say that are no controllers, where it differs: it must not matter. 0: the same."""
+
+    compression: str = "none"
+    """Codec of the producers' batches, `none` or `snappy`. Where it is one, readers look up records by time."""
 
     def to_json(self) -> dict[str, object]:
         """Plain data, for records and files."""
@@ -151,6 +156,11 @@ def draw_configuration(stream: Stream, overrides: Mapping[str, object] | None = 
         unclean_recovery="Aggressive" if stream.draw("aggressive recovery", 16) == 15 else "Balanced",
         lossy_budget=int(stream.draw("no losses", 5) < 4),
         controlled_shutdown_ms=(30_000, 1_000)[stream.draw("short controlled shutdown", 3) == 2],
+    )
+    drawn = replace(
+        drawn,
+        min_isr_of_brokers=int(stream.draw("another min ISR in brokers' files", 8) == 7),
+        compression="snappy" if stream.draw("compressed batches", 8) == 7 else "none",
     )
     drawn = replace(drawn, fetch_wait_ms=min(_FETCH_WAIT_MS, drawn.lag_ms // 2))
     return replace(drawn, **(overrides or {}))  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from broker.core.rules.generations import GENERATIONS
 from common.names import SpecError, unknown
 from simulation.faults.shared_kinds import chosen
 from simulation.scenario.configuration import FAULTS, Configuration
+from simulation.workload.batches import COMPRESSIONS
 
 LISTED_BY: Final = "`harrow flaws`"
 
@@ -95,6 +96,7 @@ def check_overrides(overrides: Mapping[str, object]) -> None:
         if kind not in FAULTS:
             raise ValueError(f"faults: {unknown(kind, FAULTS, 'a fault of the simulation')}")
     _require(whole.acks <= 1, "acks", "-1, 0 or 1", whole.acks)
+    _require(whole.compression in COMPRESSIONS, "compression", " or ".join(COMPRESSIONS), whole.compression)
     check_names(whole.generation, whole.flaws)
 
 

@@ -23,10 +23,11 @@ from simulation.engine.node_views import brokers, is_whole, partition_states
 from simulation.engine.transport import CLIENTS_FROM
 from simulation.faults.nemesis import SimulatedNemesis
 from simulation.invariants.liveness import unmet
-from simulation.invariants.properties import Violation
+from simulation.invariants.properties import Violation, not_judged
 from simulation.scenario.configuration import Configuration, SimulatedFault, draw_configuration, draw_faults
 from simulation.workload.administration import ADMINISTRATOR
-from simulation.workload.clients import TOPIC, ProducerPlan, SimulatedProducer, SimulatedReader
+from simulation.workload.clients import TOPIC, ProducerPlan, SimulatedProducer
+from simulation.workload.reader import SimulatedReader
 from simulation.workload.recording import SimulatedHistory
 from simulation.workload.sampling import ReplicaLog, replica_logs
 
@@ -46,6 +47,9 @@ _SNAPSHOT_PIECE_BYTES = 256
 
 _RETRY_MS = 250
 """Longer than the broker's default: a broker that is not registered yet repeats its requests all the time."""
+
+_NEVER_MS = 1 << 40
+"""A broker that cannot register goes on trying: a fault may last for most of a run."""
 
 
 @dataclass
@@ -102,12 +106,13 @@ def settings_of(configuration: Configuration) -> list[Settings]:
                 log_dirs=("/",),
                 log_flush_interval_messages=configuration.flush_messages,
                 log_flush_interval_ms=configuration.flush_ms,
-                min_insync_replicas=configuration.min_insync_replicas,
+                min_insync_replicas=min_isr_of_file(configuration, node_id),
                 unclean_leader_election_enable=configuration.unclean_election,
                 unclean_recovery_strategy=(
                     None if configuration.unclean_election else STRATEGIES[configuration.unclean_recovery.lower()]
                 ),
                 controlled_shutdown_timeout_ms=configuration.controlled_shutdown_ms,
+                initial_broker_registration_timeout_ms=_NEVER_MS,
                 broker_session_timeout_ms=configuration.session_timeout_ms,
                 broker_heartbeat_interval_ms=configuration.heartbeat_ms,
                 replica_lag_time_max_ms=configuration.lag_ms,
@@ -125,6 +130,13 @@ def settings_of(configuration: Configuration) -> list[Settings]:
             )
         )
     return nodes
+
+
+def min_isr_of_file(configuration: Configuration, node_id: int) -> int:
+    """What a node's own file says; the cluster's min ISR is that of the controllers' files."""
+    if node_id in controllers_of(configuration):
+        return configuration.min_insync_replicas
+    return configuration.min_isr_of_brokers or configuration.min_insync_replicas
 
 
 def controllers_of(configuration: Configuration) -> range:
@@ -156,6 +168,9 @@ def run(
         failure, failed_property = str(violation), violation.property_id
     except NodeCrashed as crash:
         failure, failed_property = str(crash), CRASH
+    except Exception as error:
+        unjudged = not_judged(error, f"at {cluster.now_us // MS} ms")
+        failure, failed_property = str(unjudged), unjudged.property_id
     digest, events = fingerprint(cluster)
     return SimulationOutcome(
         choices.seed,
@@ -198,6 +213,7 @@ class _Test:
             request_timeout_ms=1_500,
             delivery_timeout_ms=6_000,
             operations=-(-configuration.operations // configuration.producers),
+            compression=configuration.compression,
         )
         poll_ms = max(1, configuration.duration_ms * configuration.readers // configuration.polls)
         ids = iter(range(CLIENTS_FROM, CLIENTS_FROM + 1_000))
@@ -205,7 +221,14 @@ class _Test:
             SimulatedProducer(next(ids), plan, broker_ids, self.history) for _ in range(configuration.producers)
         ]
         self.readers = [
-            SimulatedReader(next(ids), configuration.partitions, broker_ids, self.history, poll_ms)
+            SimulatedReader(
+                next(ids),
+                configuration.partitions,
+                broker_ids,
+                self.history,
+                poll_ms,
+                looks_up_times=configuration.compression != "none",
+            )
             for _ in range(configuration.readers)
         ]
         cluster.clients = {producer.client_id: producer for producer in self.producers}

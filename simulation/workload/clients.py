@@ -1,7 +1,7 @@
-"""Simulated clients: a producer and a reader that send the protocol's messages, with the semantics of real clients.
+"""The simulated producer, which sends the protocol's messages with the semantics of real clients.
 
-The producer keeps one operation in flight, retries until its delivery timeout, and with idempotence numbers its
-batches; the reader reads all partitions by assignment. Both refresh leaders from metadata when they are stale.
+It keeps one operation in flight, retries until its delivery timeout, and with idempotence numbers its batches. Like the
+reader it refreshes leaders from metadata when they are stale.
 """
 
 from __future__ import annotations
@@ -11,14 +11,8 @@ from dataclasses import dataclass, field
 
 from broker.core.messages import (
     AnyResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
     MetadataRequest,
     MetadataResponse,
     ProducePartition,
@@ -26,10 +20,10 @@ from broker.core.messages import (
     ProduceResponse,
 )
 from broker.core.messages.errors import ErrorCode
-from broker.core.records import decode_records, encode_batch, iterate_headers
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
-from simulation.workload.recording import OperationRow, PollRow, ReadRow, SendRow, SimulatedHistory
+from simulation.workload.batches import Producer, encode_values
+from simulation.workload.recording import OperationRow, SendRow, SimulatedHistory
 
 TOPIC = "log"
 
@@ -82,6 +76,7 @@ class ProducerPlan:
     request_timeout_ms: int
     delivery_timeout_ms: int
     operations: int
+    compression: str = "none"
 
 
 class SimulatedProducer:
@@ -149,14 +144,12 @@ class SimulatedProducer:
 
     def _produce(self, cluster: SimulatedCluster) -> None:
         sequence = self._sequences.get(self._partition, 0) if self.plan.idempotence else -1
-        batch = encode_batch(
-            [(None, value.to_bytes(8, "big")) for value in self._values],
-            base_offset=0,
-            leader_epoch=-1,
-            timestamp_ms=0,
-            producer_id=self._producer_id if self.plan.idempotence else -1,
-            producer_epoch=0 if self.plan.idempotence else -1,
-            base_sequence=sequence,
+        compression = self.plan.compression
+        batch = encode_values(
+            self._values,
+            Producer(self._producer_id, 0, sequence) if self.plan.idempotence else Producer(),
+            compression=compression,
+            first_ms=0 if compression == "none" else self._invoked_us // MS,
         )
         leader, _ = self.route.leaders[self._partition]
         self._served_by = leader
@@ -260,138 +253,3 @@ class SimulatedProducer:
         self.stopped = True
         if self._op is not None:
             self._complete(cluster, "info", "the run ended", None)
-
-
-class SimulatedReader:
-    """One logical process that reads all partitions by assignment, and sometimes asks for their ends."""
-
-    def __init__(
-        self, client_id: int, partitions: int, brokers: Sequence[int], history: SimulatedHistory, interval_ms: int
-    ) -> None:
-        self.client_id = client_id
-        self.partitions = partitions
-        self.history = history
-        self.interval_ms = interval_ms
-        self.process = history.new_process()
-        self.route = LeaderCache(brokers)
-        self.positions = dict.fromkeys(range(partitions), 0)
-        self.phase = "main"
-        self.stopped = False
-        self.polls_left = 1 << 30
-        self._assigned = dict.fromkeys(range(partitions), True)
-        self._out_of_range: dict[int, bool] = {}  # partitions whose log does not have the offset
-        self._request = 0
-        self._asked = ""
-        self._invoked_us = 0
-        self._turn = 0
-        self._void = 0  # requests up to this one were sent before the last seek
-        self._asked_of: tuple[int, int] = (0, 0)  # partition, broker
-
-    def start(self, cluster: SimulatedCluster) -> None:
-        """Begin to read."""
-        cluster.after(0, self.timer, cluster, "next")
-
-    def assign_from_start(self) -> None:
-        """Begin again at offset 0 of every partition, for the final phase."""
-        self.positions = dict.fromkeys(range(self.partitions), 0)
-        self._assigned = dict.fromkeys(range(self.partitions), True)
-        self.phase = "final"
-        self._void = self._request
-
-    def timer(self, cluster: SimulatedCluster, key: Hashable) -> None:
-        """Request records or the end of a partition."""
-        if key != "next" or self.stopped or self.polls_left <= 0:
-            return
-        self._turn += 1
-        partition = self._turn % self.partitions
-        self._invoked_us = cluster.now_us
-        if partition not in self.route.leaders:
-            self._asked = "metadata"
-            self._send(cluster, self.route.ask(), MetadataRequest(((TOPIC, ""),)))
-            return
-        leader, epoch = self.route.leaders[partition]
-        self._asked_of = (partition, leader)
-        self.polls_left -= 1
-        if self._out_of_range.get(partition, False):
-            self._asked = "earliest"
-            self._send(cluster, leader, ListOffsetsRequest((ListOffsetsPartition(TOPIC, partition, -2, epoch),)))
-        elif self.phase == "main" and cluster.choices["workload"].draw("what to ask", 8) == 7:
-            self._asked = "latest"
-            self._send(cluster, leader, ListOffsetsRequest((ListOffsetsPartition(TOPIC, partition, -1, epoch),)))
-        else:
-            self._asked = "poll"
-            part = FetchPartition(TOPIC, partition, self.positions[partition], 1 << 16, epoch)
-            self._send(cluster, leader, FetchRequest((part,), max_wait_ms=100))
-
-    def _send(self, cluster: SimulatedCluster, to: int, request: object) -> None:
-        self._request += 1
-        cluster.send_from_client(self.client_id, self._request, to, request, 600)  # type: ignore[arg-type]
-
-    def answered(self, cluster: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
-        """Record the answer and schedule the next request."""
-        if request_id != self._request:
-            return
-        pause_ms = self.interval_ms
-        if isinstance(response, MetadataResponse):
-            self.route.learn(response)
-            pause_ms = 1 if self.route.leaders else RETRY_MS
-        elif self._asked != "metadata" and request_id > self._void:
-            partition, leader = self._asked_of
-            if isinstance(response, FetchResponse) and response.partitions[0].error_code == ErrorCode.NONE:
-                self._polled(cluster, partition, leader, response)
-            elif isinstance(response, ListOffsetsResponse) and response.partitions[0].error_code == ErrorCode.NONE:
-                if self._asked == "earliest":
-                    self._begin_at(partition, response.partitions[0].offset)
-                    cluster.after(MS, self.timer, cluster, "next")
-                    return
-                op = self._operation(cluster, "latest", leader)
-                end = response.partitions[0].offset
-                self.history.polls.append(PollRow(op, TOPIC, partition, None, end, end, 0, False))
-            else:
-                self._refused(partition, response)
-        elif response is None:
-            pause_ms = RETRY_MS
-        cluster.after(max(1, pause_ms) * MS, self.timer, cluster, "next")
-
-    def _begin_at(self, partition: int, log_start: int) -> None:
-        """Continue at the log start: records before it have been deleted."""
-        self._out_of_range[partition] = False
-        if self.positions[partition] < log_start:
-            self.positions[partition] = log_start
-            self._assigned[partition] = True
-
-    def _refused(self, partition: int, response: AnyResponse | None) -> None:
-        """Look up the leader again, and the log start too if the offset is not in the log."""
-        self.route.leaders.pop(partition, None)
-        if isinstance(response, FetchResponse):
-            self._out_of_range[partition] = response.partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-
-    def _operation(self, cluster: SimulatedCluster, kind: str, node: int) -> int:
-        op = self.history.new_op()
-        self.history.operations.append(
-            OperationRow(
-                op, self.process, kind, "ok", None, node, self.phase, self._invoked_us * MS, cluster.now_us * MS
-            )
-        )
-        return op
-
-    def _polled(self, cluster: SimulatedCluster, partition: int, leader: int, response: FetchResponse) -> None:
-        part = response.partitions[0]
-        position = self.positions[partition]
-        op = self._operation(cluster, "poll", leader)
-        following = position
-        count = 0
-        for at, header in iterate_headers(part.records):
-            for record in () if header.is_control else decode_records(part.records, at):
-                if record.offset >= position:
-                    value = int.from_bytes(record.value, "big") if record.value is not None else None
-                    self.history.reads.append(
-                        ReadRow(op, TOPIC, partition, record.offset, header.leader_epoch, value, count)
-                    )
-                    count += 1
-                    following = record.offset + 1
-        self.positions[partition] = following
-        assigned, self._assigned[partition] = self._assigned[partition], False
-        self.history.polls.append(
-            PollRow(op, TOPIC, partition, position, following, part.high_watermark, count, assigned)
-        )

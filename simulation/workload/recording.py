@@ -5,6 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from broker.core.records import Record
+
+_BYTES = 8
+_FOREIGN = -2
+"""Stands for every value that no client can have sent, in the 64 bits that the history has for it."""
+
+
+def value_of(record: Record) -> int | None:
+    """The number that a client sent as a record's value; None for a tombstone."""
+    if record.value is None:
+        return None
+    value = int.from_bytes(record.value, "big")
+    return value if value < 1 << (8 * _BYTES - 1) else _FOREIGN
+
 
 class SendRow(NamedTuple):
     op: int

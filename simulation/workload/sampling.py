@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from broker.core.log.log import Log
-from broker.core.records import BatchHeader, MalformedBatch, decode_records, iterate_headers
+from broker.core.ports.files import StorageError
+from broker.core.records import MalformedBatch, decode_records, iterate_headers
 from broker.core.replica.state import Replica
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import broker_state, brokers
+from simulation.workload.recording import value_of
 
 INTERVAL_US = 500 * MS
 
@@ -81,12 +83,14 @@ _EVERYTHING = 1 << 62
 
 
 class ReplicaLog(NamedTuple):
-    """One replica's log: `data` holds whole batches from `start` to `end`."""
+    """One replica's log: `data` holds whole batches from `start` to `end`, or to where the log is damaged."""
 
     start: int
     end: int
     high_watermark: int
     data: bytes
+    damage: str = ""
+    """What is in the log instead of a whole batch; "" if nothing is."""
 
 
 class ReplicaRecord(NamedTuple):
@@ -104,37 +108,34 @@ def replica_logs(cluster: SimulatedCluster) -> dict[tuple[int, int], ReplicaLog]
     for broker_id, state in brokers(cluster):
         for (_, partition), replica in state.replicas.items():
             log = replica.log
+            data, damage = _content(log)
             found[broker_id, partition] = ReplicaLog(
-                log.start_offset, log.end_offset, replica.high_watermark, b"".join(_segments(log))
+                log.start_offset, log.end_offset, replica.high_watermark, data, damage
             )
     return found
 
 
 def records_of(data: bytes) -> Iterator[ReplicaRecord]:
-    """Decode batches; control batches are passed over."""
+    """Decode whole batches; control batches are passed over."""
     for at, header in iterate_headers(data):
         if not header.is_control:
             for record in decode_records(data, at):
-                value = int.from_bytes(record.value, "big") if record.value is not None else None
-                yield ReplicaRecord(record.offset, header.leader_epoch, value, header.crc)
+                yield ReplicaRecord(record.offset, header.leader_epoch, value_of(record), header.crc)
 
 
-def _segments(log: Log) -> Iterator[bytes]:
+def _content(log: Log) -> tuple[bytes, str]:
+    """The whole batches of a log up to the first damage, which a flawed broker may leave, and what that is."""
+    content = bytearray()
     offset = log.start_offset
-    while data := log.read(offset, _EVERYTHING, log.end_offset):
-        headers = _headers(data)
-        if not headers:
-            return
-        yield data[: sum(header.size for header in headers)]
-        offset = headers[-1].last_offset + 1
-
-
-def _headers(data: bytes) -> list[BatchHeader]:
-    """Headers of the batches in some bytes, up to the first malformed one, which a flawed broker may leave."""
-    headers = []
     try:
-        for _, header in iterate_headers(data):
-            headers.append(header)
-    except MalformedBatch:
-        pass
-    return headers
+        while data := log.read(offset, _EVERYTHING, log.end_offset):
+            for at, header in iterate_headers(data):
+                if header.last_offset < offset:
+                    return bytes(content), f"expected a batch at {offset} or later, found one that ends before it"
+                for _ in () if header.is_control else decode_records(data, at):
+                    pass
+                content += data[at : at + header.size]
+                offset = header.last_offset + 1
+    except (StorageError, MalformedBatch) as error:
+        return bytes(content), f"at {offset}: {error}"
+    return bytes(content), ""

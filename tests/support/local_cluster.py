@@ -165,14 +165,19 @@ class LocalNode:
 class LocalCluster:
     """Brokers 1…n and controllers from 100 on; or combined nodes 1…n, each of which is both."""
 
-    def __init__(self, brokers: int = 3, controllers: int = 1, *, combined: bool = False, **settings: str) -> None:
-        """`settings` are Kafka's names with underscores for dots; `log_dirs` are names in each node's directory."""
+    def __init__(
+        self, brokers: int = 3, controllers: int = 1, *, combined: bool = False, first: int = 1, **settings: str
+    ) -> None:
+        """`first` is the number of the first broker.
+
+        `settings` are Kafka's names with underscores for dots; `log_dirs` are names in each node's directory.
+        """
         with ExitStack() as on_failure:
             # Not pytest's directory: the path of a Unix socket may have 107 bytes only.
             self._directory = on_failure.enter_context(tempfile.TemporaryDirectory(prefix="harrow-"))
             watchman = Watchman()
             on_failure.callback(watchman.close)
-            roles = {number: ["broker"] for number in range(1, brokers + 1)}
+            roles = {number: ["broker"] for number in range(first, first + brokers)}
             for number in roles if combined else range(CONTROLLER, CONTROLLER + controllers):
                 roles.setdefault(number, []).append("controller")
             ports = iter(_free_ports(sum(len(LISTENERS_OF[role]) for own in roles.values() for role in own)))

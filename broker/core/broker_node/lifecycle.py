@@ -37,6 +37,12 @@ HEARTBEAT = "heartbeat"
 SHUTDOWN_DEADLINE = "shutdown-deadline"
 
 
+def begin(broker: BrokerState) -> None:
+    """BL-1: register for the first time since the start."""
+    broker.registration_deadline_ms = broker.runtime.now_ms + broker.settings.initial_broker_registration_timeout_ms
+    register(broker)
+
+
 def register(broker: BrokerState) -> None:
     """BL-1: request a broker epoch, always with the same incarnation id."""
     settings = broker.settings
@@ -66,12 +72,29 @@ def registered(broker: BrokerState, response: BrokerRegistrationResponse | None)
         if response is not None and response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
             broker.runtime.effects.append(Exit(2, "the controller belongs to another cluster: check cluster.id"))
             return False
+        if broker.registration_deadline_ms is not None and broker.runtime.now_ms >= broker.registration_deadline_ms:
+            _give_up_registration(broker, response)
+            return False
         broker.runtime.mark(REGISTRATION_REPEATED)
         broker.runtime.set_timer((REGISTER,), broker.settings.metadata_retry_backoff_ms)
         return False
     broker.broker_epoch = response.broker_epoch
+    broker.registration_deadline_ms = None
     broker.runtime.log("info", f"registered with broker epoch {response.broker_epoch}")
     return True
+
+
+def _give_up_registration(broker: BrokerState, last: BrokerRegistrationResponse | None) -> None:
+    """`initial.broker.registration.timeout.ms` has passed: end, and say what the controller said last."""
+    if last is None:
+        why = "no active controller answered: check controller.quorum.voters"
+    elif last.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+        why = f"another broker with node.id={broker.broker_id} lives: give one of them another id, or stop it"
+    else:
+        why = f"the controller answered {ErrorCode(last.error_code).name}"
+    waited_s = broker.settings.initial_broker_registration_timeout_ms / 1000
+    storage.close_cleanly(broker)
+    broker.runtime.effects.append(Exit(4, f"could not register in {waited_s:g} s: {why}"))
 
 
 def heartbeat(broker: BrokerState) -> None:

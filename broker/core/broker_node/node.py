@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Hashable
 
-from broker.core.broker_node import compaction, directories, isr_changes, lifecycle, publishing, replication, storage
+from broker.core.broker_node import (
+    compaction,
+    directories,
+    inspection,
+    isr_changes,
+    lifecycle,
+    publishing,
+    replication,
+    storage,
+)
 from broker.core.broker_node.groups import coordinator
-from broker.core.broker_node.requests import deletion, descriptions, fetching, forwarding, producing, queries
+from broker.core.broker_node.requests import (
+    deletion,
+    descriptions,
+    fetching,
+    forwarding,
+    outside,
+    producers,
+    producing,
+    queries,
+)
 from broker.core.broker_node.state import BrokerState, Lifecycle
 from broker.core.messages import (
     AllocateProducerIdsResponse,
@@ -23,6 +40,7 @@ from broker.core.messages import (
     DescribeClusterRequest,
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
+    DescribeProducersRequest,
     DescribeTopicPartitionsRequest,
     FetchRequest,
     FetchResponse,
@@ -38,6 +56,7 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import GroupRequest
+from broker.core.messages.outside import OutsideRequest
 from broker.core.messages.refusals import QUERIES, refusal
 from broker.core.ports.events import (
     Disconnected,
@@ -53,8 +72,6 @@ from broker.core.ports.events import (
 )
 from broker.core.ports.files import Files, StorageError
 from broker.core.ports.runtime import NotServed, OpenRequest
-from broker.core.records import decode_records, iterate_headers
-from broker.core.replica import leader
 from broker.core.replica.state import Replica, Role
 from broker.core.rules.flaws import rules_for
 from broker.core.settings import BROKER_LISTENER, Settings
@@ -163,7 +180,7 @@ class BrokerNode:
         broker.runtime.log("info", f"starts after a {clean} stop, with {len(broker.replicas)} replicas on disk")
         for replica in broker.replicas.values():
             storage.flush(broker, replica)  # what recovery found valid may be in the page cache only
-        lifecycle.register(broker)
+        lifecycle.begin(broker)
         publishing.fetch(broker)
         broker.runtime.set_timer((storage.CHECKPOINT,), settings.high_watermark_checkpoint_interval_ms)
         broker.runtime.set_timer((isr_changes.SHRINK,), max(1, settings.replica_lag_time_max_ms // 2))
@@ -202,10 +219,14 @@ class BrokerNode:
                 broker.runtime.reply(event.request_id, descriptions.cluster(broker, request))
             case DescribeLogDirsRequest() as request:
                 broker.runtime.reply(event.request_id, descriptions.log_directories(broker, request))
+            case DescribeProducersRequest() as request:
+                broker.runtime.reply(event.request_id, producers.describe(broker, request))
             case DeleteRecordsRequest() as request:
                 broker.runtime.reply(event.request_id, deletion.delete_records(broker, request))
             case GetReplicaLogInfoRequest():
                 broker.runtime.reply(event.request_id, queries.replica_log_infos(broker, event.request))
+            case request if isinstance(request, OutsideRequest):
+                broker.runtime.reply(event.request_id, outside.refuse(request))
             case request:
                 raise NotServed(f"a broker does not serve {type(request).__name__}")
 
@@ -349,58 +370,9 @@ class BrokerNode:
             "fetch_sessions": len(broker.fetch_sessions.sessions),
             "log_dirs": directories.describe(broker),
             "offline_partitions": [list(key) for key in broker.offline],
-            "partitions": [self._describe_replica(replica) for replica in broker.replicas.values()],
-        }
-
-    def _describe_replica(self, replica: Replica) -> dict[str, object]:
-        return {
-            "topic": replica.topic,
-            "partition": replica.partition,
-            "role": replica.role.value,
-            "leader": replica.leader,
-            "leader_epoch": replica.leader_epoch,
-            "partition_epoch": replica.partition_epoch,
-            "log_start": replica.log.start_offset,
-            "log_end": replica.log.end_offset,
-            "flushed": replica.log.flushed_offset,
-            "high_watermark": replica.high_watermark,
-            "isr": list(replica.isr),
-            "min_isr": replica.effective_min_isr,
-            "maximal_isr": sorted(leader.maximal_isr(replica, self.state.rules)),
-            "elr": list(replica.elr),
-            "replicas": list(replica.replicas),
-            "log_dir": self.state.settings.log_dirs[directories.of(replica)],
-            "epochs": [list(entry) for entry in replica.log.epochs.entries],
+            "partitions": [inspection.describe(broker, replica) for replica in broker.replicas.values()],
         }
 
     def read_log(self, topic: str, partition: int, offset: int, limit: int) -> dict[str, object]:
         """Up to `limit` records of a replica's log from an offset on, beyond the high watermark too."""
-        replica = self.state.replicas[topic, partition]
-        log = replica.log
-        records: list[list[object]] = []
-        offset = max(offset, log.start_offset)
-        while offset < log.end_offset and len(records) < limit:
-            batches = log.read(offset, 1 << 20, log.end_offset)
-            for position, header in iterate_headers(batches):
-                for record in () if header.is_control else decode_records(batches, position):
-                    if record.offset >= offset:
-                        records.append(
-                            [
-                                record.offset,
-                                header.leader_epoch,
-                                header.crc,
-                                _text(record.key),
-                                _text(record.value),
-                            ]
-                        )
-                offset = header.last_offset + 1
-        return {
-            "log_start": log.start_offset,
-            "log_end": log.end_offset,
-            "high_watermark": replica.high_watermark,
-            "records": records,
-        }
-
-
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else base64.b64encode(data).decode()
+        return inspection.read_log(self.state.replicas[topic, partition], offset, limit)

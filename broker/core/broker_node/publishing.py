@@ -120,20 +120,13 @@ def publish_if_caught_up(broker: BrokerState) -> None:
 def publish(broker: BrokerState) -> None:
     """Update every replica to match the image, whatever happened in between (level-triggered)."""
     image = broker.image
+    _create_missing(broker)
     for topic in image.topics.values():
         min_insync_replicas = image.min_insync_replicas(topic.name, broker.settings.min_insync_replicas)
         log_config = storage.log_config(broker.settings, broker.rules, topic.name, topic.configs)
         for number, state in topic.partitions.items():
             replica = broker.replicas.get((topic.name, number))
-            if replica is not None and replica.topic_id != topic.topic_id:
-                _remove(broker, replica)
-                replica = None
-            if broker.broker_id not in state.replicas or _is_offline(broker, topic, number, state):
-                continue
-            if replica is None:
-                broker.runtime.mark(CREATED)
-                replica = storage.create_replica(broker, topic.name, number, topic.topic_id)
-            if replica is None:
+            if replica is None or broker.broker_id not in state.replicas:
                 continue
             replica.min_insync_replicas = min_insync_replicas
             replica.log.config = log_config
@@ -151,6 +144,28 @@ def publish(broker: BrokerState) -> None:
     compaction.plan(broker)
     broker.published = True
     replication.fetch_from_all(broker)
+
+
+def _create_missing(broker: BrokerState) -> None:
+    """Create the replicas that the image assigns to this broker and that it lacks, all at once."""
+    created = []
+    for topic in broker.image.topics.values():
+        for number, state in topic.partitions.items():
+            replica = broker.replicas.get((topic.name, number))
+            if replica is not None and replica.topic_id != topic.topic_id:
+                _remove(broker, replica)
+                replica = None
+            if (
+                replica is not None
+                or broker.broker_id not in state.replicas
+                or _is_offline(broker, topic, number, state)
+            ):
+                continue
+            broker.runtime.mark(CREATED)
+            replica = storage.create_replica(broker, topic.name, number, topic.topic_id)
+            if replica is not None:
+                created.append(replica)
+    storage.record_topic_ids(broker, created)
 
 
 def _is_offline(broker: BrokerState, topic: TopicImage, number: int, state: PartitionState) -> bool:

@@ -79,6 +79,7 @@ class BrokerState:
     runtime: Runtime = field(default_factory=Runtime)
     lifecycle: Lifecycle = Lifecycle.STARTING
     broker_epoch: int = -1
+    registration_deadline_ms: int | None = None  # None: it has registered since its start
     caught_up: bool = False
     flush_is_planned: bool = False  # by `log.flush.interval.ms`
     fenced: bool = True

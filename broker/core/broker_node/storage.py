@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from broker.core.broker_node import directories
@@ -25,6 +25,7 @@ CUT_BELOW_HIGH_WATERMARK = sometimes("opening: the log ends below the high water
 CUT_BELOW_RECOVERY_POINT = sometimes("opening: the log ends below the recovery point of the checkpoint")
 NO_CHECKPOINT = sometimes("opening: a checkpoint is missing or cannot be used (ST-7)")
 REOPENED_ABOVE_ZERO = sometimes("opening: the log begins above 0")
+ROLLED = sometimes("storage: a segment that was rolled is flushed")
 STARTS_LOWER = sometimes("storage: a log restarts below its start, and the checkpoint says so at once (TR-4)")
 DISK_FAILED = sometimes("storage: the log directory failed, the broker ends (TR-6)")
 CLOSED_CLEANLY = sometimes("storage: all is synced and the marker is written (BL-8)")
@@ -81,12 +82,13 @@ def _open_directory(broker: BrokerState, index: int) -> None:
     recovery_points = _offsets(broker, index, checkpoints.RECOVERY_POINT)
     log_starts = _offsets(broker, index, checkpoints.LOG_START)
     high_watermarks = _offsets(broker, index, checkpoints.HIGH_WATERMARK)
+    topic_ids = checkpoints.read_topic_ids(broker.files, name_in(index, checkpoints.TOPIC_IDS))
     for directory in broker.files.list(name_in(index, "").rstrip("/")):
         topic, dash, number = directory.rpartition("-")
         if not dash or not number.isdigit():
             continue
         key = (topic, int(number))
-        topic_id = _read_topic_id(broker.files, name_in(index, directory))
+        topic_id = _read_topic_id(broker.files, name_in(index, directory)) or topic_ids.get(directory)
         if topic_id is None:
             continue
         if key in broker.replicas:
@@ -129,10 +131,17 @@ def _open_directory(broker: BrokerState, index: int) -> None:
 
 
 def create_replica(broker: BrokerState, topic: str, partition: int, topic_id: str) -> Replica | None:
-    """Create an empty replica with its directory; None if the chosen log directory fails."""
+    """Create an empty replica with its directory; None if the chosen log directory fails.
+
+    None of its files is synced. If they are lost, nothing is: the metadata have it created again. Before there is a
+    record, `record_topic_ids` must make durable which topic it belongs to.
+    """
     directory = name_in(directories.choose(broker), f"{topic}-{partition}")
     try:
-        broker.files.replace(f"{directory}/{PARTITION_METADATA}", f"version: 0\ntopic_id: {topic_id}\n".encode())
+        name = f"{directory}/{PARTITION_METADATA}"
+        if broker.files.size(name):
+            broker.files.delete(name)  # torn by a power failure
+        broker.files.append(name, f"version: 0\ntopic_id: {topic_id}\n".encode())
         log = Log.open(broker.files, directory, log_config(broker.settings, broker.rules), clean=False)
     except StorageError as error:
         directories.fail(broker, error)
@@ -150,12 +159,30 @@ def create_replica(broker: BrokerState, topic: str, partition: int, topic_id: st
     return replica
 
 
+def record_topic_ids(broker: BrokerState, created: Collection[Replica]) -> None:
+    """Make durable which topics new replicas belong to: with one file for all those of a log directory.
+
+    It counts where a power failure has left a replica's records without its own file that says so.
+    """
+    for index in sorted({directories.of(replica) for replica in created}):
+        with directories.guarded(broker):
+            checkpoints.write_topic_ids(
+                broker.files,
+                name_in(index, checkpoints.TOPIC_IDS),
+                {
+                    f"{replica.topic}-{replica.partition}": replica.topic_id
+                    for replica in broker.replicas.values()
+                    if directories.of(replica) == index
+                },
+            )
+
+
 def _read_topic_id(files: Files, directory: str) -> str | None:
+    """The topic id of a replica's own file; None if it is missing or torn."""
     name = f"{directory}/{PARTITION_METADATA}"
-    for line in files.read(name, 0, files.size(name)).decode(errors="replace").splitlines():
-        if line.startswith("topic_id: "):
-            return line.removeprefix("topic_id: ")
-    return None
+    version, _, rest = files.read(name, 0, files.size(name)).decode(errors="replace").partition("\ntopic_id: ")
+    topic_id, end, _ = rest.partition("\n")
+    return topic_id if version == "version: 0" and end else None
 
 
 def _offsets(broker: BrokerState, index: int, name: str) -> dict[tuple[str, int], int]:
@@ -168,20 +195,26 @@ def _offsets(broker: BrokerState, index: int, name: str) -> dict[tuple[str, int]
 
 
 def appended(broker: BrokerState, replica: Replica) -> None:
-    """Flush after so many records or so much time, if configured."""
-    if replica.log.flush_due:
-        flush(broker, replica)
-    elif broker.settings.log_flush_interval_ms and not broker.flush_is_planned:
-        broker.flush_is_planned = replica.log.flushed_offset < replica.log.end_offset
+    """Flush segments that were rolled, and, if configured, the rest after so many records or so much time."""
+    log = replica.log
+    due_to = log.flush_due_to
+    if due_to > log.flushed_offset and replica.flushing_to is None:
+        if due_to < log.end_offset:
+            broker.runtime.mark(ROLLED)
+        flush(broker, replica, due_to)
+    if due_to < log.end_offset and broker.settings.log_flush_interval_ms and not broker.flush_is_planned:
+        broker.flush_is_planned = log.flushed_offset < log.end_offset
         if broker.flush_is_planned:
             broker.runtime.set_timer((FLUSH_INTERVAL,), broker.settings.log_flush_interval_ms)
 
 
-def flush(broker: BrokerState, replica: Replica) -> None:
-    """Request an fsync of all unflushed data; one at a time for a replica."""
-    if replica.flushing_to is None and replica.log.flushed_offset < replica.log.end_offset:
-        replica.flushing_to = (replica.log.end_offset, replica.log.truncations)
-        broker.runtime.effects.append(Flush(replica.key, replica.log.unflushed_files()))
+def flush(broker: BrokerState, replica: Replica, upto: int | None = None) -> None:
+    """Request an fsync of what is unflushed below `upto`, by default all; one at a time for a replica."""
+    log = replica.log
+    upto = log.end_offset if upto is None else upto
+    if replica.flushing_to is None and log.flushed_offset < upto:
+        replica.flushing_to = (upto, log.truncations)
+        broker.runtime.effects.append(Flush(replica.key, log.unflushed_files(upto)))
 
 
 def flushed(broker: BrokerState, replica: Replica) -> None:

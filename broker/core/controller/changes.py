@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from broker.core.controller import losses
+from broker.core.controller.losses import BY_SETTING, Grounds
 from broker.core.controller.state import ControllerState, PendingReply
 from broker.core.messages import NO_LEADER, AnyRequest, AnyResponse
 from broker.core.messages.errors import ErrorCode
@@ -59,7 +61,7 @@ def _election(old: PartitionState, new: PartitionState) -> Iterator[Mark]:
             yield LEADER_KEPT
     elif new.leader == NO_LEADER:
         yield NOBODY_ELECTED
-    elif new.recovery_state == RECOVERING and new.isr == (new.leader,) and new.leader not in old.isr + old.elr:
+    elif losses.is_unclean(old, new):
         yield UNCLEAN
     elif not old.isr and new.leader in old.elr:
         yield FROM_ELR
@@ -116,25 +118,31 @@ def _reassignment(old: PartitionState, new: PartitionState) -> Iterator[Mark]:
             yield CANCELLED_FROM_ELR
 
 
-def append(controller: ControllerState, records: list[MetadataRecord]) -> int:
-    """Append one atomic change and apply it to the image; returns the offset of its first record."""
+def append(controller: ControllerState, records: list[MetadataRecord], grounds: Grounds = BY_SETTING) -> int:
+    """Append one atomic change and apply it to the image; returns the offset of its first record.
+
+    `grounds` are those of the unclean elections among the records, for the report.
+    """
     quorum = controller.quorum
     base_offset = quorum.log.end_offset
     if records:
         quorum.log.append_as_leader(encode_change(records, base_offset, quorum.epoch), quorum.epoch)
         for number, record in enumerate(records):
             if isinstance(record, PartitionSet):
-                _mark(controller, record)
+                _mark(controller, record, grounds)
             controller.image.apply(base_offset + number, record)
         replication.flush(quorum)
     return base_offset
 
 
-def _mark(controller: ControllerState, record: PartitionSet) -> None:
+def _mark(controller: ControllerState, record: PartitionSet, grounds: Grounds) -> None:
     topic = controller.image.topic_names[record.topic_id]
     before = controller.image.partition(topic, record.partition)
     if before is not None:
         controller.runtime.effects += marks_of(before, record.state)
+        if losses.is_unclean(before, record.state):
+            where = (topic, record.partition)
+            losses.report(controller.runtime, controller.losses, where, before, record.state, grounds)
 
 
 def reply(controller: ControllerState, request_id: int, request: AnyRequest, response: AnyResponse) -> None:

@@ -11,10 +11,12 @@ from broker.core.messages import (
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import BrokerImage
-from broker.core.metadata.records import BrokerChanged, BrokerRegistered, MetadataRecord
+from broker.core.metadata.records import BrokerChanged, BrokerRegistered, BrokerUnregistered, MetadataRecord
 from broker.core.ports.marks import sometimes
 
 REGISTERED_FIRST = sometimes("registration: of a broker that was never seen")
@@ -102,6 +104,30 @@ def register(controller: ControllerState, request_id: int, request: BrokerRegist
         f"broker {request.broker_id} registered with epoch {epoch} after {'a clean' if clean else 'an unclean'} stop",
     )
     changes.reply(controller, request_id, request, BrokerRegistrationResponse(ErrorCode.NONE, epoch))
+
+
+def unregister(controller: ControllerState, request_id: int, request: UnregisterBrokerRequest) -> None:
+    """UnregisterBroker, as in Kafka: the registration is removed, whether the broker lives or not.
+
+    In one batch with it the broker leaves all leaderships, ISRs and ELRs: nobody will know of its next registration
+    whether the stop before it was clean (RG-5). It stays a replica. A broker that lives learns of it from its next
+    heartbeat and registers again (RG-7).
+    """
+    broker_id = request.broker_id
+    if broker_id not in controller.image.brokers:
+        text = f"broker {broker_id} is not registered"
+        response = UnregisterBrokerResponse(ErrorCode.BROKER_ID_NOT_REGISTERED, text)
+        changes.reply(controller, request_id, request, response)
+        return
+    changes.append(
+        controller,
+        [*partition_changes.without_broker(controller, broker_id, unclean=True), BrokerUnregistered(broker_id)],
+    )
+    for known in (controller.last_contact_ms, controller.metadata_offsets, controller.shutdown_offsets):
+        known.pop(broker_id, None)
+    controller.runtime.log("info", f"broker {broker_id} unregistered")
+    _after_fencing(controller)
+    changes.reply(controller, request_id, request, UnregisterBrokerResponse(ErrorCode.NONE))
 
 
 def _mark_registration(

@@ -7,7 +7,14 @@ from collections.abc import Hashable
 
 from broker.core.controller import changes, membership, recovery, role
 from broker.core.controller.partition_changes import all_partitions
-from broker.core.controller.requests import configs, metadata_fetches, partitions, replica_reports, topics
+from broker.core.controller.requests import (
+    configs,
+    leader_elections,
+    metadata_fetches,
+    partitions,
+    replica_reports,
+    topics,
+)
 from broker.core.controller.state import METADATA_DIRECTORY, ControllerState
 from broker.core.log.log import Log, LogConfig
 from broker.core.messages import (
@@ -36,6 +43,7 @@ from broker.core.messages import (
     GetReplicaLogInfoResponse,
     IncrementalAlterConfigsRequest,
     ListPartitionReassignmentsRequest,
+    UnregisterBrokerRequest,
     VoteRequest,
     VoteResponse,
 )
@@ -178,6 +186,8 @@ class ControllerNode:
                 membership.heartbeat(controller, request_id, request)
             case BrokerRegistrationRequest():
                 membership.register(controller, request_id, request)
+            case UnregisterBrokerRequest():
+                membership.unregister(controller, request_id, request)
             case AlterPartitionRequest():
                 replica_reports.alter_partition(controller, request_id, request)
             case AssignReplicasToDirsRequest():
@@ -187,7 +197,7 @@ class ControllerNode:
             case DeleteTopicsRequest():
                 topics.delete(controller, request_id, request)
             case ElectLeadersRequest():
-                partitions.elect(controller, request_id, request)
+                leader_elections.elect(controller, request_id, request)
             case CreatePartitionsRequest():
                 topics.add_partitions(controller, request_id, request)
             case IncrementalAlterConfigsRequest():
@@ -249,9 +259,11 @@ class ControllerNode:
             case (membership.SESSIONS,):
                 if controller.active:
                     membership.check_sessions(controller)
-            case (partitions.BALANCE,):
+            case (leader_elections.BALANCE,):
                 if controller.active:
-                    partitions.balance(controller)
+                    leader_elections.balance(controller)
+            case (leader_elections.DEADLINE, int(request_id)):
+                leader_elections.timed_out(controller, request_id)
             case (recovery.RETRY,):
                 if controller.active:
                     recovery.consider_all(controller)
@@ -321,6 +333,7 @@ class ControllerNode:
                 }
                 for topic, number, state in all_partitions(controller)
             ],
+            **controller.losses.describe(),
         }
 
     def read_log(self, topic: str, partition: int, offset: int, limit: int) -> dict[str, object]:

@@ -9,6 +9,7 @@ from broker.core.messages import NO_LEADER
 from broker.core.metadata.image import TopicImage
 from broker.core.metadata.records import RECOVERING, PartitionSet, PartitionState
 from broker.core.rules import Rules
+from broker.core.rules.cluster_metadata import Move
 from broker.core.rules.elections import IsrChange
 from broker.core.settings import STRATEGIES, UncleanRecoveryStrategy
 
@@ -84,7 +85,9 @@ def _complete_reassignment(
         return state, isr, False
     target = tuple(replica for replica in state.replicas if replica not in state.removing)
     remaining = tuple(member for member in isr if member in target)
-    if not rules.reassignment.is_complete(target, state.adding, remaining, min(min_isr, len(target))):
+    if not rules.reassignment.is_complete(
+        Move(target, state.adding, state.removing), remaining, min(min_isr, len(target))
+    ):
         return state, isr, False
     return state._replace(replicas=target, adding=(), removing=()), remaining, True
 
@@ -145,7 +148,7 @@ def losses_accepted(controller: ControllerState, topic: TopicImage) -> bool:
 
 def unclean_allowed(controller: ControllerState, topic: TopicImage) -> bool:
     """UR-5: whether any active replica may be elected: `unclean.leader.election.enable`, where no log is looked for."""
-    if recovers_by_log(controller):
+    if not controller.rules.elections.elects_unseen(looks_for_logs=recovers_by_log(controller)):
         return False
     configured = controller.image.setting(topic.name, "unclean.leader.election.enable")
     return controller.settings.unclean_leader_election_enable if configured is None else configured == "true"
@@ -205,6 +208,11 @@ def without_replica(
         altered=True,
     )
     return None if new is None else PartitionSet(topic.topic_id, number, new)
+
+
+def is_available(controller: ControllerState, state: PartitionState, member: int) -> bool:
+    """Whether a replica can be queried and elected: its broker is active, its log has not failed (KIP-858)."""
+    return member not in state.offline and controller.image.is_active(member)
 
 
 def elections_for_leaderless(controller: ControllerState, arrived: int | None = None) -> list[PartitionSet]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from broker.core.controller import changes
+from broker.core.controller.losses import Cause, Grounds, compared
 from broker.core.controller.partition_changes import (
     all_partitions,
+    is_available,
     min_isr_of,
     recovered,
     recovers_by_log,
@@ -19,7 +21,7 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import TopicImage
-from broker.core.metadata.records import PartitionSet, PartitionState
+from broker.core.metadata.records import MetadataRecord, PartitionSet, PartitionState
 from broker.core.ports.marks import sometimes
 
 BEGUN_BALANCED = sometimes("unclean recovery: begun with all of the last known ELR there (UR-4)")
@@ -62,7 +64,7 @@ def consider_all(controller: ControllerState) -> None:
         if not controller.rules.elections.recovers_by_log():
             _elect_last_known(controller, topic, number, state)
         elif job is None and recovers_by_log(controller):
-            needed = _needed(controller, topic, state)
+            needed = _needed(controller, topic, number, state)
             if needed is not None:
                 for member in _begin(controller, topic, number, state, needed):
                     asked = ReplicaLogInfoPartition(topic.name, number, topic.topic_id)
@@ -87,33 +89,30 @@ def _elect_last_known(controller: ControllerState, topic: TopicImage, number: in
     if state.isr or state.elr:
         return
     for member in state.last_known_elr:
-        available = _is_available(controller, state, member)
+        available = is_available(controller, state, member)
         if controller.rules.elections.may_lead_again(available, replica=member in state.replicas):
             controller.runtime.mark(LAST_LEADER)
-            changes.append(controller, [PartitionSet(topic.topic_id, number, recovered(state, member))])
-            controller.runtime.log("warning", f"{topic.name}-{number}: {member}, the last known leader, leads again")
+            records: list[MetadataRecord] = [PartitionSet(topic.topic_id, number, recovered(state, member))]
+            changes.append(controller, records, Grounds(Cause.LAST_LEADER))
             return
 
 
-def _needed(controller: ControllerState, topic: TopicImage, state: PartitionState) -> tuple[int, ...] | None:
-    """UR-3, UR-4, UR-6: the replicas whose answers a decision needs; None if no recovery is to begin now."""
-    strategy = strategy_of(controller, topic)
-    if strategy == "manual":
-        return None
-    if strategy == "proactive":
-        return () if any(_is_available(controller, state, member) for member in state.replicas) else None
-    if state.isr or state.elr:
-        return None
+def _needed(
+    controller: ControllerState, topic: TopicImage, number: int, state: PartitionState
+) -> tuple[int, ...] | None:
+    """UR-3, UR-4, UR-6, UR-14: the replicas whose answers a decision needs; None if no recovery is to begin now."""
     rules = controller.rules.elections
+    strategy = strategy_of(controller, topic)
+    is_asked_for = _is_asked_for(controller, (topic.topic_id, number))
+    if is_asked_for or strategy == "proactive":
+        quorum = rules.quorum_on_request() if is_asked_for else ()
+        return quorum if any(is_available(controller, state, member) for member in state.replicas) else None
+    if strategy == "manual" or state.isr or state.elr:
+        return None
     min_isr = min(min_isr_of(controller, topic), len(state.replicas))
     quorum = rules.recovery_quorum(state.last_known_elr, state.replicas, min_isr)
-    available = all(_is_available(controller, state, member) for member in quorum)
+    available = all(is_available(controller, state, member) for member in quorum)
     return quorum if available and rules.is_recovery_quorum(quorum, min_isr) else None
-
-
-def _is_available(controller: ControllerState, state: PartitionState, member: int) -> bool:
-    """Whether a replica can be queried and elected: its broker is active, its log has not failed (KIP-858)."""
-    return member not in state.offline and controller.image.is_active(member)
 
 
 def _begin(
@@ -123,7 +122,7 @@ def _begin(
     asked = {
         member: controller.image.broker_epoch(member)
         for member in state.replicas
-        if _is_available(controller, state, member)
+        if is_available(controller, state, member)
     }
     controller.runtime.mark(BEGUN_BALANCED if needed else BEGUN_PROACTIVE)
     key = (topic.topic_id, number)
@@ -134,6 +133,30 @@ def _begin(
         controller.timed_recoveries[key] = None
         controller.runtime.set_timer((OVERDUE, *key), controller.settings.unclean_recovery_timeout_ms)
     return tuple(asked)
+
+
+def _is_asked_for(controller: ControllerState, key: tuple[str, int]) -> bool:
+    """Whether an operator waits for an unclean election of a partition (UR-14)."""
+    return any(key in pending.waiting for pending in controller.elections.values())
+
+
+def asked_for(controller: ControllerState, keys: tuple[tuple[str, int], ...]) -> None:
+    """UR-14: an operator asks for unclean elections: begin recoveries, or let those that go on need nobody."""
+    for key in keys:
+        job = controller.recoveries.get(key)
+        if job is not None:
+            job.needed = controller.rules.elections.quorum_on_request()
+            if job.waited and _suffices(job):
+                _decide(controller, key, job)
+    consider_all(controller)
+
+
+def not_asked_for(controller: ControllerState, keys: tuple[tuple[str, int], ...]) -> None:
+    """UR-14: nobody waits for these any more: recoveries begin again where the strategy asks for one."""
+    for key in keys:
+        if key in controller.recoveries and not _is_asked_for(controller, key):
+            _end(controller, key)
+    consider_all(controller)
 
 
 def answered(
@@ -260,7 +283,7 @@ def _decide(controller: ControllerState, key: tuple[str, int], job: RecoveryJob)
         job.asked[best],
         job.asked[best],
         controller.image.broker_epoch(best),
-        active=_is_available(controller, state, best),
+        active=is_available(controller, state, best),
     ):
         controller.runtime.mark(CHOSEN_IS_GONE)
         _give_up(controller, key)
@@ -268,12 +291,9 @@ def _decide(controller: ControllerState, key: tuple[str, int], job: RecoveryJob)
     controller.runtime.mark(DECIDED)
     _end(controller, key)
     _stop_timing(controller, key)
-    changes.append(controller, [PartitionSet(topic_id, number, recovered(state, best))])
-    controller.runtime.log(
-        "warning",
-        f"{name}-{number}: unclean recovery elects {best} with log end {job.infos[best].log_end_offset}; "
-        "records may be lost",
-    )
+    cause = Cause.REQUEST if _is_asked_for(controller, key) else Cause.RECOVERY
+    records: list[MetadataRecord] = [PartitionSet(topic_id, number, recovered(state, best))]
+    changes.append(controller, records, Grounds(cause, compared(job.infos)))
 
 
 def _length(info: ReplicaLogInfo) -> tuple[int, int]:

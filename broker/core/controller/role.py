@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.core.controller import changes, membership, recovery
-from broker.core.controller.requests import configs, metadata_fetches, partitions
+from broker.core.controller.requests import configs, leader_elections, metadata_fetches
 from broker.core.controller.state import ControllerState
 from broker.core.metadata.image import Image
 from broker.core.ports.marks import sometimes
@@ -51,6 +51,7 @@ def settle(controller: ControllerState) -> None:
             controller.image = snapshots.load_latest(quorum)
         replay(controller.image, quorum, quorum.high_watermark)
     controller.settled = (quorum.log.end_offset, quorum.high_watermark, quorum.epoch, quorum.leads)
+    leader_elections.recoveries_ended(controller)
     changes.committed(controller)
     metadata_fetches.wake(controller)
     replication.flush(quorum)
@@ -76,7 +77,7 @@ def _activate(controller: ControllerState) -> None:
     membership.start_sessions(controller)
     configs.publish_min_isr(controller)
     recovery.consider_all(controller)
-    partitions.start_balancing(controller)
+    leader_elections.start_balancing(controller)
 
 
 def _step_down(controller: ControllerState) -> None:
@@ -90,10 +91,11 @@ def _step_down(controller: ControllerState) -> None:
         controller.runtime.mark(DEPOSED_WHILE_ASKED)
     controller.runtime.log("info", f"standby controller in epoch {quorum.epoch}")
     changes.give_up(controller)
+    leader_elections.give_up(controller)
     controller.recoveries = {}
     controller.timed_recoveries = {}
     controller.runtime.cancel_timer((membership.SESSIONS,))
-    controller.runtime.cancel_timer((partitions.BALANCE,))
+    controller.runtime.cancel_timer((leader_elections.BALANCE,))
     controller.image = replayed(quorum, quorum.high_watermark)
 
 

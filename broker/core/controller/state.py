@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from broker.core.messages import AnyRequest, AnyResponse, FetchRequest, ReplicaLogInfo
+from broker.core.controller.losses import PotentialLosses
+from broker.core.messages import (
+    AnyRequest,
+    AnyResponse,
+    ElectedPartition,
+    ElectLeadersRequest,
+    FetchRequest,
+    ReplicaLogInfo,
+)
 from broker.core.metadata.image import Image
 from broker.core.ports.runtime import Runtime
 from broker.core.quorum.state import Quorum
@@ -46,6 +54,20 @@ class RecoveryJob:
 
 
 @dataclass(slots=True)
+class PendingElection:
+    """An ElectLeaders request that waits for unclean recoveries (UR-14)."""
+
+    request_id: int
+    request: ElectLeadersRequest
+    asked: tuple[tuple[str, int], ...]
+    """The partitions in the order of the answer."""
+
+    done: dict[tuple[str, int], ElectedPartition]
+    waiting: dict[tuple[str, int], str]
+    """Topic id and number of the partitions that have no answer yet, with the topic's name."""
+
+
+@dataclass(slots=True)
 class ControllerState:
     """All state of a controller. The durable part is in the quorum's log.
 
@@ -69,3 +91,8 @@ class ControllerState:
     recoveries: dict[tuple[str, int], RecoveryJob] = field(default_factory=dict)
     timed_recoveries: dict[tuple[str, int], None] = field(default_factory=dict)
     """Recoveries whose time-out is running, through all their beginnings (UR-11)."""
+
+    elections: dict[int, PendingElection] = field(default_factory=dict)
+    """Requests for unclean elections that wait for recoveries, by their ids."""
+
+    losses: PotentialLosses = field(default_factory=PotentialLosses)

@@ -3,6 +3,7 @@
 | file | where | says |
 |---|---|---|
 | checkpoints | in each log directory | the recovery point, high watermark and start of every partition's log |
+| topic ids | in each log directory | the topic id of every partition that is there |
 | clean-shutdown marker | in each log directory | the last stop was clean (BL-8, BL-9) |
 | rewritten range | in a log's own directory | offsets for which an older recovery point claims too much |
 
@@ -61,6 +62,27 @@ def read_checkpoint(files: Files, name: str) -> dict[tuple[str, int], int] | Unu
     if not complete or min(offsets.values(), default=0) < 0 or not data.endswith(b"\n"):
         return Unusable(f"expected offsets in {name} in format 0, found {len(data)} bytes of something else")
     return offsets
+
+
+TOPIC_IDS = "topic-ids"
+
+
+def read_topic_ids(files: Files, name: str) -> dict[str, str]:
+    """Topic ids by directory name; nothing if the file is missing or garbage."""
+    data = files.read(name, 0, files.size(name))
+    try:
+        version, count, *lines = data.decode().splitlines()
+        ids = {words[0]: words[1] for words in map(str.split, lines) if len(words) == 2}
+        complete = version == "0" and int(count) == len(lines) == len(ids) and data.endswith(b"\n")
+    except ValueError:
+        return {}
+    return ids if complete else {}
+
+
+def write_topic_ids(files: Files, name: str, topic_ids: Mapping[str, str]) -> None:
+    """Write the topic ids by directory name, atomically and durably."""
+    lines = ["0", str(len(topic_ids)), *(f"{directory} {topic_id}" for directory, topic_id in topic_ids.items())]
+    files.replace(name, ("\n".join(lines) + "\n").encode())
 
 
 def write_checkpoint(files: Files, name: str, offsets: Mapping[tuple[str, int], int]) -> None:

@@ -52,11 +52,10 @@ class LogConfig(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """Position of appended batches; `last_offset` is inclusive. `rolled`: they begin a new segment."""
+    """Position of appended batches; `last_offset` is inclusive."""
 
     base_offset: int
     last_offset: int
-    rolled: bool
 
 
 class Log:
@@ -201,7 +200,7 @@ class Log:
             data = stamped(records, base_offset, leader_epoch)
         else:
             data = stamped_all(records, headers, base_offset, leader_epoch)
-        rolled = self._make_room(len(data))
+        self._make_room(len(data))
         self.epochs.assign(leader_epoch, base_offset)
         segment = self._last
         self._files.append(segment.name, data)
@@ -212,7 +211,7 @@ class Log:
                 self._record_producer(header, offset, last_offset)
             offset = last_offset + 1
         self.end_offset = offset
-        return Appended(base_offset, offset - 1, rolled)
+        return Appended(base_offset, offset - 1)
 
     def append_as_follower(self, records: bytes, max_epoch: int) -> int:
         """TR-6: append the whole batches among `records` as the leader numbered them; the new log end offset.
@@ -262,12 +261,10 @@ class Log:
             header.is_control,
         )
 
-    def _make_room(self, size: int) -> bool:
-        """Roll to a new segment if the last one has no room for `size` bytes; returns whether it did."""
-        if self._last.size + size <= self.config.segment_bytes or not self._last.size:
-            return False
-        self._roll()
-        return True
+    def _make_room(self, size: int) -> None:
+        """Roll to a new segment if the last one has no room for `size` bytes."""
+        if self._last.size + size > self.config.segment_bytes and self._last.size:
+            self._roll()
 
     def _roll(self) -> None:
         """Start a new segment at the log end."""
@@ -304,14 +301,14 @@ class Log:
 
         For a batch whose records this broker cannot read it is the first offset, with the batch's latest timestamp.
         """
-        return offset_for_timestamp(self._segments, timestamp_ms, self.start_offset, upto)
+        return offset_for_timestamp(self._segments, timestamp_ms, self.start_offset, upto, self.config.rules)
 
     def latest_timestamp(self, upto: int) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first among the records below `upto` with the largest timestamp.
 
         For a batch whose records this broker cannot read it is the first offset. None if no record has a timestamp.
         """
-        return latest_timestamp(self._segments, self.start_offset, upto)
+        return latest_timestamp(self._segments, self.start_offset, upto, self.config.rules)
 
     def _segment_of(self, offset: int) -> Segment:
         if offset >= self._last.base_offset:
@@ -434,19 +431,29 @@ class Log:
     # --- flush and close -----------------------------------------------------------------------------------------
 
     @property
-    def flush_due(self) -> bool:
-        """Whether a flush is due by `flush_messages`."""
-        return 0 < self.config.flush_messages <= self.end_offset - self.flushed_offset
+    def flush_due_to(self) -> int:
+        """The offset below which all should be flushed now; nothing is due if it is not above `flushed_offset`.
 
-    def unflushed_files(self) -> tuple[str, ...]:
-        """Files to sync so that all up to the log end offset is on the disk, oldest first.
+        Everything by `flush_messages`, otherwise the segments that are complete: a rolled one is flushed at once.
+        """
+        if 0 < self.config.flush_messages <= self.end_offset - self.flushed_offset:
+            return self.end_offset
+        return self._last.base_offset
+
+    def unflushed_files(self, upto: int | None = None) -> tuple[str, ...]:
+        """Files to sync so that all below `upto`, by default the log end offset, is on the disk, oldest first.
 
         A log's other files (epochs, indexes, snapshots) are durable as soon as they are written.
         """
         flushed = self.flushed_offset
-        if self._last.base_offset <= flushed < self.end_offset:
+        upto = self.end_offset if upto is None else upto
+        if self._last.base_offset <= flushed < upto:
             return (self._last.name,)
-        return tuple(segment.name for segment in self._segments if segment.end_offset > flushed and segment.size)
+        return tuple(
+            segment.name
+            for segment in self._segments
+            if segment.end_offset > flushed and segment.size and segment.base_offset < upto
+        )
 
     def mark_flushed(self, upto_offset: int, truncations: int | None = None) -> None:
         """Record the completion of a flush that was requested when the log ended at `upto_offset`.

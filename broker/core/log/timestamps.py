@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from broker.core.log.segment import Segment
 from broker.core.records import BatchHeader, MalformedBatch, Record, decode_records
+from broker.core.rules.log import StorageRules
 
 NO_TIMESTAMP = -1
 _EXAMINED_MAX = 100_000
@@ -13,7 +15,7 @@ _EXAMINED_MAX = 100_000
 
 
 def offset_for_timestamp(
-    segments: Sequence[Segment], timestamp_ms: int, start_offset: int, upto: int
+    segments: Sequence[Segment], timestamp_ms: int, start_offset: int, upto: int, rules: StorageRules
 ) -> tuple[int, int, int] | None:
     """(timestamp, offset, leader epoch) of the first record in [start_offset, upto) not older than `timestamp_ms`."""
     for segment in segments:
@@ -23,13 +25,15 @@ def offset_for_timestamp(
         first = segment.header_at(batch.position).base_offset
         for header in segment.headers(first, upto):
             if header.max_timestamp >= timestamp_ms and header.last_offset >= start_offset:
-                found = _first_in_batch(segment, header, timestamp_ms, start_offset, upto)
+                found = _first_in_batch(_Batch(segment, header, rules), timestamp_ms, start_offset, upto)
                 if found is not None:
                     return (*found, header.leader_epoch)
     return None
 
 
-def latest_timestamp(segments: Sequence[Segment], start_offset: int, upto: int) -> tuple[int, int, int] | None:
+def latest_timestamp(
+    segments: Sequence[Segment], start_offset: int, upto: int, rules: StorageRules
+) -> tuple[int, int, int] | None:
     """(timestamp, offset, leader epoch) of the first record in [start_offset, upto) with the largest timestamp.
 
     None if no record there has a timestamp.
@@ -39,7 +43,7 @@ def latest_timestamp(segments: Sequence[Segment], start_offset: int, upto: int) 
         segment.load()
         least = NO_TIMESTAMP if latest is None else latest[0]
         if segment.end_offset > start_offset and segment.base_offset < upto and segment.max_timestamp > least:
-            latest = _latest_in_segment(segment, least, start_offset, upto) or latest
+            latest = _latest_in_segment(segment, least, start_offset, upto, rules) or latest
     return latest
 
 
@@ -65,12 +69,14 @@ def _has_records(segment: Segment) -> bool:
     return any(header.records_count for header in segment.headers(segment.base_offset, segment.end_offset))
 
 
-def _latest_in_segment(segment: Segment, least: int, start_offset: int, upto: int) -> tuple[int, int, int] | None:
+def _latest_in_segment(
+    segment: Segment, least: int, start_offset: int, upto: int, rules: StorageRules
+) -> tuple[int, int, int] | None:
     """The same for the part of one segment in [start_offset, upto), if it has a timestamp above `least`."""
     latest = None
     for header in _candidates(segment, start_offset, upto):
         if header.max_timestamp > least:
-            found = _latest_in_batch(segment, header, start_offset, upto)
+            found = _latest_in_batch(_Batch(segment, header, rules), start_offset, upto)
             if found is not None and found[0] > least:
                 latest, least = (*found, header.leader_epoch), found[0]
     return latest
@@ -89,11 +95,25 @@ def _candidates(segment: Segment, start_offset: int, upto: int) -> Iterable[Batc
     return segment.headers(first, upto)
 
 
-def _first_in_batch(
-    segment: Segment, header: BatchHeader, timestamp_ms: int, start_offset: int, upto: int
-) -> tuple[int, int] | None:
+class _Batch(NamedTuple):
+    """A batch that is looked into, and the rules by which it is."""
+
+    segment: Segment
+    header: BatchHeader
+    rules: StorageRules
+
+    def records(self) -> Iterator[Record]:
+        """Its records. Raises `MalformedBatch` if it may not be looked into, or cannot."""
+        if not self.rules.looks_into(self.header.codec):
+            raise MalformedBatch(f"expected a codec that is looked into, found {self.header.codec}")
+        data = self.segment.read(self.segment.locate(self.header.base_offset).position, self.header.size)
+        return decode_records(data, unfolded_bytes_max=self.rules.unfolded_bytes_max())
+
+
+def _first_in_batch(batch: _Batch, timestamp_ms: int, start_offset: int, upto: int) -> tuple[int, int] | None:
+    header = batch.header
     try:
-        for record in _records(segment, header):
+        for record in batch.records():
             if start_offset <= record.offset < upto:
                 if record.timestamp >= timestamp_ms:
                     return record.timestamp, record.offset
@@ -104,10 +124,11 @@ def _first_in_batch(
     return None
 
 
-def _latest_in_batch(segment: Segment, header: BatchHeader, start_offset: int, upto: int) -> tuple[int, int] | None:
+def _latest_in_batch(batch: _Batch, start_offset: int, upto: int) -> tuple[int, int] | None:
+    header = batch.header
     latest = None
     try:
-        for record in _records(segment, header):
+        for record in batch.records():
             if start_offset <= record.offset < upto and (latest is None or record.timestamp > latest[0]):
                 latest = record.timestamp, record.offset
             if record.offset - header.base_offset >= _EXAMINED_MAX:
@@ -115,7 +136,3 @@ def _latest_in_batch(segment: Segment, header: BatchHeader, start_offset: int, u
     except MalformedBatch:
         return header.max_timestamp, max(header.base_offset, start_offset)
     return latest
-
-
-def _records(segment: Segment, header: BatchHeader) -> Iterator[Record]:
-    return decode_records(segment.read(segment.locate(header.base_offset).position, header.size))

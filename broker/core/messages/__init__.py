@@ -34,11 +34,15 @@ from broker.core.messages.administration import (
     DescribedLog,
     DescribedLogDirectory,
     DescribedPartition,
+    DescribedProducer,
+    DescribedProducers,
     DescribedResource,
     DescribedTopic,
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     ElectedPartition,
@@ -54,6 +58,8 @@ from broker.core.messages.administration import (
     OngoingReassignment,
     Reassignment,
     ReassignmentResult,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from broker.core.messages.clients import (
     NO_LEADER,
@@ -117,6 +123,7 @@ from broker.core.messages.control import (
     VoteResponse,
 )
 from broker.core.messages.groups import GroupRequest, GroupResponse
+from broker.core.messages.outside import OutsideRequest, OutsideResponse
 
 __all__ = [
     "LOST_DIRECTORY",
@@ -163,6 +170,8 @@ __all__ = [
     "DescribeLogDirsPartition",
     "DescribeLogDirsRequest",
     "DescribeLogDirsResponse",
+    "DescribeProducersRequest",
+    "DescribeProducersResponse",
     "DescribeQuorumRequest",
     "DescribeQuorumResponse",
     "DescribeTopicPartitionsRequest",
@@ -171,6 +180,8 @@ __all__ = [
     "DescribedLog",
     "DescribedLogDirectory",
     "DescribedPartition",
+    "DescribedProducer",
+    "DescribedProducers",
     "DescribedResource",
     "DescribedTopic",
     "ElectLeadersRequest",
@@ -214,6 +225,8 @@ __all__ = [
     "OffsetForLeaderEpochRequest",
     "OffsetForLeaderEpochResponse",
     "OngoingReassignment",
+    "OutsideRequest",
+    "OutsideResponse",
     "ProducePartition",
     "ProduceRequest",
     "ProduceResponse",
@@ -223,6 +236,8 @@ __all__ = [
     "ReassignmentResult",
     "ReplicaLogInfo",
     "ReplicaLogInfoPartition",
+    "UnregisterBrokerRequest",
+    "UnregisterBrokerResponse",
     "VoteRequest",
     "VoteResponse",
 ]
@@ -259,6 +274,9 @@ AnyRequest = (
     | DescribeLogDirsRequest
     | DescribeTopicPartitionsRequest
     | DescribeClusterRequest
+    | DescribeProducersRequest
+    | UnregisterBrokerRequest
+    | OutsideRequest
 )
 AnyResponse = (
     MetadataResponse
@@ -292,4 +310,7 @@ AnyResponse = (
     | DescribeLogDirsResponse
     | DescribeTopicPartitionsResponse
     | DescribeClusterResponse
+    | DescribeProducersResponse
+    | UnregisterBrokerResponse
+    | OutsideResponse
 )

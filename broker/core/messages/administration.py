@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from broker.core.messages.clients import MetadataBroker
+from broker.core.messages.operations import NOT_ASKED
 
 
 class NewTopic(NamedTuple):
@@ -99,6 +100,7 @@ class Reassignment(NamedTuple):
 class AlterPartitionReassignmentsRequest(NamedTuple):
     reassignments: tuple[Reassignment, ...]
     timeout_ms: int = 60_000
+    allow_replication_factor_change: bool = True
 
 
 class ReassignmentResult(NamedTuple):
@@ -261,6 +263,7 @@ class DescribedTopic(NamedTuple):
     topic_id: str
     is_internal: bool
     partitions: tuple[DescribedPartition, ...]
+    authorized_operations: int = NOT_ASKED
 
 
 class DescribeTopicPartitionsResponse(NamedTuple):
@@ -272,6 +275,7 @@ class DescribeClusterRequest(NamedTuple):
     """DescribeCluster (60)."""
 
     endpoint_type: int = 1  # 1 brokers, 2 controllers (KIP-919)
+    include_cluster_authorized_operations: bool = False
 
 
 class DescribeClusterResponse(NamedTuple):
@@ -279,3 +283,43 @@ class DescribeClusterResponse(NamedTuple):
     cluster_id: str
     controller_id: int
     brokers: tuple[MetadataBroker, ...]
+    authorized_operations: int = NOT_ASKED
+
+
+class DescribeProducersRequest(NamedTuple):
+    """DescribeProducers (61): (topic, partition) pairs."""
+
+    partitions: tuple[tuple[str, int], ...]
+
+
+class DescribedProducer(NamedTuple):
+    """`last_timestamp` is that of its last batch in milliseconds, -1 if the batch is not in the log any more."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int = -1  # of a transaction
+
+
+class DescribedProducers(NamedTuple):
+    topic: str
+    partition: int
+    error_code: int
+    error_message: str | None = None
+    producers: tuple[DescribedProducer, ...] = ()
+
+
+class DescribeProducersResponse(NamedTuple):
+    partitions: tuple[DescribedProducers, ...]
+
+
+class UnregisterBrokerRequest(NamedTuple):
+    """UnregisterBroker (64)."""
+
+    broker_id: int
+
+
+class UnregisterBrokerResponse(NamedTuple):
+    error_code: int
+    error_message: str | None = None

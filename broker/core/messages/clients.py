@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from broker.core.messages.operations import NOT_ASKED
+
 NO_LEADER = -1
 UNKNOWN = -1
 """Unknown offset, epoch or broker epoch."""
@@ -14,6 +16,8 @@ class MetadataRequest(NamedTuple):
 
     topics: tuple[tuple[str | None, str], ...] | None = None
     allow_auto_topic_creation: bool = False
+    include_cluster_authorized_operations: bool = False
+    include_topic_authorized_operations: bool = False
 
 
 class MetadataBroker(NamedTuple):
@@ -39,6 +43,7 @@ class MetadataTopic(NamedTuple):
     topic_id: str
     is_internal: bool
     partitions: tuple[MetadataPartition, ...]
+    authorized_operations: int = NOT_ASKED
 
 
 class MetadataResponse(NamedTuple):
@@ -46,6 +51,7 @@ class MetadataResponse(NamedTuple):
     cluster_id: str
     controller_id: int
     topics: tuple[MetadataTopic, ...]
+    authorized_operations: int = NOT_ASKED
 
 
 class ProducePartition(NamedTuple):
@@ -127,7 +133,9 @@ class FetchResponse(NamedTuple):
 class ListOffsetsPartition(NamedTuple):
     topic: str
     partition: int
-    timestamp: int  # -1 latest, -2 earliest, -3 max timestamp, else the first record at or after it
+    timestamp: (
+        int  # -1 latest, -2 earliest, -3 max timestamp, -4 … -6 of tiered storage, else the first record at or after it
+    )
     current_leader_epoch: int = UNKNOWN
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from broker.core.messages.operations import NOT_ASKED
+
 NO_GENERATION = -1
 """Generation sent by a client that commits offsets without being a member of the group."""
 
@@ -170,6 +172,7 @@ class DescribeGroupsRequest(NamedTuple):
     """DescribeGroups (15)."""
 
     groups: tuple[str, ...]
+    include_authorized_operations: bool = False
 
 
 class DescribedMember(NamedTuple):
@@ -188,6 +191,8 @@ class DescribedGroup(NamedTuple):
     protocol_type: str = ""
     protocol: str = ""
     members: tuple[DescribedMember, ...] = ()
+    authorized_operations: int = NOT_ASKED
+    error_message: str | None = None
 
 
 class DescribeGroupsResponse(NamedTuple):

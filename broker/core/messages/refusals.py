@@ -32,10 +32,13 @@ from broker.core.messages import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     DescribedLogDirectory,
+    DescribedProducers,
     DescribedResource,
     DescribedTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     DescribeTopicPartitionsRequest,
@@ -61,6 +64,8 @@ from broker.core.messages import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     ReplicaLogInfo,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import (
@@ -84,6 +89,7 @@ QUERIES = (
     | DescribeTopicPartitionsRequest
     | DescribeClusterRequest
     | DescribeLogDirsRequest
+    | DescribeProducersRequest
     | GetReplicaLogInfoRequest
     | DescribeGroupsRequest
     | ListGroupsRequest
@@ -100,6 +106,7 @@ ADMINISTRATION = (
     | ListPartitionReassignmentsRequest
     | IncrementalAlterConfigsRequest
     | DescribeQuorumRequest
+    | UnregisterBrokerRequest
 )
 """Requests of clients that the active controller serves, and that brokers forward to it."""
 
@@ -134,6 +141,8 @@ def refusal(request: AnyRequest, error: ErrorCode) -> AnyResponse:
             return AlterPartitionReassignmentsResponse(error)
         case ListPartitionReassignmentsRequest():
             return ListPartitionReassignmentsResponse(error)
+        case UnregisterBrokerRequest():
+            return UnregisterBrokerResponse(error)
         case DescribeQuorumRequest():
             return DescribeQuorumResponse(error)
         case IncrementalAlterConfigsRequest():
@@ -167,6 +176,8 @@ def _of_query(request: AnyRequest, error: ErrorCode) -> AnyResponse:
             return DescribeClusterResponse(error, "", -1, ())
         case DescribeLogDirsRequest():
             return DescribeLogDirsResponse((DescribedLogDirectory(error, "", ()),))
+        case DescribeProducersRequest(partitions):
+            return DescribeProducersResponse(tuple(DescribedProducers(*asked, error) for asked in partitions))
         case GetReplicaLogInfoRequest(partitions):
             return GetReplicaLogInfoResponse(
                 -1,

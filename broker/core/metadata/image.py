@@ -9,6 +9,7 @@ from broker.core.messages import Listener
 from broker.core.metadata.records import (
     BrokerChanged,
     BrokerRegistered,
+    BrokerUnregistered,
     ConfigChanged,
     MetadataRecord,
     PartitionSet,
@@ -85,6 +86,8 @@ class Image:
                 self.brokers[record.broker_id] = self.brokers[record.broker_id]._replace(
                     fenced=record.fenced, in_controlled_shutdown=record.in_controlled_shutdown
                 )
+            case BrokerUnregistered():
+                del self.brokers[record.broker_id]
             case TopicCreated():
                 self.topics[record.name] = TopicImage(record.name, record.topic_id)
                 self.topic_names[record.topic_id] = record.name

@@ -56,6 +56,12 @@ class BrokerChanged(NamedTuple):
     in_controlled_shutdown: bool
 
 
+class BrokerUnregistered(NamedTuple):
+    """A broker's registration is removed: it is unknown until it registers again."""
+
+    broker_id: int
+
+
 class TopicCreated(NamedTuple):
     name: str
     topic_id: str
@@ -86,7 +92,14 @@ class ProducerIdsAllocated(NamedTuple):
 
 
 MetadataRecord = (
-    BrokerRegistered | BrokerChanged | TopicCreated | TopicDeleted | PartitionSet | ConfigChanged | ProducerIdsAllocated
+    BrokerRegistered
+    | BrokerChanged
+    | BrokerUnregistered
+    | TopicCreated
+    | TopicDeleted
+    | PartitionSet
+    | ConfigChanged
+    | ProducerIdsAllocated
 )
 
 _KINDS: dict[str, type[MetadataRecord]] = {
@@ -94,6 +107,7 @@ _KINDS: dict[str, type[MetadataRecord]] = {
     for kind in (
         BrokerRegistered,
         BrokerChanged,
+        BrokerUnregistered,
         TopicCreated,
         TopicDeleted,
         PartitionSet,

@@ -28,7 +28,8 @@ class Started(NamedTuple):
 class RequestReceived(NamedTuple):
     """A request arrived on an accepted connection. `request_id` identifies it in the `Reply`.
 
-    `listener` is the name of the one that received it; only a combined node needs it.
+    `listener` is the name of the one that received it; only a combined node needs it. `client_host` is the address of
+    the client as Kafka writes it, "/127.0.0.1".
     """
 
     request_id: int
@@ -37,6 +38,7 @@ class RequestReceived(NamedTuple):
     api_version: int = 0
     client_id: str = ""
     listener: str = ""
+    client_host: str = ""
 
 
 class ResponseReceived(NamedTuple):

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from broker.core.metadata.image import BrokerImage
+
+
+class Move(NamedTuple):
+    """A reassignment: the replicas that it leads to, and those that are added and removed on the way."""
+
+    target: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
 
 
 class RegistrationRules:
@@ -32,9 +42,15 @@ class RegistrationRules:
 class ReassignmentRules:
     """The controller's decisions on moving replicas."""
 
-    def is_complete(self, target: tuple[int, ...], adding: tuple[int, ...], isr: tuple[int, ...], min_isr: int) -> bool:
-        """RA-3: every target replica is in sync (KAFKA-15665). `isr` is without the removed; `min_isr` the target's."""
-        return bool(isr) and set(target) <= set(isr)
+    def is_complete(self, moved: Move, isr: tuple[int, ...], min_isr: int) -> bool:
+        """RA-3: every added replica is in sync, and so are all of the target (KAFKA-15665), or min ISR if no fewer are.
+
+        A replica that stays and is out of sync holds nothing up as long as the target is not smaller than what was
+        before (KAFKA-19975); min ISR remain in sync all the same. `isr` is without the removed; `min_isr` the target's.
+        """
+        if not isr or not set(moved.adding) <= set(isr):
+            return False
+        return set(moved.target) <= set(isr) or (len(moved.removing) <= len(moved.adding) and len(isr) >= min_isr)
 
     def drops(self, before: tuple[int, ...], after: tuple[int, ...]) -> bool:
         """EL-0: whether replicas leave, as they do when those that were to be added are given up (RA-1, RA-6).

@@ -58,6 +58,10 @@ class ElectionRules:
         """UR-4, UR-6: a partition without eligible replicas elects the best log among the last known ones."""
         return True
 
+    def elects_unseen(self, *, looks_for_logs: bool) -> bool:
+        """UR-5: an unclean election takes the first active replica only where no log is looked for."""
+        return not looks_for_logs
+
     def eligible(self, change: IsrChange) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """ELR-1 and ELR-2: the new (ELR, LastKnownELR), both sorted, for a change of the ISR.
 
@@ -120,6 +124,10 @@ class ElectionRules:
         Where fewer are known, any replica may be the complete one, and all have to be asked.
         """
         return last_known_elr if len(last_known_elr) >= min_isr else replicas
+
+    def quorum_on_request(self) -> tuple[int, ...]:
+        """UR-14: an operator who asks for an unclean election needs no answer in particular."""
+        return ()
 
     def is_recovery_quorum(self, quorum: tuple[int, ...], min_isr: int) -> bool:
         """ELR-8: at least min ISR replicas are in the set; all of them are queried, however many they are."""

@@ -9,7 +9,7 @@ from broker.core.messages import NO_LEADER
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import BrokerImage, Image
 from broker.core.rules import Rules
-from broker.core.rules.cluster_metadata import MetadataRules, ReassignmentRules, RegistrationRules
+from broker.core.rules.cluster_metadata import MetadataRules, Move, ReassignmentRules, RegistrationRules
 from broker.core.rules.elections import ElectionRules, IsrChange
 from broker.core.rules.high_watermark import HighWatermarkRules
 from broker.core.rules.insync_replicas import AlterPartitionRules, InsyncReplicaRules
@@ -54,9 +54,9 @@ class _LastLeaderKnown(ElectionRules):
 
 
 class _CompleteWhenAdded(ReassignmentRules):
-    def is_complete(self, target: tuple[int, ...], adding: tuple[int, ...], isr: tuple[int, ...], min_isr: int) -> bool:
+    def is_complete(self, moved: Move, isr: tuple[int, ...], min_isr: int) -> bool:
         """RA-3 before KAFKA-15665: the added replicas are in sync; other target replicas may be out of sync."""
-        return bool(isr) and set(adding) <= set(isr)
+        return bool(isr) and set(moved.adding) <= set(isr)
 
 
 def k4() -> Rules:

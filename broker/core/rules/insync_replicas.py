@@ -127,6 +127,10 @@ class AlterPartitionRules:
                 return ErrorCode.INELIGIBLE_REPLICA
         return ErrorCode.NONE
 
+    def result(self, new: PartitionState, sender: int) -> ErrorCode:
+        """AP-10: the accepted change completed a reassignment that took the leadership from the sender."""
+        return ErrorCode.NONE if new.leader == sender else ErrorCode.NEW_LEADER_ELECTED
+
 
 def first_failed_check(
     rules: AlterPartitionRules, image: Image, state: PartitionState, sender: int, part: AlterPartitionPartition

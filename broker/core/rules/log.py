@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker.core.log.compression import DECOMPRESSED_BYTES_MAX
 from broker.core.log.epoch_cache import EpochCache, truncation_offset
 
 
@@ -35,6 +36,14 @@ class StorageRules:
     def feeds_producers_from_leader(self) -> bool:
         """PR-5: followers track the producers of replicated batches (KAFKA-6003)."""
         return True
+
+    def looks_into(self, codec: int) -> bool:
+        """LO-5: a lookup by time reads the records of compressed batches too, whatever their codec."""
+        return True
+
+    def unfolded_bytes_max(self) -> int:
+        """LO-6: no lookup unfolds a batch to more bytes than this; it answers the batch's first offset then."""
+        return DECOMPRESSED_BYTES_MAX
 
     def may_begin_inside_batch(self) -> bool:
         """TR-8, LO-3: a log may begin inside a batch, whose first records then lie before its start (KAFKA-6975)."""

@@ -15,6 +15,7 @@ from broker.shell.codec.administration.descriptions import (
     DESCRIBE_LOG_DIRS,
     DESCRIBE_TOPIC_PARTITIONS,
 )
+from broker.shell.codec.administration.nodes import DESCRIBE_PRODUCERS, UNREGISTER_BROKER
 from broker.shell.codec.administration.partitions import (
     ALTER_PARTITION_REASSIGNMENTS,
     CREATE_PARTITIONS,
@@ -31,6 +32,7 @@ from broker.shell.codec.clients.lookups import (
     METADATA,
     OFFSET_FOR_LEADER_EPOCH,
 )
+from broker.shell.codec.clients.outside import CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT
 from broker.shell.codec.clients.produce import PRODUCE
 from broker.shell.codec.cluster.brokers import (
     ALLOCATE_PRODUCER_IDS,
@@ -88,6 +90,10 @@ _CLIENT: tuple[Codec[Any, Any], ...] = (
     DESCRIBE_LOG_DIRS,
     DESCRIBE_TOPIC_PARTITIONS,
     DESCRIBE_QUORUM,
+    DESCRIBE_PRODUCERS,
+    UNREGISTER_BROKER,
+    CONSUMER_GROUP_HEARTBEAT,
+    SHARE_GROUP_HEARTBEAT,
 )
 _BROKER: tuple[Codec[Any, Any], ...] = (FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, GET_REPLICA_LOG_INFO)
 _CONTROLLER: tuple[Codec[Any, Any], ...] = (
@@ -109,6 +115,7 @@ _CONTROLLER: tuple[Codec[Any, Any], ...] = (
     BROKER_HEARTBEAT,
     ALLOCATE_PRODUCER_IDS,
     ASSIGN_REPLICAS_TO_DIRS,
+    UNREGISTER_BROKER,
 )
 
 LISTENER_APIS: dict[str, dict[int, AnyCodec]] = {

@@ -1,7 +1,7 @@
 """Codec of consumer groups: membership, offsets, administration.
 
 JoinGroup (11), versions 2 to 9, SyncGroup (14), 0 to 5, Heartbeat (12), 0 to 4, LeaveGroup (13), 0 to 5; OffsetCommit
-(8), 2 to 9, OffsetFetch (9), 2 to 9, OffsetDelete (47), 0; DescribeGroups (15), 0 to 5, ListGroups (16), 0 to 5,
+(8), 2 to 9, OffsetFetch (9), 2 to 9, OffsetDelete (47), 0; DescribeGroups (15), 0 to 6, ListGroups (16), 0 to 5,
 DeleteGroups (42), 0 to 2.
 """
 
@@ -28,6 +28,7 @@ from kafka.protocol.consumer import OffsetFetchResponse as WireFetchResponse
 from kafka.protocol.consumer import SyncGroupRequest as WireSyncRequest
 from kafka.protocol.consumer import SyncGroupResponse as WireSyncResponse
 
+from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import (
     CommittedPartition,
     DeletedGroup,
@@ -66,10 +67,12 @@ from broker.core.messages.groups import (
 from broker.shell.codec import mapping
 from broker.shell.codec.mapping import (
     ARRAY,
+    BITS,
     BOOL,
     BYTES,
     NOT_ON_WIRE,
     TEXT,
+    Both,
     by_topic,
     many,
     mapped,
@@ -246,16 +249,31 @@ OFFSET_DELETE = mapped(
 
 # --- DescribeGroups ---------------------------------------------------------------------------------------
 
+_MISSING_IS_ERROR = 6
+"""From this version on, a group that does not exist is an error (KIP-1043); before, its state says so alone."""
+
+
+def _known_error(code: int, version: int) -> int:
+    return code if version >= _MISSING_IS_ERROR or code != ErrorCode.GROUP_ID_NOT_FOUND else ErrorCode.NONE
+
+
 _MEMBER = record(
     DescribedMember,
     instance_id="group_instance_id",
     metadata=("member_metadata", BYTES),
     assignment=("member_assignment", BYTES),
 )
-_GROUP = record(DescribedGroup, state="group_state", protocol="protocol_data", members=many(_MEMBER))
+_GROUP = record(
+    DescribedGroup,
+    error_code=lambda _: Both(int, _known_error),
+    state="group_state",
+    protocol="protocol_data",
+    members=many(_MEMBER),
+    authorized_operations=BITS,
+)
 
 DESCRIBE_GROUPS = mapped(
-    (0, 5),
+    (0, 6),
     message(WireDescribeRequest, record(DescribeGroupsRequest, groups=ARRAY)),
     message(WireDescribeResponse, record(DescribeGroupsResponse, groups=many(_GROUP))),
 )

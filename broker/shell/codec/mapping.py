@@ -108,6 +108,15 @@ TEXT = form(lambda text: text or "")
 """Null counts as empty."""
 
 
+def _mask(bits: Iterable[int] | None) -> int:
+    found = sum(1 << bit for bit in bits or (31,))
+    return found - (1 << 32) if found >> 31 else found
+
+
+BITS = form(_mask, lambda mask: {bit for bit in range(32) if mask >> bit & 1})
+"""A mask that kafka-python has as a set of bit numbers, None for the smallest number, which means not asked."""
+
+
 def text_before(first: int) -> Form:
     """A string that may be null only from a version on; before it "" stands for null."""
     both = Both(lambda text: text, lambda text, version: text if version >= first else text or "")

@@ -8,7 +8,6 @@ from ending.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from queue import SimpleQueue
@@ -33,8 +32,6 @@ class Flusher:
         self._waiting: dict[Hashable, deque[Flush]] = {}
         """Tokens that are being flushed, with the requests that arrived meanwhile."""
 
-        self._syncs = 0
-        self._sync_seconds = 0.0
         self._lock = threading.Lock()
         self._threads = [
             threading.Thread(target=self._run, name=f"flush-{number}", daemon=True) for number in range(THREADS)
@@ -50,11 +47,6 @@ class Flusher:
                 return
             self._waiting[flush.token] = deque()
         self._work.put(flush)
-
-    def syncs(self) -> tuple[int, float]:
-        """How many files were synced so far, and the seconds that took, summed over threads."""
-        with self._lock:
-            return self._syncs, self._sync_seconds
 
     def close(self) -> None:
         """Let the threads end once the running flushes are done; queued ones are dropped."""
@@ -76,11 +68,7 @@ class Flusher:
     def _flush(self, flush: Flush) -> str | None:
         try:
             for name in flush.files:
-                began = time.perf_counter()
                 self._sync(name)
-                with self._lock:
-                    self._syncs += 1
-                    self._sync_seconds += time.perf_counter() - began
         except StorageError as error:
             return str(error)
         return None

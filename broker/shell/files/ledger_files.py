@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from broker.core.ports.files import StorageError
+from broker.shell.files.fsyncs import Fsyncs
 from broker.shell.files.posix_files import ASIDE_SUFFIX, OPEN_FILES_MAX, PosixFiles, files_under
 
 NEVER_SYNCED = -1
@@ -37,8 +38,14 @@ class LedgerFiles(PosixFiles):
     Nothing is recorded per append. A new ledger counts everything in `root` as durable.
     """
 
-    def __init__(self, root: Path, ledger: Path | None = None, open_files_max: int = OPEN_FILES_MAX) -> None:
-        super().__init__(root, open_files_max)
+    def __init__(
+        self,
+        root: Path,
+        ledger: Path | None = None,
+        open_files_max: int = OPEN_FILES_MAX,
+        fsyncs: Fsyncs | None = None,
+    ) -> None:
+        super().__init__(root, open_files_max, fsyncs)
         self._lock = threading.Lock()
         self._syncing: list[_Syncing] = []
         with self._failing("read the ledger of", ""):

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from broker.core.ports.files import StorageError
+from broker.shell.files.fsyncs import Fsyncs
 
 OPEN_FILES_MAX = 256
 ASIDE_SUFFIX = ".aside"
@@ -24,12 +25,15 @@ ASIDE_SUFFIX = ".aside"
 class PosixFiles:
     """`broker.core.ports.files.Files` under one directory, which is created if there is none."""
 
-    def __init__(self, root: Path, open_files_max: int = OPEN_FILES_MAX) -> None:
+    def __init__(self, root: Path, open_files_max: int = OPEN_FILES_MAX, fsyncs: Fsyncs | None = None) -> None:
         self._root = root
+        self._fsyncs = fsyncs or Fsyncs()
         self._open_files_max = open_files_max
         self._descriptors: dict[str, int] = {}
-        self._new_names: set[str] = set()
-        self._durable_directories: set[Path] = set()
+        self._new_names: dict[Path, dict[str, int]] = {}  # by directory: files whose names are not durable yet
+        self._names_created = 0
+        self._durable_directories: set[Path] = set()  # whose names are durable
+        self._names_removed = 0
         self._closing = threading.Lock()
         with self._failing("create", ""):
             root.mkdir(parents=True, exist_ok=True)
@@ -122,9 +126,9 @@ class PosixFiles:
             replaced = _inodes([new_path])
             (self._root / name).rename(new_path)
             self._after_remove(replaced)
-            self._durable_directories.clear()
-            for moved in [old for old in self._new_names if _is_within(old, name)]:
-                self._new_names.discard(moved)
+            self._forget_directories()
+            self._new_names.pop(self._root / name, None)
+            self._new_names.get((self._root / name).parent, {}).pop(name, None)
             self._sync_directories(name)
             self._sync_directories(new_name)
 
@@ -136,7 +140,8 @@ class PosixFiles:
             if path.is_dir():
                 removed = _inodes(files_under(path))
                 shutil.rmtree(path)
-                self._durable_directories.clear()
+                self._forget_directories()
+                self._new_names.pop(path, None)
             else:
                 removed = _inodes([path])
                 path.unlink(missing_ok=True)
@@ -158,9 +163,8 @@ class PosixFiles:
                 self._sync_descriptor(descriptor)
             finally:
                 os.close(descriptor)
-            if name in self._new_names:
+            if name in self._new_names.get((self._root / name).parent, {}):
                 self._sync_directories(name)
-                self._new_names.discard(name)
 
     def close(self) -> None:
         """Close all file descriptors. Unsynced data remains unsynced."""
@@ -179,7 +183,7 @@ class PosixFiles:
 
     def _sync_descriptor(self, descriptor: int) -> None:
         """Flush a file's descriptor with fsync."""
-        os.fsync(descriptor)
+        self._fsyncs.sync(descriptor)
 
     # --- descriptors -----------------------------------------------------------------------------------------
 
@@ -201,7 +205,8 @@ class PosixFiles:
         self._make_room()
         self._descriptors[name] = descriptor
         self._after_create(descriptor)
-        self._new_names.add(name)
+        self._names_created += 1
+        self._new_names.setdefault(path.parent, {})[name] = self._names_created
         return descriptor
 
     def _make_room(self) -> None:
@@ -226,18 +231,43 @@ class PosixFiles:
             raise
 
     def _sync_directories(self, name: str) -> None:
-        """Make a change of a directory entry durable, and the entries of new directories."""
+        """Make a change of a directory entry durable, and the names of the directories on its path.
+
+        One sync of a directory does so for all names that are in it by then, so that the many directories that came
+        into being together cost one sync of their parent.
+        """
         directory = (self._root / name).parent
+        inner = None
         while directory.exists():
-            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            new_names = dict(self._new_names.get(directory, {}))
+            removed_before = self._names_removed
+            directories: list[Path] = [] if inner is None else [each for each in directory.iterdir() if each.is_dir()]
+            self._sync_directory(directory)
+            self._names_are_durable(directory, new_names)
+            if self._names_removed == removed_before:
+                self._durable_directories.update(directories)
             if directory == self._root or directory in self._durable_directories:
                 return
-            self._durable_directories.add(directory)
-            directory = directory.parent
+            inner, directory = directory, directory.parent
+
+    def _sync_directory(self, directory: Path) -> None:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._fsyncs.sync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _names_are_durable(self, directory: Path, names: dict[str, int]) -> None:
+        """Forget these new names, unless one was created again since."""
+        new_names = self._new_names.get(directory, {})
+        for name, number in names.items():
+            if new_names.get(name) == number:
+                del new_names[name]
+
+    def _forget_directories(self) -> None:
+        """A directory was removed or renamed: what is created under its name is another one, not durable yet."""
+        self._names_removed += 1
+        self._durable_directories.clear()
 
     # --- errors ----------------------------------------------------------------------------------------------
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, cast
 
 from broker.core.messages import AnyResponse, Listener
 from broker.core.ports.events import Disconnected, Event, RequestReceived
+from broker.core.rules.features import Feature
 from broker.shell.codec import api_versions
 from broker.shell.codec.apis import LISTENER_APIS, AnyCodec
 from broker.shell.codec.frames import FrameBuffer, RequestHeader, read_request, read_request_header, response_frame
@@ -57,6 +58,7 @@ class AcceptedConnection(asyncio.Protocol):
         self._advancing = False
         self._write_paused = False
         self._transport: asyncio.Transport | None = None
+        self._client_host = ""
         self._active_at = self._frame_began_at = server.loop.time()
 
     # --- asyncio protocol -------------------------------------------------------------------------------
@@ -65,6 +67,8 @@ class AcceptedConnection(asyncio.Protocol):
         """Start."""
         self._transport = cast("asyncio.Transport", transport)
         sockets.configure(transport, to_peer=False)
+        peer = transport.get_extra_info("peername")
+        self._client_host = f"/{peer[0]}" if peer else ""
         self._server.opened(self)
 
     def data_received(self, data: bytes) -> None:
@@ -157,7 +161,9 @@ class AcceptedConnection(asyncio.Protocol):
         header, position = read_request_header(frame)
         if header.api_key == api_versions.API_KEY:
             self._traffic.answered("ApiVersions", None)
-            self._outgoing.append(api_versions.answer(header, frame, position, self._apis.values()))
+            self._outgoing.append(
+                api_versions.answer(header, frame, position, self._apis.values(), self._server.features)
+            )
             return
         codec = self._apis.get(header.api_key)
         if codec is None:
@@ -167,7 +173,7 @@ class AcceptedConnection(asyncio.Protocol):
         self._open = RequestInProgress(request_id, codec, header)
         version, client_id = header.api_version, header.client_id
         self._server.deliver(
-            RequestReceived(request_id, self.number, request, version, client_id, listener=self.listener)
+            RequestReceived(request_id, self.number, request, version, client_id, self.listener, self._client_host)
         )
 
     def _flush(self) -> None:
@@ -202,10 +208,12 @@ class Server:
         frame_bytes_max: int,
         idle_ms_max: int,
         traffic: Traffic | None = None,
+        features: Sequence[Feature] = (),
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.deliver = deliver
         self.frame_bytes_max = frame_bytes_max
+        self.features = features
         self.traffic = Traffic() if traffic is None else traffic
         self._idle_s_max = idle_ms_max / 1000
         self._servers: list[asyncio.Server] = []

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from broker.core.controller.losses import Cause
 from broker.core.ports.runtime import Node
 from broker.core.quorum.state import QuorumRole
-from broker.shell.files.flusher import Flusher
+from broker.shell.files.fsyncs import Fsyncs
 from broker.shell.observability.traffic import Traffic
 
 _QUORUM_ROLES = tuple(role.value for role in QuorumRole)
@@ -26,9 +27,9 @@ class Metric(NamedTuple):
     samples: Iterable[Sample]
 
 
-def render(node: Node, traffic: Traffic, flusher: Flusher) -> str:
+def render(node: Node, traffic: Traffic, fsyncs: Fsyncs) -> str:
     """All current metrics of a node."""
-    metrics = (*_of_traffic(traffic), *_of_flusher(flusher), *_of_node(node.describe()))
+    metrics = (*_of_traffic(traffic), *_of_fsyncs(fsyncs), *_of_node(node.describe()))
     return "".join(line for metric in metrics for line in _lines(metric))
 
 
@@ -42,10 +43,10 @@ def _of_traffic(traffic: Traffic) -> Iterator[Metric]:
     yield Metric("harrow_bytes_out_total", "counter", "Bytes sent.", _by_listener(traffic.bytes_out))
 
 
-def _of_flusher(flusher: Flusher) -> Iterator[Metric]:
-    count, seconds = flusher.syncs()
-    yield Metric("harrow_fsyncs_total", "counter", "Log files synced.", [({}, count)])
-    yield Metric("harrow_fsync_seconds_total", "counter", "Time spent in syncing log files.", [({}, seconds)])
+def _of_fsyncs(fsyncs: Fsyncs) -> Iterator[Metric]:
+    count, seconds = fsyncs.totals()
+    yield Metric("harrow_fsyncs_total", "counter", "Files and directories synced.", [({}, count)])
+    yield Metric("harrow_fsync_seconds_total", "counter", "Time spent in syncing them.", [({}, seconds)])
 
 
 def _of_node(state: Mapping[str, Any]) -> Iterator[Metric]:
@@ -84,6 +85,18 @@ def _of_quorum(state: Mapping[str, Any]) -> Iterator[Metric]:
     yield _gauge("harrow_quorum_epoch", "Epoch of the quorum.", [({}, state["epoch"])])
     yield _gauge("harrow_quorum_high_watermark", "High watermark of the metadata log.", [({}, state["high_watermark"])])
     yield _gauge("harrow_quorum_log_end", "Log end offset of the metadata log.", [({}, state["log_end"])])
+    elections = state["unclean_elections"]
+    text = "Unclean elections that this controller decided: each may have lost acknowledged records."
+    by_cause = [
+        ({"cause": cause.value}, sum(one["count"] for one in elections if one["cause"] == cause)) for cause in Cause
+    ]
+    yield Metric("harrow_unclean_elections_total", "counter", text, by_cause)
+    by_partition: dict[tuple[str, int], int] = {}
+    for one in elections:
+        key = (one["topic"], one["partition"])
+        by_partition[key] = by_partition.get(key, 0) + one["count"]
+    losses = [({"topic": topic, "partition": number}, count) for (topic, number), count in by_partition.items()]
+    yield Metric("harrow_potential_losses_total", "counter", "The same by partition.", losses)
     fenced = sum(broker["fenced"] for broker in state["brokers"])
     yield _gauge("harrow_fenced_brokers", "Registered brokers that are fenced.", [({}, fenced)])
 

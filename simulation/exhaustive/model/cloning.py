@@ -42,6 +42,7 @@ _NOT_COMPARED = {
         "last_contact_ms",
         "metadata_offsets",
         "settled",
+        "losses",
     },
     "RemoteReplica": {"caught_up_ms", "last_fetch_ms", "leader_end_at_last_fetch"},
     "BrokerImage": {"listeners", "rack", "incarnation_id"},

@@ -52,6 +52,25 @@ def test_a_reassignment_moves_the_data_and_raises_the_leader_epoch(cluster: Clus
     assert cluster.replica(1) == {}
 
 
+def test_a_client_may_forbid_a_change_of_the_replication_factor(cluster: Cluster) -> None:
+    def ask(replicas: tuple[int, ...] | None) -> int:
+        request = AlterPartitionReassignmentsRequest(
+            (Reassignment(TOPIC, 0, replicas),), allow_replication_factor_change=False
+        )
+        return cluster.call(1, request).results[0].error_code  # type: ignore[union-attr, return-value]
+
+    before = cluster.view()["replicas"]
+    assert ask((1, 2)) == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert ask((1, 2, 3, 4)) == ErrorCode.INVALID_REPLICATION_FACTOR
+    cluster.run(1000)
+    assert cluster.view()["replicas"] == before
+    cluster.kill(4)
+    assert ask((1, 2, 4)) == ErrorCode.NONE
+    cluster.run(1000)
+    assert ask((2, 3, 4)) == ErrorCode.NONE  # the factor counts without those that are being removed
+    assert ask(None) == ErrorCode.NONE
+
+
 def test_a_reassignment_to_a_dead_broker_waits_and_can_be_cancelled(cluster: Cluster) -> None:
     before = cluster.view()["replicas"]
     cluster.kill(4)

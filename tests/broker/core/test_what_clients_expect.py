@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from kafka.admin import ACLOperation
 
 from broker.core.broker_node.requests import descriptions, queries
 from broker.core.controller.requests import topics
@@ -12,10 +13,14 @@ from broker.core.messages import (
     ConfigResource,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
     DeleteTopicsRequest,
     DescribeClusterRequest,
     DescribeConfigsRequest,
+    DescribedProducer,
     DescribeLogDirsRequest,
+    DescribeProducersRequest,
     DescribeQuorumRequest,
     DescribeTopicPartitionsRequest,
     FetchPartition,
@@ -41,10 +46,12 @@ from broker.core.messages.groups import (
     OffsetFetchGroup,
     OffsetFetchRequest,
 )
+from broker.core.messages.operations import NOT_ASKED
 from broker.core.messages.refusals import QUERIES, refusal
 from broker.core.metadata.records import METADATA_TOPIC
 from broker.core.ports.events import Reply, RequestReceived
 from broker.core.records import encode_batch
+from broker.core.rules.features import Feature, features_of
 from broker.shell.observability.traffic import error_name
 from tests.support.batches import transactional
 from tests.support.cluster import CONTROLLER, TOPIC, Cluster
@@ -156,6 +163,7 @@ ONE_OF_EACH = [
     DescribeGroupsRequest(("group",)),
     ListGroupsRequest(),
     OffsetFetchRequest((OffsetFetchGroup("group"),)),
+    DescribeProducersRequest(((TOPIC, 0),)),
 ]
 
 
@@ -220,3 +228,90 @@ def test_a_controller_goes_on_if_the_request_has_appended_nothing(cluster, monke
 def test_an_error_in_a_request_of_a_broker_ends_the_controller(cluster):
     node = cluster.machines[CONTROLLER].node
     assert node.after_error(RequestReceived(77, 5, AlterPartitionRequest(1, 1, ()), 0, "test")) is None
+
+
+# --- producers and offsets -----------------------------------------------------------------------------------
+
+
+def write_as(cluster: Cluster, producer_id: int, sequence: int, timestamp_ms: int, records: int = 1) -> None:
+    values = [(None, bytes(8))] * records
+    batch = encode_batch(values, 0, 0, timestamp_ms, producer_id, 3, sequence)
+    answer = cluster.call(cluster.leader(), ProduceRequest(-1, 2000, (ProducePartition(TOPIC, 0, batch),)))
+    assert answer.partitions[0].error_code == ErrorCode.NONE
+
+
+def test_the_idempotent_producers_of_a_partition_are_described_by_every_replica(cluster):
+    write_as(cluster, 8, 0, 500, records=4)
+    write_as(cluster, 7, 0, 1_000)
+    write_as(cluster, 7, 1, 3_000, records=2)
+    cluster.run_until(cluster.is_whole)
+    for broker in (1, 2, 3):
+        (described,) = cluster.call(broker, DescribeProducersRequest(((TOPIC, 0),))).partitions
+        assert described.error_code == ErrorCode.NONE
+        assert described.producers == (DescribedProducer(7, 3, 2, 3_000), DescribedProducer(8, 3, 3, 500))
+
+
+def test_a_producer_whose_last_batch_was_deleted_has_no_time(cluster):
+    write_as(cluster, 7, 0, 1_000)
+    cluster.run_until(cluster.is_whole)
+    leader = cluster.leader()
+    cluster.call(leader, DeleteRecordsRequest((DeleteRecordsPartition(TOPIC, 0, -1),)))
+    (described,) = cluster.call(leader, DescribeProducersRequest(((TOPIC, 0),))).partitions
+    assert described.producers == (DescribedProducer(7, 3, 0, -1),)
+
+
+def test_producers_of_an_unknown_partition_are_refused(cluster):
+    (described,) = cluster.call(1, DescribeProducersRequest((("unknown", 0),))).partitions
+    assert described.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize(("timestamp", "since", "offset"), [(-4, 8, 2), (-5, 9, -1), (-6, 11, -1)])
+def test_offsets_of_tiered_storage_are_those_of_a_log_that_is_all_local(cluster, timestamp, since, offset):
+    write_as(cluster, 7, 0, 1_000, records=3)
+    leader = cluster.leader()
+    cluster.call(leader, DeleteRecordsRequest((DeleteRecordsPartition(TOPIC, 0, 2),)))
+    request = ListOffsetsRequest((ListOffsetsPartition(TOPIC, 0, timestamp),))
+
+    def listed(version):
+        asked = cluster.ask(leader, request, version)
+        cluster.run_until(lambda: asked in cluster.answers)
+        return cluster.answers[asked].partitions[0]
+
+    assert (listed(since).error_code, listed(since).offset) == (ErrorCode.NONE, offset)
+    assert listed(since - 1).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+# --- what clients may do -------------------------------------------------------------------------------------
+
+ALL_OF_TOPIC = {"READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"}
+ALL_OF_CLUSTER = ALL_OF_TOPIC - {"READ", "WRITE", "DELETE"} | {"CLUSTER_ACTION", "IDEMPOTENT_WRITE"}
+
+
+def named(mask: int) -> set[str]:
+    return {each.name for each in ACLOperation if each.value > 0 and mask >> each.value & 1}
+
+
+def test_clients_that_ask_learn_that_they_may_do_everything(cluster):
+    metadata = cluster.call(1, MetadataRequest(((TOPIC, ""), ("unknown", "")), False, True, True))
+    assert named(metadata.authorized_operations) == ALL_OF_CLUSTER
+    assert [each.authorized_operations == NOT_ASKED for each in metadata.topics] == [False, True]
+    assert named(metadata.topics[0].authorized_operations) == ALL_OF_TOPIC
+    described = cluster.call(1, DescribeClusterRequest(include_cluster_authorized_operations=True))
+    assert named(described.authorized_operations) == ALL_OF_CLUSTER
+    partitions = cluster.call(1, DescribeTopicPartitionsRequest((TOPIC,)))
+    assert named(partitions.topics[0].authorized_operations) == ALL_OF_TOPIC
+
+
+def test_clients_that_do_not_ask_learn_nothing_of_it(cluster):
+    metadata = cluster.call(1, MetadataRequest(((TOPIC, ""),)))
+    described = cluster.call(1, DescribeClusterRequest())
+    answers = (metadata, metadata.topics[0], described)
+    assert {each.authorized_operations for each in answers} == {NOT_ASKED}
+
+
+@pytest.mark.parametrize(("generation", "elr"), [("K3", 0), ("K4", 1), ("K5", 1)])
+def test_the_features_follow_from_the_generation(generation, elr):
+    assert features_of(generation) == (
+        Feature("eligible.leader.replicas.version", 0, 1, elr),
+        Feature("harrow.generation", 1, 5, int(generation[1])),
+    )

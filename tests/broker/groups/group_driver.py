@@ -51,7 +51,8 @@ def coordinator_of(cluster: Cluster, group_id: str = GROUP) -> int:
         if coordinator.error_code != ErrorCode.NONE or cluster.machines[coordinator.node_id].node is None:
             return 0
         described = cluster.call(coordinator.node_id, DescribeGroupsRequest((group_id,)))
-        return coordinator.node_id if described.groups[0].error_code == ErrorCode.NONE else 0  # type: ignore[union-attr]
+        serves = described.groups[0].error_code in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND)  # type: ignore[union-attr]
+        return coordinator.node_id if serves else 0
 
     cluster.run_until(lambda: bool(found()))
     return found()

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from broker.core.messages.errors import ErrorCode
-from broker.core.messages.groups import DeleteGroupsRequest, ListGroupsRequest, OffsetDeleteRequest
+from broker.core.messages.groups import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+    OffsetDeleteRequest,
+)
+from broker.core.messages.operations import NOT_ASKED
 from tests.broker.groups.group_driver import (
     BROKERS,
     GROUP,
@@ -40,7 +46,17 @@ def test_groups_are_listed_by_their_coordinators(cluster: Cluster) -> None:
 
 
 def test_a_group_that_is_not_known_is_described_as_dead(cluster: Cluster) -> None:
-    assert describe(cluster, "nobody").state == "Dead"
+    described = describe(cluster, "nobody")
+    assert (described.error_code, described.state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
+    assert described.error_message == "there is no group nobody"
+
+
+def test_clients_that_ask_learn_what_they_may_do_with_a_group(cluster: Cluster) -> None:
+    group_of(cluster, 1)
+    coordinator = coordinator_of(cluster)
+    (asked,) = cluster.call(coordinator, DescribeGroupsRequest((GROUP,), include_authorized_operations=True)).groups
+    assert asked.authorized_operations == sum(1 << operation for operation in (3, 6, 8))  # read, delete, describe
+    assert describe(cluster).authorized_operations == NOT_ASKED
 
 
 def test_groups_without_members_can_be_deleted_for_good(cluster: Cluster) -> None:

@@ -247,6 +247,7 @@ def test_kafka_python_administers_groups(cluster, admin, topic):
         "consumer",
         1,
     )
+    assert described["members"][0]["client_host"] == "/127.0.0.1"
     offsets = admin.list_group_offsets([topic])[topic]
     assert {each.partition: at.offset for each, at in offsets.items()} == dict.fromkeys(range(PARTITIONS), 10)
     member.close()
@@ -266,7 +267,7 @@ def _offset(offset):
 
 def test_confluent_administers_groups(cluster, topic):
     MEMBERS["confluent"].needs()
-    from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
+    from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType
     from confluent_kafka.admin import AdminClient
 
     produce(cluster, topic, range(40))
@@ -277,8 +278,15 @@ def test_confluent_administers_groups(cluster, topic):
     listed = admin.list_consumer_groups().result(PATIENCE_S)
     assert topic in {group.group_id for group in listed.valid}
     assert not listed.errors
-    described = admin.describe_consumer_groups([topic])[topic].result(PATIENCE_S)
+    stable = admin.list_consumer_groups(states={ConsumerGroupState.STABLE}, types={ConsumerGroupType.CLASSIC})
+    assert topic in {group.group_id for group in stable.result(PATIENCE_S).valid}
+    empty = admin.list_consumer_groups(states={ConsumerGroupState.EMPTY}).result(PATIENCE_S)
+    assert topic not in {group.group_id for group in empty.valid}
+    asked = admin.describe_consumer_groups([topic], include_authorized_operations=True)
+    described = asked[topic].result(PATIENCE_S)
     assert (described.state, len(described.members)) == (ConsumerGroupState.STABLE, 1)
+    assert described.members[0].host == "/127.0.0.1"
+    assert {each.name for each in described.authorized_operations} == {"READ", "DELETE", "DESCRIBE"}
     assert {each.partition for each in described.members[0].assignment.topic_partitions} == set(range(PARTITIONS))
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(topic)])[topic].result(PATIENCE_S)
     assert {each.partition: each.offset for each in asked.topic_partitions} == dict.fromkeys(range(PARTITIONS), 10)

@@ -95,6 +95,28 @@ def test_kafka_python_finds_the_record_with_the_largest_timestamp(cluster, admin
     assert (found.offset, found.timestamp) == (1, 30_000)
 
 
+def test_kafka_python_finds_the_first_local_record(cluster, admin, topic):
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all")
+    for _ in range(3):
+        producer.send(topic, b"value").get(10)
+    producer.close()
+    partition = TopicPartition(topic, 0)
+    admin.delete_records({partition: 2})
+    assert admin.list_partition_offsets({partition: OffsetSpec.EARLIEST_LOCAL})[partition].offset == 2
+    assert admin.list_partition_offsets({partition: OffsetSpec.LATEST_TIERED})[partition].offset == -1
+
+
+def test_kafka_python_describes_producers(cluster, admin, topic):
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all", enable_idempotence=True)
+    for timestamp_ms in (10_000, 30_000):
+        producer.send(topic, b"value", timestamp_ms=timestamp_ms).get(10)
+    partition = TopicPartition(topic, 0)
+    (described,) = admin.describe_producers([partition])[partition].active_producers
+    producer.close()
+    assert (described.last_timestamp, described.last_sequence) == (30_000, 1)
+    assert (described.coordinator_epoch, described.current_transaction_start_offset) == (-1, -1)
+
+
 def test_kafka_python_describes_log_directories(cluster, admin, topic):
     def holders():
         return {
@@ -113,6 +135,12 @@ def test_kafka_python_describes_partitions_with_their_eligible_leaders(admin, to
     (partition,) = described["partitions"]
     assert sorted(partition["isr_nodes"]) == sorted(partition["replica_nodes"])
     assert not partition["eligible_leader_replicas"]
+
+
+def test_kafka_python_learns_of_the_features(admin):
+    features = admin.describe_features()
+    assert features["harrow.generation"]["finalized"] == (5, 5)
+    assert features["eligible.leader.replicas.version"]["finalized"] == (1, 1)
 
 
 # --- aiokafka ---------------------------------------------------------------------------------------------
@@ -166,7 +194,9 @@ def test_confluent_kafka_administers(cluster, topic):
     has_partitions(cluster, topic, 2)
     deleted = admin.delete_records([Position(topic, 0, 0)])
     assert [future.result(10).low_watermark for future in deleted.values()] == [0]
-    assert {node.id for node in admin.describe_cluster().result(10).nodes} == BROKERS
+    described = admin.describe_cluster(include_authorized_operations=True).result(10)
+    assert {node.id for node in described.nodes} == BROKERS
+    assert "IDEMPOTENT_WRITE" in {each.name for each in described.authorized_operations}
 
 
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed: apt-get install kcat")

@@ -8,8 +8,10 @@ from broker.core.log.checkpoints import (
     delete_clean_shutdown,
     read_checkpoint,
     read_clean_shutdown,
+    read_topic_ids,
     write_checkpoint,
     write_clean_shutdown,
+    write_topic_ids,
 )
 from tests.support.memory_files import MemoryFiles
 
@@ -75,3 +77,20 @@ def test_a_marker_that_is_not_understood_is_none(content: bytes) -> None:
     files = MemoryFiles()
     files.replace(".kafka_cleanshutdown", content)
     assert read_clean_shutdown(files) is None
+
+
+def test_topic_ids_are_read_as_they_were_written_and_garbage_is_none() -> None:
+    files = MemoryFiles()
+    write_topic_ids(files, "topic-ids", {"orders-0": "AAAA", "orders-1": "AAAA", "a-b-3": "BBBB"})
+    assert read_topic_ids(files, "topic-ids") == {"orders-0": "AAAA", "orders-1": "AAAA", "a-b-3": "BBBB"}
+    whole = files.read("topic-ids", 0, 1_000)
+    for garbage in (
+        b"",
+        b"\xff",
+        whole[:-3],
+        whole[:-1],
+        whole.replace(b"3", b"2", 1),
+        whole.replace(b" AAAA", b"", 1),
+    ):
+        files.replace("topic-ids", garbage)
+        assert read_topic_ids(files, "topic-ids") == {}

@@ -73,7 +73,7 @@ def test_a_leader_gives_offsets_and_its_epoch_whatever_the_batch_bore() -> None:
     log = new_log()
     log.append_as_leader(batch(3, offset=77, epoch=9), 5)
     appended = log.append_as_leader(batch(2, offset=77, epoch=9), 6)
-    assert appended == (3, 4, False)
+    assert appended == (3, 4)
     headers = [header for _, header in iterate_headers(log.read(0, 1 << 20, 5))]
     assert [(h.base_offset, h.leader_epoch) for h in headers] == [(0, 5), (3, 6)]
     assert log.epochs.entries == ((5, 0), (6, 3))
@@ -82,7 +82,7 @@ def test_a_leader_gives_offsets_and_its_epoch_whatever_the_batch_bore() -> None:
 
 def test_a_leader_appends_several_batches_at_once() -> None:
     log = new_log()
-    assert log.append_as_leader(batch(3) + batch(2) + batch(1), 1) == (0, 5, False)
+    assert log.append_as_leader(batch(3) + batch(2) + batch(1), 1) == (0, 5)
     assert [record.offset for record in decode_records(log.read(4, 1, 6))] == [3, 4]
 
 
@@ -123,9 +123,10 @@ def test_a_follower_takes_all_or_nothing(data: bytes, error: type[Exception]) ->
 
 def test_a_full_segment_is_followed_by_a_new_one() -> None:
     log = new_log()
-    starts = [a.base_offset for a in (log.append_as_leader(batch(), 1) for _ in range(40)) if a.rolled]
-    assert log.segment_offsets == (0, *starts)
-    assert len(starts) >= 2
+    for _ in range(40):
+        log.append_as_leader(batch(), 1)
+    assert len(log.segment_offsets) >= 3
+    assert log.segment_offsets == tuple(sorted(set(log.segment_offsets)))
     assert log.end_offset == 40
 
 
@@ -338,12 +339,23 @@ def test_a_flush_that_a_truncation_overtook_proves_nothing() -> None:
 
 def test_a_flush_is_due_after_so_many_records() -> None:
     log = filled(2, config=LogConfig(flush_messages=5))
-    assert not log.flush_due
+    assert log.flush_due_to <= log.flushed_offset
     log.append_as_leader(batch(), 1)
-    assert log.flush_due
+    assert log.flush_due_to == log.end_offset
     log.sync()
-    assert not log.flush_due
-    assert not filled(50, config=LogConfig()).flush_due
+    assert log.flush_due_to <= log.flushed_offset
+    log = filled(50, config=LogConfig())
+    assert log.flush_due_to <= log.flushed_offset
+
+
+def test_a_flush_of_the_segments_that_were_rolled_is_due() -> None:
+    log = filled()
+    *rolled, active = log.segment_offsets
+    assert log.flush_due_to == active
+    assert log.unflushed_files(active) == tuple(f"orders-0/{base:020d}.log" for base in rolled)
+    log.mark_flushed(active)
+    assert log.flush_due_to <= log.flushed_offset == active
+    assert log.unflushed_files() == (f"orders-0/{active:020d}.log",)
 
 
 def test_a_copy_goes_its_own_way() -> None:

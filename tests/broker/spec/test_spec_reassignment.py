@@ -62,3 +62,33 @@ def test_ra_8_ii_five_replicas_become_three() -> None:
     cluster.run_until(lambda: cluster.view()["replicas"] == [1, 2, 3])
     assert sorted(cluster.view()["isr"]) == [1, 2, 3]
     assert cluster.leader() in (1, 2, 3)
+
+
+def test_ra_3_a_replica_that_stays_out_of_sync_holds_nothing_up_that_becomes_no_smaller() -> None:
+    cluster = placed(4, (1, 2, 3))
+    without(cluster, 2)
+    reassign(cluster, 1, 2, 3, 4)
+    cluster.run_until(lambda: cluster.view()["replicas"] == [2, 3, 4])
+    assert sorted(cluster.view()["isr"]) == [3, 4]
+
+
+def test_ra_3_min_isr_of_the_target_remain_in_sync() -> None:
+    cluster = placed(4, (1, 2, 3))
+    without(cluster, 2, 3)
+    reassign(cluster, 1, 2, 3, 4)
+    cluster.run_until(lambda: 4 in cluster.view()["isr"])
+    cluster.run(5_000)
+    assert cluster.view()["replicas"] == [2, 3, 4, 1], "min ISR is 2, and 4 alone would be left"
+    cluster.start(3)
+    cluster.run_until(lambda: cluster.view()["replicas"] == [2, 3, 4])
+    assert sorted(cluster.view()["isr"]) == [3, 4]
+
+
+def test_ra_3_a_smaller_target_is_awaited_whole() -> None:
+    cluster = placed(4, (1, 2, 3, 4))
+    without(cluster, 2)
+    reassign(cluster, 1, 1, 2, 3)
+    cluster.run(5_000)
+    assert cluster.view()["replicas"] == [1, 2, 3, 4]
+    cluster.start(2)
+    cluster.run_until(lambda: cluster.view()["replicas"] == [1, 2, 3])

@@ -23,6 +23,10 @@ def written(tmp_path: Path, text: str) -> Path:
         ("format", "expected a schedule in TOML"),
         ('format = 1\nflaws = ["gremlin"]', "found 'gremlin'"),
         ('format = 1\ngeneration = "K9"', "found 'K9'"),
+        (
+            GOOD + "[settings_of.clients]\nlag = 1",
+            "settings_of: expected brokers, controllers or a node, found clients",
+        ),
         (GOOD + '[[step]]\ndo = "dance"', "step 1: expected one of produce, "),
         (
             GOOD + '[[step]]\ndo = "crash"\nnodes = 3',

@@ -9,7 +9,7 @@ from broker.core.ports.events import Disconnected, RequestReceived, ResponseRece
 from broker.core.records import encode_batch
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.engine.disk import SimulatedDisk
+from simulation.engine.disk import SimulatedDisk, Survival
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import brokers, leading
 from simulation.invariants.observer import property_observers
@@ -172,6 +172,29 @@ def test_no_bit_flips_in_what_a_torn_append_has_left() -> None:
     disk.sync("log-0/0.log")
     disk.append("log-0/0.log", bytes(100))  # a page that was never written
     assert disk.flip_unsynced_bit(ChoiceSequence(1)["disk"]) == ""
+
+
+def test_a_sync_covers_what_was_written_before_it_was_asked_for() -> None:
+    disk = SimulatedDisk()
+    disk.append("log-0/0.log", b"before")
+    sync = disk.begin_sync("log-0/0.log")
+    disk.append("log-0/0.log", b" and later")
+    disk.end_sync("log-0/0.log", sync)
+    assert disk.lose_power(Survival.NOTHING, ChoiceSequence(1)["disk"]) == len(b" and later")
+    assert disk.read("log-0/0.log", 0, 100) == b"before"
+
+
+def test_a_sync_that_a_cut_has_overtaken_proves_nothing() -> None:
+    disk = SimulatedDisk()
+    disk.append("log-0/0.log", b"first")
+    disk.sync("log-0/0.log")
+    disk.append("log-0/0.log", b" second")
+    sync = disk.begin_sync("log-0/0.log")
+    disk.truncate("log-0/0.log", 5)
+    disk.append("log-0/0.log", b" third")
+    disk.end_sync("log-0/0.log", sync)
+    disk.lose_power(Survival.NOTHING, ChoiceSequence(1)["disk"])
+    assert disk.read("log-0/0.log", 0, 100) == b"first"
 
 
 def test_leaders_move_as_often_as_the_fault_says() -> None:

@@ -39,6 +39,8 @@ SIMPLEST: dict[str, object] = {
     "slow_of_1000": 0,
     "answer_lost_of_1000": 0,
     "repeated_of_1000": 0,
+    "min_isr_of_brokers": 0,
+    "compression": "none",
 }
 """A small cluster to which nothing happens but what a test asks for."""
 

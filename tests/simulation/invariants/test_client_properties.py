@@ -1,4 +1,4 @@
-"""Each property about answers to clients is reported when it is broken (P-9, P-11 … P-15, P-24)."""
+"""Each property about answers to clients is reported when it is broken (P-9, P-11 … P-15, P-24, P-26)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ ISOLATED_FOLLOWERS = (SimulatedFault(5_000, "kill", 1, 12_000, 0), SimulatedFaul
 Change = Callable[[SimulatedCluster, AnyResponse], AnyResponse | None]
 
 
-def falsify(kind: type[AnyResponse], change: Change, observer: PropertyObserver | None = None) -> SimulationOutcome:
+def falsify(
+    kind: type[AnyResponse], change: Change, observer: PropertyObserver | None = None, **overrides: object
+) -> SimulationOutcome:
     """Simulate, and replace one answer to a client, as the observer sees it, by the result of `change`."""
     watching = observer or PropertyObserver()
 
@@ -51,7 +53,8 @@ def falsify(kind: type[AnyResponse], change: Change, observer: PropertyObserver 
                 return True
         return False
 
-    return observe(Plant(lie), observer=watching, faults=KILL_FIRST if kind is FetchResponse else ())
+    faults = KILL_FIRST if kind is FetchResponse else ()
+    return observe(Plant(lie), observer=watching, faults=faults, **overrides)
 
 
 def the_only(response: AnyResponse) -> Any:
@@ -185,3 +188,25 @@ def test_zombies_that_answer_what_they_know_are_no_violation() -> None:
         ]
     )
     assert outcome.failure is None
+
+
+def test_a_lookup_by_time_that_is_answered_with_a_later_record_breaks_p_26() -> None:
+    def change(cluster: SimulatedCluster, response: AnyResponse) -> AnyResponse | None:
+        found = the_only(response)
+        return with_part(response, offset=found.offset + 1) if found.timestamp >= 0 else None
+
+    outcome = falsify(ListOffsetsResponse, change, compression="snappy")
+    assert outcome.failed_property == "P-26"
+    assert "was asked for the first record from" in str(outcome.failure)
+
+
+def test_lookups_into_compressed_batches_are_answered_and_a_broker_that_is_blind_to_them_is_found() -> None:
+    assert observe(compression="snappy").failure is None
+    assert observe(compression="snappy", flaws=("lookup-blind-to-codecs",)).failed_property == "P-26"
+
+
+def test_the_files_of_brokers_have_no_say_in_min_isr_and_a_broker_that_asks_them_is_found() -> None:
+    faults = [SimulatedFault(5_000, "isolate", node, 9_000, 0) for node in (1, 2)]
+    assert observe(faults=faults, min_isr_of_brokers=1).digest == observe(faults=faults).digest
+    flawed = observe(faults=faults, min_isr_of_brokers=1, flaws=("min-isr-of-own-file",))
+    assert flawed.failed_property == "P-2"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 
 import pytest
 
-from broker.core.metadata.records import PartitionSet, PartitionState
+from broker.core.metadata.records import RECOVERING, ConfigChanged, PartitionSet, PartitionState, TopicCreated
 from broker.core.replica.state import Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.invariants import metadata
+from simulation.invariants.ghost import Batch
 from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.properties import Violation
 from simulation.scenario.configuration import SimulatedFault
@@ -107,3 +109,133 @@ def _epochs_of_earlier_incarnations() -> Plant:
         return False
 
     return Plant(lie, after_ms=0)
+
+
+# --- what excuses that too few are remembered, and what does not ------------------------------------------------------
+
+MIN_ISR = "min.insync.replicas"
+
+
+def nobody(*last_known: int, leader_epoch: int = 5) -> PartitionState:
+    """A partition without a leader, where nobody is eligible."""
+    return BEFORE._replace(isr=(), leader=-1, leader_epoch=leader_epoch, last_known_elr=last_known)
+
+
+UNCLEAN = BEFORE._replace(isr=(3,), leader=3, leader_epoch=6, recovery_state=RECOVERING)
+
+Change = ConfigChanged | PartitionState
+
+TOO_FEW: dict[str, tuple[bool, list[Change | tuple[Change, ...]]]] = {
+    "nothing has happened": (False, [nobody(1)]),
+    "min ISR was set to what it was": (
+        False,
+        [ConfigChanged("log", MIN_ISR, "2"), nobody(1)],
+    ),
+    "min ISR was changed, and enough were in sync since": (
+        False,
+        [
+            ConfigChanged("log", MIN_ISR, "3"),
+            BEFORE,
+            nobody(1, 2),
+        ],
+    ),
+    "min ISR was changed": (
+        True,
+        [
+            BEFORE._replace(isr=(1,), elr=(2, 3)),
+            (ConfigChanged("log", MIN_ISR, "3"), BEFORE._replace(isr=(1,))),
+            nobody(1),
+        ],
+    ),
+    "min ISR of another topic was changed": (
+        False,
+        [ConfigChanged("other", MIN_ISR, "3"), nobody(1)],
+    ),
+    "replicas were added": (
+        False,
+        [
+            BEFORE._replace(replicas=(1, 2, 3, 4), adding=(4,)),
+            nobody(1)._replace(replicas=(1, 2, 3, 4), adding=(4,)),
+        ],
+    ),
+    "a replica was given up that nobody had to remember": (
+        False,
+        [
+            BEFORE._replace(isr=(1,), elr=(2,), adding=(3,)),
+            BEFORE._replace(replicas=(1, 2), isr=(1,), elr=(2,)),
+            nobody(1)._replace(replicas=(1, 2)),
+        ],
+    ),
+    "all others that were eligible were given up": (
+        True,
+        [
+            BEFORE._replace(isr=(1,), elr=(3,), adding=(3,)),
+            BEFORE._replace(replicas=(1, 2), isr=(1,)),
+            nobody(1)._replace(replicas=(1, 2)),
+        ],
+    ),
+    "an unclean election": (
+        True,
+        [
+            nobody(1, 2),
+            UNCLEAN,
+            nobody(3, leader_epoch=7),
+        ],
+    ),
+    "an unclean election, after which enough were remembered": (
+        False,
+        [
+            nobody(1, 2),
+            UNCLEAN,
+            UNCLEAN._replace(isr=(3, 2), recovery_state=0),
+            nobody(3, leader_epoch=7),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", TOO_FEW)
+def test_only_what_may_leave_too_few_excuses_that_too_few_are_remembered(what: str, knowledge: Knowledge) -> None:
+    excused, steps = TOO_FEW[what]
+    knowledge.image.apply(2, TopicCreated("other", "other"))
+    epochs = count()
+
+    def record_of(one: Change) -> ConfigChanged | PartitionSet:
+        if isinstance(one, PartitionState):
+            return PartitionSet("id", 0, one._replace(partition_epoch=next(epochs)))
+        return one
+
+    def play() -> None:
+        end = 3
+        for step in (BEFORE, *steps):
+            together = (step,) if isinstance(step, (PartitionState, ConfigChanged)) else step
+            records = list(enumerate(map(record_of, together), end))
+            end += len(records)
+            metadata.commit(knowledge, records, end)
+
+    if excused:
+        play()
+        return
+    with pytest.raises(Violation) as found:
+        play()
+    assert found.value.property_id == "P-18"
+
+
+@pytest.mark.parametrize("remembered", [(1, 2), (1,)], ids=["enough are remembered", "too few, which is excused"])
+def test_a_recovery_that_finds_nobody_complete_breaks_p_1_unless_too_few_were_remembered(
+    remembered: tuple[int, ...], knowledge: Knowledge
+) -> None:
+    metadata.commit(knowledge, [(3, PartitionSet("id", 0, BEFORE._replace(isr=(1,), elr=(2,), partition_epoch=6)))], 4)
+    given_up = BEFORE._replace(replicas=(1, 3) if remembered == (1,) else (1, 2, 3), isr=(1,), partition_epoch=7)
+    given_up = given_up._replace(elr=(2,) if remembered == (1, 2) else ())
+    metadata.commit(knowledge, [(4, PartitionSet("id", 0, given_up))], 5)
+    knowledge.partitions["id", 0].committed.append(Batch(0, 0, 4, 7, -1, -1, -1, control=False))
+    gone = nobody(*remembered)._replace(replicas=given_up.replicas, partition_epoch=8)
+    metadata.commit(knowledge, [(5, PartitionSet("id", 0, gone))], 6)
+    elected = UNCLEAN._replace(replicas=given_up.replicas, partition_epoch=9)
+    if remembered == (1,):
+        metadata.commit(knowledge, [(6, PartitionSet("id", 0, elected))], 7)
+        return
+    with pytest.raises(Violation, match="one member had to have it") as found:
+        metadata.commit(knowledge, [(6, PartitionSet("id", 0, elected))], 7)
+    assert found.value.property_id == "P-1"

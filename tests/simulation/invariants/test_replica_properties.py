@@ -222,3 +222,37 @@ def test_an_epoch_cache_that_contradicts_the_log_breaks_p_21() -> None:
 def test_a_maximal_isr_without_the_proposed_member_breaks_p_22() -> None:
     plant = change_rules("isr", maximal=lambda committed, _proposed: frozenset(committed))
     assert observe(plant, faults=KILL_FIRST).failed_property == "P-22"
+
+
+def test_an_assigned_log_that_a_running_broker_deletes_breaks_p_27() -> None:
+    def delete(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = follower(cluster, step)
+        if replica is None:
+            return False
+        del cluster.machines[step.node_id].node.state.replicas[TOPIC, 0]  # type: ignore[union-attr]
+        replica.log.delete()
+        return True
+
+    outcome = observe(Plant(delete))
+    assert outcome.failed_property == "P-27"
+    assert "assign it" in str(outcome.failure)
+
+
+@pytest.mark.parametrize("change", ["forgotten", "invented", "behind"])
+def test_a_producer_s_state_that_contradicts_the_log_breaks_p_28(change: str) -> None:
+    def alter(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = replica_of(cluster, step, Role.FOLLOWER)
+        if replica is None or replica.log.end_offset < 4 or not replica.log.producers.states:
+            return False
+        states = replica.log.producers.states
+        producer, state = next(iter(states.items()))
+        if change == "forgotten":
+            del states[producer]
+        elif change == "invented":
+            states[producer + 1] = state
+        else:
+            states[producer] = state._replace(batches=state.batches[:-1])
+        return True
+
+    plant = Plant(alter, after_ms=7_000)  # while there is no leader, so that no batch hides it
+    assert observe(plant, faults=KILL_FIRST).failed_property == "P-28"

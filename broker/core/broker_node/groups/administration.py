@@ -16,16 +16,18 @@ from broker.core.messages.groups import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from broker.core.messages.operations import OF_GROUP
 
 CLASSIC = "classic"
 """The type of every group here, by KIP-848's naming."""
 
 
 def describe(shard: Shard, group_id: str) -> DescribedGroup:
-    """A group's description; an unknown group is "Dead", as in Kafka."""
+    """A group's description; an unknown group is "Dead", and an error to clients that know it as one (KIP-1043)."""
     group = shard.groups.get(group_id)
     if group is None:
-        return DescribedGroup(ErrorCode.NONE, group_id, GroupState.DEAD.value)
+        missing = DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, GroupState.DEAD.value)
+        return missing._replace(error_message=f"there is no group {group_id}")
     return DescribedGroup(
         ErrorCode.NONE,
         group_id,
@@ -33,6 +35,14 @@ def describe(shard: Shard, group_id: str) -> DescribedGroup:
         group.protocol_type,
         (group.protocol or "") if group.state is GroupState.STABLE else "",
         tuple(_described(group, member) for member in group.members.values()),
+    )
+
+
+def with_operations(described: tuple[DescribedGroup, ...]) -> tuple[DescribedGroup, ...]:
+    """The descriptions with what clients are authorized to do, where there is no error."""
+    return tuple(
+        each._replace(authorized_operations=OF_GROUP) if each.error_code == ErrorCode.NONE else each
+        for each in described
     )
 
 

@@ -68,6 +68,8 @@ def handle(broker: BrokerState, event: RequestReceived, request: GroupRequest) -
     match request:
         case DescribeGroupsRequest():
             described = tuple(_describe(broker, group_id) for group_id in request.groups)
+            if request.include_authorized_operations:
+                described = administration.with_operations(described)
             broker.runtime.reply(request_id, DescribeGroupsResponse(described))
         case ListGroupsRequest():
             broker.runtime.reply(request_id, administration.list_groups(broker, request))

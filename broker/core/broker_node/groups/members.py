@@ -127,7 +127,7 @@ def _add(
     event: RequestReceived,
     request: JoinGroupRequest,
 ) -> None:
-    member = Member(member_id, request.instance_id, event.client_id, 0, 0, ())
+    member = Member(member_id, request.instance_id, event.client_id, 0, 0, (), client_host=event.client_host)
     _update(member, request)
     _wait(broker, member, event)
     rebalancing.add_member(broker, shard, group, member, request.protocol_type)

@@ -22,6 +22,7 @@ from broker.core.messages import (
     DescribeLogDirsResponse,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
+    operations,
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.replica.state import Replica
@@ -35,7 +36,8 @@ def cluster(broker: BrokerState, request: DescribeClusterRequest) -> DescribeClu
     if request.endpoint_type != _BROKERS:
         return DescribeClusterResponse(ErrorCode.MISMATCHED_ENDPOINT_TYPE, broker.settings.cluster_id, -1, ())
     brokers, controller = reachable_brokers(broker)
-    return DescribeClusterResponse(ErrorCode.NONE, broker.settings.cluster_id, controller, brokers)
+    of_cluster = operations.OF_CLUSTER if request.include_cluster_authorized_operations else operations.NOT_ASKED
+    return DescribeClusterResponse(ErrorCode.NONE, broker.settings.cluster_id, controller, brokers, of_cluster)
 
 
 def log_directories(broker: BrokerState, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
@@ -117,7 +119,8 @@ def topic_partitions(broker: BrokerState, request: DescribeTopicPartitionsReques
         start = first_partition if name == first_topic else 0
         numbers = [number for number in sorted(topic.partitions) if number >= start]
         partitions = tuple(_partition(broker, name, number) for number in numbers[:room])
-        topics.append(DescribedTopic(ErrorCode.NONE, name, topic.topic_id, name.startswith("__"), partitions))
+        internal = name.startswith("__")
+        topics.append(DescribedTopic(ErrorCode.NONE, name, topic.topic_id, internal, partitions, operations.OF_TOPIC))
         if len(numbers) > room:
             return DescribeTopicPartitionsResponse(tuple(topics), (name, numbers[room]))
         room -= len(partitions)

@@ -10,6 +10,7 @@ from broker.core.messages import (
     AllocateProducerIdsResponse,
     AnyResponse,
     CreateTopicsRequest,
+    ElectLeadersRequest,
     InitProducerIdRequest,
     InitProducerIdResponse,
     NewTopic,
@@ -41,12 +42,18 @@ def forward(broker: BrokerState, request_id: int, request: Forwarded) -> None:
 
 
 def pass_on(broker: BrokerState, asked: ForwardedRequest, request: Forwarded) -> None:
-    """Send it to the active controller as far as known; `request.timeout.ms` for one attempt."""
+    """Send it to the active controller as far as known; `request.timeout.ms` for one attempt.
+
+    An unclean election may wait in the controller, for as long as the client still does (UR-14).
+    """
+    left_ms = max(1, asked.deadline_ms - broker.runtime.now_ms)
+    if isinstance(request, ElectLeadersRequest):
+        request = request._replace(timeout_ms=min(request.timeout_ms, left_ms))
     broker.runtime.send(
         broker.controller_id,
         request,
         channel=CONTROL,
-        timeout_ms=min(broker.settings.request_timeout_ms, max(1, asked.deadline_ms - broker.runtime.now_ms)),
+        timeout_ms=min(broker.settings.request_timeout_ms, left_ms),
         purpose=FORWARD,
         context=asked,
     )

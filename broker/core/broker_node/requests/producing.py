@@ -117,7 +117,7 @@ def _append(broker: BrokerState, part: ProducePartition, acks: int) -> tuple[Pro
         appended = _append_to_log(broker, replica, part.records, headers)
         if isinstance(appended, ErrorCode):
             return refused(appended)
-        base_offset, last_offset, _ = appended
+        base_offset, last_offset = appended
     answer = ProducedPartition(part.topic, part.partition, ErrorCode.NONE, base_offset, log.start_offset, part.topic_id)
     return answer, last_offset + 1
 

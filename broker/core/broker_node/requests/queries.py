@@ -22,6 +22,7 @@ from broker.core.messages import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     ReplicaLogInfo,
+    operations,
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import TopicImage
@@ -33,9 +34,16 @@ from broker.core.settings import CLIENT_LISTENER
 
 END_NOT_CERTAIN = sometimes("ListOffsets refused: the high watermark is not certain (LO-2)")
 
-_LATEST, _EARLIEST, _MAX_TIMESTAMP = -1, -2, -3
-_MAX_TIMESTAMP_FROM = 7
-"""The version of the ListOffsets request."""
+_LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
+_SPECIAL_SINCE = {
+    _LATEST: 0,
+    _EARLIEST: 0,
+    _MAX_TIMESTAMP: 7,
+    _EARLIEST_LOCAL: 8,
+    _LATEST_TIERED: 9,
+    _EARLIEST_PENDING_UPLOAD: 11,
+}
+"""The first version of the ListOffsets request with each of the timestamps that stand for something else."""
 
 
 def metadata(broker: BrokerState, request: MetadataRequest) -> MetadataResponse:
@@ -45,8 +53,14 @@ def metadata(broker: BrokerState, request: MetadataRequest) -> MetadataResponse:
         topics = [_topic(broker, topic) for topic in image.topics.values()]
     else:
         topics = [_asked_topic(broker, name, topic_id) for name, topic_id in request.topics]
+    if request.include_topic_authorized_operations:
+        topics = [
+            topic._replace(authorized_operations=operations.OF_TOPIC) if topic.error_code == ErrorCode.NONE else topic
+            for topic in topics
+        ]
+    of_cluster = operations.OF_CLUSTER if request.include_cluster_authorized_operations else operations.NOT_ASKED
     brokers, controller = reachable_brokers(broker)
-    return MetadataResponse(brokers, broker.settings.cluster_id, controller, tuple(topics))
+    return MetadataResponse(brokers, broker.settings.cluster_id, controller, tuple(topics), of_cluster)
 
 
 def reachable_brokers(broker: BrokerState) -> tuple[tuple[MetadataBroker, ...], int]:
@@ -123,9 +137,12 @@ def _led_replica(broker: BrokerState, topic: str, partition: int, epoch: int) ->
 
 
 def list_offsets(broker: BrokerState, request: ListOffsetsRequest, api_version: int) -> ListOffsetsResponse:
-    """LO-1, LO-2; the largest timestamp by KIP-734, of all records below the high watermark."""
+    """LO-1, LO-2; the largest timestamp by KIP-734, of all records below the high watermark.
+
+    All storage is local, so nothing is tiered, and nothing waits for it (KIP-405, KIP-1005, KIP-1023).
+    """
     by_follower = request.replica_id >= 0
-    special = (_LATEST, _EARLIEST, *((_MAX_TIMESTAMP,) if api_version >= _MAX_TIMESTAMP_FROM else ()))
+    special = [timestamp for timestamp, since in _SPECIAL_SINCE.items() if api_version >= since]
     return ListOffsetsResponse(
         tuple(
             _list_offset(broker, part, by_follower=by_follower)
@@ -142,7 +159,9 @@ def _list_offset(broker: BrokerState, part: ListOffsetsPartition, *, by_follower
         return ListedOffset(part.topic, part.partition, error)
     log = replica.log
     end = log.end_offset if by_follower else replica.high_watermark
-    if part.timestamp == _EARLIEST:
+    if part.timestamp in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):
+        return ListedOffset(part.topic, part.partition, ErrorCode.NONE)
+    if part.timestamp in (_EARLIEST, _EARLIEST_LOCAL):
         epoch = log.epochs.epoch_at(log.start_offset)
         return ListedOffset(part.topic, part.partition, ErrorCode.NONE, -1, log.start_offset, epoch)
     if not by_follower and not broker.rules.high_watermark.is_certain(

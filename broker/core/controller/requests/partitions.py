@@ -1,6 +1,6 @@
-"""Serves the administrator's changes of partitions: leader elections (§14.3) and reassignments (§15).
+"""Serves the administrator's reassignments (§15): starts, replaces, cancels and lists them.
 
-A reassignment is started, replaced, cancelled or listed here; its completion is part of every partition change.
+The completion of a reassignment is part of every partition change.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from broker.core.controller import changes, recovery
 from broker.core.controller.partition_changes import (
     all_partitions,
     changed,
-    elections_for_leaderless,
     losses_accepted,
     min_isr_of,
     unclean_allowed,
@@ -18,9 +17,6 @@ from broker.core.controller.state import ControllerState
 from broker.core.messages import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
-    ElectedPartition,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingReassignment,
@@ -32,79 +28,8 @@ from broker.core.metadata.image import TopicImage
 from broker.core.metadata.records import PartitionSet, PartitionState
 from broker.core.ports.marks import sometimes
 
-ELECTED = sometimes("ElectLeaders: elected (EL-7, EL-8)")
-_REFUSED = {
-    ErrorCode.ELECTION_NOT_NEEDED: sometimes("ElectLeaders: not needed"),
-    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: sometimes("ElectLeaders refused: the preferred replica cannot lead"),
-    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: sometimes("ElectLeaders refused: nobody can lead"),
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: sometimes("ElectLeaders refused: no such partition"),
-}
-
-BALANCED = sometimes("election: the preferred replica leads again, as leaders are balanced every so often (EL-7)")
-
-PREFERRED = 0
-BALANCE = "balance-leaders"
-
-
-def start_balancing(controller: ControllerState) -> None:
-    """Look again after `leader.imbalance.check.interval.seconds`."""
-    controller.runtime.set_timer((BALANCE,), controller.settings.leader_imbalance_check_interval_ms)
-
-
-def balance(controller: ControllerState) -> None:
-    """EL-7, EL-8: let preferred replicas lead that can, if that is enabled; hold elections that are allowed by now."""
-    if controller.settings.auto_leader_rebalance_enable:
-        for topic, number, state in all_partitions(controller):
-            if state.leader >= 0 and state.leader != state.replicas[0]:
-                answer = _elect(controller, topic.name, number, preferred=True)
-                if answer.error_code == ErrorCode.NONE:
-                    controller.runtime.mark(BALANCED)
-    changes.append(controller, list(elections_for_leaderless(controller)))
-    recovery.consider_all(controller)
-    start_balancing(controller)
-
-
-def elect(controller: ControllerState, request_id: int, request: ElectLeadersRequest) -> None:
-    """Elect for the named partitions, or for all; then the response omits partitions that need no election."""
-    asked = request.partitions
-    if asked is None:
-        asked = tuple((topic.name, number) for topic in controller.image.topics.values() for number in topic.partitions)
-    answers = [_elect(controller, name, number, preferred=request.election_type == PREFERRED) for name, number in asked]
-    for answer in answers:
-        controller.runtime.mark(_REFUSED.get(ErrorCode(answer.error_code), ELECTED))
-    if request.partitions is None:
-        answers = [answer for answer in answers if answer.error_code != ErrorCode.ELECTION_NOT_NEEDED]
-    changes.reply(controller, request_id, request, ElectLeadersResponse(ErrorCode.NONE, tuple(answers)))
-
-
-def _elect(controller: ControllerState, name: str, number: int, *, preferred: bool) -> ElectedPartition:
-    topic = controller.image.topics.get(name)
-    state = controller.image.partition(name, number)
-    if topic is None or state is None:
-        return ElectedPartition(name, number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    is_active = controller.image.is_active
-    if preferred and state.leader == state.replicas[0]:
-        return ElectedPartition(name, number, ErrorCode.ELECTION_NOT_NEEDED)
-    if not preferred and state.leader >= 0 and is_active(state.leader):
-        return ElectedPartition(name, number, ErrorCode.ELECTION_NOT_NEEDED)
-    new = changed(
-        controller.rules,
-        state,
-        state.isr,
-        is_active,
-        min_isr_of(controller, topic),
-        prefer_first=preferred,
-        unclean_allowed=not preferred,
-    )
-    if preferred and (new is None or new.leader != state.replicas[0]):
-        return ElectedPartition(name, number, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
-    if new is None or new.leader < 0:
-        return ElectedPartition(name, number, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
-    changes.append(controller, [PartitionSet(topic.topic_id, number, new)])
-    return ElectedPartition(name, number, ErrorCode.NONE)
-
-
 REFUSED_TARGET = sometimes("reassignment refused: no sensible target (RA-1)")
+REFUSED_SIZE = sometimes("reassignment refused: it would change the replication factor")
 REFUSED_EMPTY_ISR = sometimes("reassignment refused: it would leave no complete replica (RA-6)")
 NONE_RUNNING = sometimes("reassignment refused: none to cancel (RA-6)")
 ALREADY_THERE = sometimes("reassignment: the replicas are as wanted")
@@ -112,17 +37,24 @@ ALREADY_THERE = sometimes("reassignment: the replicas are as wanted")
 
 def reassign(controller: ControllerState, request_id: int, request: AlterPartitionReassignmentsRequest) -> None:
     """Start, replace or cancel the reassignment of each partition, or return its error."""
-    results = tuple(_reassign(controller, reassignment) for reassignment in request.reassignments)
+    may_resize = request.allow_replication_factor_change
+    results = tuple(_reassign(controller, reassignment, may_resize) for reassignment in request.reassignments)
     changes.reply(controller, request_id, request, AlterPartitionReassignmentsResponse(ErrorCode.NONE, results))
 
 
-def _reassign(controller: ControllerState, wanted: Reassignment) -> ReassignmentResult:
+def _reassign(controller: ControllerState, wanted: Reassignment, may_resize: bool) -> ReassignmentResult:
     topic = controller.image.topics.get(wanted.topic)
     state = controller.image.partition(wanted.topic, wanted.partition)
     if topic is None or state is None:
         return ReassignmentResult(wanted.topic, wanted.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if wanted.replicas is None:
         error, message = _cancel(controller, topic, wanted.partition, state)
+    elif not may_resize and len(wanted.replicas) != len(original(state)):
+        controller.runtime.mark(REFUSED_SIZE)
+        error = ErrorCode.INVALID_REPLICATION_FACTOR
+        message = (
+            f"expected {len(original(state))} replicas, since the factor may not change, found {len(wanted.replicas)}"
+        )
     else:
         error, message = _start(controller, topic, wanted.partition, state, wanted.replicas)
     recovery.consider_all(controller)

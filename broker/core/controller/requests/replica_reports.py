@@ -25,6 +25,7 @@ from broker.core.rules.insync_replicas import first_failed_check
 
 ACCEPTED = sometimes("AlterPartition: accepted (AP-9)")
 UNCHANGED = sometimes("AlterPartition: nothing changes (AP-9)")
+LEADER_MOVED = sometimes("AlterPartition: accepted, and the end of a reassignment moved the leader (AP-10)")
 STALE_SENDER = sometimes("AlterPartition refused: the sender's broker epoch is stale (AP-2)")
 _REFUSED = {
     ErrorCode.UNKNOWN_TOPIC_ID: sometimes("AlterPartition refused: no such partition (AP-3)"),
@@ -37,7 +38,7 @@ _REFUSED = {
 
 
 def alter_partition(controller: ControllerState, request_id: int, request: AlterPartitionRequest) -> None:
-    """AP-1 … AP-9."""
+    """AP-1 … AP-10."""
     broker = controller.image.brokers.get(request.broker_id)
     if broker is None or not controller.rules.registration.is_current(broker.epoch, request.broker_epoch):
         controller.runtime.mark(STALE_SENDER)
@@ -72,6 +73,10 @@ def _alter_partition(controller: ControllerState, sender: int, part: AlterPartit
         changes.append(controller, [PartitionSet(topic.topic_id, part.partition, new)])
         recovery.consider_all(controller)
         state = new
+    error = controller.rules.alter_partition.result(state, sender)
+    if error != ErrorCode.NONE:
+        controller.runtime.mark(LEADER_MOVED)
+        return AlteredPartition(name, part.partition, error, topic_id=part.topic_id)
     return AlteredPartition(
         name,
         part.partition,

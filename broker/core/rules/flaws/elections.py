@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.core.rules.cluster_metadata import ReassignmentRules
+from broker.core.rules.cluster_metadata import MetadataRules, Move, ReassignmentRules
 from broker.core.rules.elections import Election, ElectionRules, IsrChange
 from broker.core.rules.flaws.flaw import Flaw, Visibility
 
@@ -36,9 +36,9 @@ class _LastStaysInSync(ElectionRules):
 
 
 class _EndWhenAdded(ReassignmentRules):
-    def is_complete(self, target: tuple[int, ...], adding: tuple[int, ...], isr: tuple[int, ...], min_isr: int) -> bool:
+    def is_complete(self, moved: Move, isr: tuple[int, ...], min_isr: int) -> bool:
         """RA-3 before KAFKA-15665."""
-        return bool(isr) and set(adding) <= set(isr)
+        return bool(isr) and set(moved.adding) <= set(isr)
 
 
 class _RememberRemoved(ReassignmentRules):
@@ -137,6 +137,18 @@ class _RecoverOnReturn(ElectionRules):
 class _SettingsForLater(ElectionRules):
     def elects_on_new_settings(self) -> bool:
         """EL-8: a setting takes effect with the next change of a broker's state."""
+        return False
+
+
+class _ElectUnseen(ElectionRules):
+    def elects_unseen(self, *, looks_for_logs: bool) -> bool:
+        """UR-5 for every version as for those without recovery."""
+        return True
+
+
+class _MinIsrOfOwnFile(MetadataRules):
+    def publishes_min_isr(self) -> bool:
+        """PR-2 without the one value for all: each node goes by its own file."""
         return False
 
 
@@ -300,5 +312,25 @@ FLAWS = (
         source="this broker, read against KIP-966",
         visible=Visibility.LIVENESS,
         without=(_SettingsForLater,),
+    ),
+    Flaw(
+        name="min-isr-of-own-file",
+        number="B-87",
+        summary="brokers and controllers go each by the min ISR of their own file, and these may differ",
+        properties=("P-18", "P-5", "P-2", "P-12"),
+        source="this broker, read against KIP-966",
+        visible=Visibility.LATE,
+        without=(_MinIsrOfOwnFile,),
+        generations=_ELR,
+    ),
+    Flaw(
+        name="first-replica-for-longest-log",
+        number="B-88",
+        summary="an unclean election that is allowed takes the first active replica, not the longest log",
+        properties=("P-25",),
+        source="this broker, read against KIP-966",
+        visible=Visibility.LATE,
+        without=(_ElectUnseen,),
+        generations=("K5",),
     ),
 )

@@ -6,6 +6,7 @@ from broker.core.messages import UNKNOWN, FetchPartition
 from broker.core.messages.errors import ErrorCode
 from broker.core.rules.flaws.flaw import Flaw, Visibility
 from broker.core.rules.high_watermark import HighWatermarkRules
+from broker.core.rules.log import StorageRules
 from broker.core.rules.requests import FetchRules
 
 
@@ -53,6 +54,18 @@ class _CountDivergingFetch(FetchRules):
     def moves_follower_state(self, error: ErrorCode, diverging: bool) -> bool:
         """FE-6's "do not update" removed."""
         return error == ErrorCode.NONE
+
+
+class _UnfoldAnything(StorageRules):
+    def unfolded_bytes_max(self) -> int:
+        """LO-6 removed: as many bytes as memory has."""
+        return 1 << 40
+
+
+class _LookIntoGzipOnly(StorageRules):
+    def looks_into(self, codec: int) -> bool:
+        """LO-5 for what the standard library unfolds; of other batches nothing but the header is known."""
+        return codec in (0, 1)
 
 
 FLAWS = (
@@ -118,5 +131,23 @@ FLAWS = (
         source="KAFKA-13141",
         visible=Visibility.LATE,
         without=(_CountDivergingFetch,),
+    ),
+    Flaw(
+        name="lookup-unfolds-anything",
+        number="B-89",
+        summary="a lookup by time unfolds a batch however large it gets, so that a small one costs gigabytes",
+        properties=("P-26",),
+        source="this broker, under a fuzzer",
+        visible=Visibility.DIRECT,
+        without=(_UnfoldAnything,),
+    ),
+    Flaw(
+        name="lookup-blind-to-codecs",
+        number="B-90",
+        summary="a lookup by time does not look into batches of snappy, lz4 or zstd",
+        properties=("P-26",),
+        source="this broker, beside Apache Kafka",
+        visible=Visibility.DIRECT,
+        without=(_LookIntoGzipOnly,),
     ),
 )

@@ -27,7 +27,20 @@ from broker.core.messages import (
     DescribeTopicPartitionsResponse,
     MetadataBroker,
 )
-from broker.shell.codec.mapping import ARRAY, TEXT, UUID, by_topic, many, mapped, message, nullable, only, record, row
+from broker.shell.codec.mapping import (
+    ARRAY,
+    BITS,
+    TEXT,
+    UUID,
+    by_topic,
+    many,
+    mapped,
+    message,
+    nullable,
+    only,
+    record,
+    row,
+)
 
 # --- DescribeTopicPartitions ------------------------------------------------------------------------------
 
@@ -44,7 +57,13 @@ _PARTITION = record(
     last_known_elr=ARRAY,
     offline_replicas=ARRAY,
 )
-_TOPIC = record(DescribedTopic, name=TEXT, topic_id=UUID, partitions=many(_PARTITION))
+_TOPIC = record(
+    DescribedTopic,
+    name=TEXT,
+    topic_id=UUID,
+    partitions=many(_PARTITION),
+    authorized_operations="topic_authorized_operations",
+)
 
 DESCRIBE_TOPIC_PARTITIONS = mapped(
     (0, 0),
@@ -70,7 +89,7 @@ _BROKER = record(MetadataBroker, node_id="broker_id")
 DESCRIBE_CLUSTER = mapped(
     (0, 1),
     message(WireClusterRequest, record(DescribeClusterRequest)),
-    message(WireClusterResponse, record(DescribeClusterResponse, brokers=many(_BROKER))),
+    message(WireClusterResponse, record(DescribeClusterResponse, brokers=many(_BROKER), authorized_operations=BITS)),
 )
 
 

@@ -1,8 +1,7 @@
 """Codec of changes of partitions.
 
-CreatePartitions (37), versions 0 to 3, DeleteRecords (21), 0 to 2, and AlterPartitionReassignments (45) and
-ListPartitionReassignments (46), 0. Version 1 of AlterPartitionReassignments may forbid a change of the replication
-factor; the core does not support that, so the version is not offered.
+CreatePartitions (37), versions 0 to 3, DeleteRecords (21), 0 to 2, AlterPartitionReassignments (45), 0 to 1, and
+ListPartitionReassignments (46), 0.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _WANTED = record(Reassignment, partition="partition_index", replicas=nullable(AR
 _RESULT = record(ReassignmentResult, partition="partition_index")
 
 ALTER_PARTITION_REASSIGNMENTS = mapped(
-    (0, 0),
+    (0, 1),
     message(WireAlterRequest, record(AlterPartitionReassignmentsRequest, reassignments=("topics", by_topic(_WANTED)))),
     message(
         WireAlterResponse,

@@ -40,6 +40,7 @@ from broker.core.messages import (
 from broker.shell.codec import mapping
 from broker.shell.codec.mapping import (
     ARRAY,
+    BITS,
     BOOL,
     TEXT,
     UUID,
@@ -66,7 +67,12 @@ def _decode_metadata_request(data: bytes, position: int, version: int) -> Metada
         topics = None
     else:
         topics = tuple((each.name, mapping.uuid_text(each.topic_id)) for each in wire.topics)
-    return MetadataRequest(topics, version < 4 or wire.allow_auto_topic_creation)
+    return MetadataRequest(
+        topics,
+        version < 4 or wire.allow_auto_topic_creation,
+        bool(wire.include_cluster_authorized_operations),
+        bool(wire.include_topic_authorized_operations),
+    )
 
 
 def _encode_metadata_request(request: MetadataRequest, version: int) -> Parts:
@@ -80,8 +86,14 @@ def _encode_metadata_request(request: MetadataRequest, version: int) -> Parts:
         ]
     elif version == 0:
         topics = []
-    allow = request.allow_auto_topic_creation
-    return mapping.encode_message(WireMetadataRequest, version, topics=topics, allow_auto_topic_creation=allow)
+    return mapping.encode_message(
+        WireMetadataRequest,
+        version,
+        topics=topics,
+        allow_auto_topic_creation=request.allow_auto_topic_creation,
+        include_cluster_authorized_operations=request.include_cluster_authorized_operations,
+        include_topic_authorized_operations=request.include_topic_authorized_operations,
+    )
 
 
 _PARTITION = record(
@@ -98,8 +110,15 @@ _TOPIC = record(
     topic_id=UUID,
     is_internal=BOOL,
     partitions=many(_PARTITION),
+    authorized_operations=BITS,
 )
-_METADATA = record(MetadataResponse, brokers=many(record(MetadataBroker)), cluster_id=TEXT, topics=many(_TOPIC))
+_METADATA = record(
+    MetadataResponse,
+    brokers=many(record(MetadataBroker)),
+    cluster_id=TEXT,
+    topics=many(_TOPIC),
+    authorized_operations=BITS,
+)
 
 METADATA = mapped(
     (0, 13),

@@ -11,6 +11,7 @@ from broker.core.controller.requests.configs import TOPIC_KEYS
 from broker.core.messages import (
     AlteredPartition,
     AlterPartitionPartition,
+    AlterPartitionReassignmentsRequest,
     AlterPartitionRequest,
     AlterPartitionResponse,
     ConfigOperation,
@@ -25,18 +26,24 @@ from broker.core.messages import (
     FetchResponse,
     IncrementalAlterConfigsRequest,
     MetadataRequest,
+    MetadataResponse,
     ProducedPartition,
     ProducePartition,
     ProduceRequest,
     ProduceResponse,
+    Reassignment,
 )
+from broker.core.messages.groups import DescribedGroup, DescribeGroupsResponse
+from broker.core.messages.operations import NOT_ASKED
 from broker.shell.codec import frames
 from broker.shell.codec.administration.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
+from broker.shell.codec.administration.partitions import ALTER_PARTITION_REASSIGNMENTS
 from broker.shell.codec.apis import CODECS, codec_of
 from broker.shell.codec.clients.fetch import FETCH
 from broker.shell.codec.clients.lookups import METADATA
 from broker.shell.codec.clients.produce import PRODUCE
 from broker.shell.codec.cluster.replicas import ALTER_PARTITION
+from broker.shell.codec.groups import DESCRIBE_GROUPS
 from tests.broker.shell.codec.wire_samples import Sampler
 
 COORDINATOR = Coordinator("key", 0, 1, "localhost", 9092)
@@ -88,9 +95,25 @@ def test_the_highest_version_carries_everything_the_core_says(codec):
         sampler = Sampler(seed)
         request, response = sampler.request(codec), sampler.response(codec)
         read = through_request(codec, version, request)[1]
-        assert flat(read) == flat(without_names(codec, request))
+        assert flat(read) == flat(without_moved(without_names(codec, request)))
         body = b"".join(codec.encode_response(response, version))
-        assert flat(codec.decode_response(body, 0, version)) == flat(without_names(codec, response))
+        assert flat(codec.decode_response(body, 0, version)) == flat(without_moved(without_names(codec, response)))
+
+
+def without_moved(message):
+    """The message without what DescribeCluster carries in place of Metadata's newest versions."""
+    if isinstance(message, MetadataRequest):
+        return message._replace(include_cluster_authorized_operations=False)
+    return message._replace(authorized_operations=NOT_ASKED) if isinstance(message, MetadataResponse) else message
+
+
+@pytest.mark.parametrize("version", [8, 10])
+def test_older_metadata_carries_what_clients_may_do_with_the_cluster(version):
+    request = MetadataRequest(None, True, include_cluster_authorized_operations=True)
+    assert through_request(METADATA, version, request)[1] == request
+    response = MetadataResponse((), "c", 1, (), 0b1010)
+    body = b"".join(METADATA.encode_response(response, version))
+    assert METADATA.decode_response(body, 0, version) == response
 
 
 BY_ID = {"Fetch", "AlterPartition", "GetReplicaLogInfo"}
@@ -186,6 +209,23 @@ def test_partitions_of_a_topic_are_grouped_on_the_wire():
 def test_version_0_of_metadata_asks_for_all_topics_with_an_empty_list():
     assert through_request(METADATA, 0, MetadataRequest())[1] == MetadataRequest(None, True)
     assert through_request(METADATA, 1, MetadataRequest(()))[1] == MetadataRequest((), True)
+
+
+def test_clients_learn_that_a_group_is_missing_as_their_version_says_it():
+    missing = DescribeGroupsResponse((DescribedGroup(69, "g", "Dead", error_message="there is no group g"),))
+
+    def read(version):
+        body = b"".join(DESCRIBE_GROUPS.encode_response(missing, version))
+        return DESCRIBE_GROUPS.decode_response(body, 0, version).groups[0]
+
+    assert read(6) == missing.groups[0]
+    assert (read(5).error_code, read(5).state) == (0, "Dead")
+
+
+def test_without_a_word_on_it_the_replication_factor_may_change():
+    forbidding = AlterPartitionReassignmentsRequest((Reassignment("t", 0, (1,)),), 1000, False)
+    assert through_request(ALTER_PARTITION_REASSIGNMENTS, 1, forbidding)[1] == forbidding
+    assert through_request(ALTER_PARTITION_REASSIGNMENTS, 0, forbidding)[1].allow_replication_factor_change
 
 
 @pytest.mark.parametrize("version", range(3))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from broker.core.log.log import Log, LogConfig
 from broker.core.ports.files import StorageError
 from broker.core.records import encode_batch
+from broker.shell.files.fsyncs import Fsyncs
 from broker.shell.files.posix_files import PosixFiles
 from tests.support.memory_files import MemoryFiles
 
@@ -192,3 +193,75 @@ def test_a_log_lives_on_it(tmp_path: Path) -> None:
     again = Log.open(PosixFiles(tmp_path), "t-0", config, clean=True)
     assert (again.end_offset, again.recovery.scanned_bytes) == (20, 0)
     assert again.segment_offsets == log.segment_offsets
+
+
+class PathsSynced(Fsyncs):
+    """Remembers which files and directories were synced."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__()
+        self._root = root
+        self.paths: list[str] = []
+
+    def sync(self, descriptor: int) -> None:
+        super().sync(descriptor)
+        self.paths.append(os.path.relpath(Path(f"/proc/self/fd/{descriptor}").readlink(), self._root))
+
+    def take(self) -> list[str]:
+        paths, self.paths = self.paths, []
+        return paths
+
+
+def test_the_names_of_many_new_directories_cost_one_sync_of_their_parent(tmp_path: Path) -> None:
+    synced = PathsSynced(tmp_path)
+    files = PosixFiles(tmp_path, fsyncs=synced)
+    for name in ("t-0", "t-1", "t-2"):
+        files.append(f"{name}/log", b"x")
+        files.append(f"{name}/id", b"x")
+    assert synced.take() == []
+    files.sync("t-0/log")
+    assert synced.take() == ["t-0/log", "t-0", "."]
+    files.sync("t-1/log")
+    assert synced.take() == ["t-1/log", "t-1"]
+    files.sync("t-1/id")  # its name is durable since the sync of its directory, its contents were not
+    assert synced.take() == ["t-1/id"]
+    files.append("t-3/log", b"x")
+    files.sync("t-3/log")
+    assert synced.take() == ["t-3/log", "t-3", "."]
+
+
+@pytest.mark.parametrize("again", ["deleted", "renamed"])
+def test_a_directory_that_comes_into_being_again_is_synced_again(tmp_path: Path, again: str) -> None:
+    synced = PathsSynced(tmp_path)
+    files = PosixFiles(tmp_path, fsyncs=synced)
+    files.append("t-0/log", b"x")
+    files.sync("t-0/log")
+    if again == "deleted":
+        files.delete("t-0")
+    else:
+        files.rename("t-0", "t-1")
+    synced.take()
+    files.append("t-0/log", b"y")
+    files.sync("t-0/log")
+    assert synced.take() == ["t-0/log", "t-0", "."]
+
+
+def test_a_file_that_is_created_again_while_its_directory_is_synced_is_synced_again(tmp_path: Path) -> None:
+    class CreatesAgain(PathsSynced):
+        created_again = False
+
+        def sync(self, descriptor: int) -> None:
+            super().sync(descriptor)
+            if self.paths[-1] == "t-0" and not self.created_again:
+                self.created_again = True
+                files.delete("t-0/log")
+                files.append("t-0/log", b"y")
+
+    synced = CreatesAgain(tmp_path)
+    files = PosixFiles(tmp_path, fsyncs=synced)
+    files.append("t-0/log", b"x")
+    files.sync("t-0/log")
+    assert synced.created_again
+    synced.take()
+    files.sync("t-0/log")
+    assert synced.take() == ["t-0/log", "t-0"]

@@ -23,6 +23,7 @@ from broker.core.messages import (
     ProduceRequest,
 )
 from broker.core.ports.events import Disconnected, RequestReceived
+from broker.core.rules.features import Feature
 from broker.shell.codec.apis import LISTENER_APIS
 from broker.shell.codec.clients.lookups import INIT_PRODUCER_ID
 from broker.shell.codec.cluster.brokers import BROKER_HEARTBEAT
@@ -58,9 +59,9 @@ class Running:
 
 
 @asynccontextmanager
-async def running(listener="CLIENT", idle_ms_max=60_000):
+async def running(listener="CLIENT", idle_ms_max=60_000, features=()):
     events = []
-    server = Server(events.append, FRAME_MAX, idle_ms_max)
+    server = Server(events.append, FRAME_MAX, idle_ms_max, features=features)
     port = await server.listen(Listener(listener, "127.0.0.1", 0))
     run = Running(server, port, events)
     try:
@@ -273,6 +274,38 @@ def test_api_versions_lists_what_the_listener_serves(version):
             ranges = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
             expected = {key: codec.versions for key, codec in LISTENER_APIS["CONTROLLER"].items()}
             assert ranges == {**expected, 18: (0, 4)}
+
+    asyncio.run(scenario())
+
+
+FEATURES = (Feature("from.zero", 0, 2, 1), Feature("from.one", 1, 3, 2), Feature("off", 0, 1, 0))
+
+
+@pytest.mark.parametrize(("version", "supported"), [(3, {"from.one"}), (4, {"from.zero", "from.one", "off"})])
+def test_api_versions_tells_of_the_features(version, supported):
+    async def scenario():
+        async with running(features=FEATURES) as run:
+            client = await RawClient.connect(run.port)
+            await client.send(framed(api_versions_request(version)))
+            answer = ApiVersionsResponse.decode((await client.frame())[4:], version=version)
+            assert {each.name for each in answer.supported_features} == supported
+            assert {each.name: each.max_version_level for each in answer.finalized_features} == {
+                "from.zero": 1,
+                "from.one": 2,
+            }
+            assert answer.finalized_features_epoch == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_request_carries_the_address_of_its_client():
+    async def scenario():
+        async with running() as run:
+            client = await RawClient.connect(run.port)
+            await client.request(4, 1, InitProducerIdRequest(producer_id=77))
+            await eventually(run.requests)
+            assert run.requests()[0].client_host == "/127.0.0.1"
+            client.close()
 
     asyncio.run(scenario())
 

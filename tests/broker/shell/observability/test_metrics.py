@@ -5,28 +5,26 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-import threading
 import urllib.request
 
 import pytest
 
 from broker.core.messages import Listener, MetadataRequest, MetadataResponse, ProducedPartition, ProduceResponse
-from broker.core.ports.events import Flush, RequestReceived
-from broker.shell.files.flusher import Flusher
+from broker.core.ports.events import RequestReceived
+from broker.shell.files.fsyncs import Fsyncs
+from broker.shell.files.posix_files import PosixFiles
 from broker.shell.network.server import Server
 from broker.shell.observability import admin, metrics
 from broker.shell.observability.traffic import Traffic, error_name
-from tests.broker.shell.shell_fakes import DEADLINE_S, GatedFiles, RawClient, ScriptedNode, eventually
+from tests.broker.shell.shell_fakes import DEADLINE_S, RawClient, ScriptedNode, eventually
 from tests.support.cluster import CONTROLLER, TOPIC, Cluster
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\]|\\.)*",?)*)\})? (-?[0-9.e+-]+)')
 
 
 @pytest.fixture
-def flusher():
-    made = Flusher(lambda name: None, lambda flush, error: None, lambda error: None)
-    yield made
-    made.close()
+def fsyncs():
+    return Fsyncs()
 
 
 def parse(text):
@@ -46,12 +44,12 @@ def parse(text):
     return found
 
 
-def test_a_broker_reports_its_partitions(flusher):
+def test_a_broker_reports_its_partitions(fsyncs):
     cluster = Cluster()
     cluster.create_topic()
     leader = cluster.leader()
     cluster.produce(leader, 1, 2, 3)
-    found = parse(metrics.render(cluster.machines[leader].node, Traffic(), flusher))
+    found = parse(metrics.render(cluster.machines[leader].node, Traffic(), fsyncs))
     labels = f'topic="{TOPIC}",partition="0"'
     assert found["harrow_partition_log_end", labels] == 3
     assert found["harrow_partition_high_watermark", labels] == 3
@@ -61,7 +59,7 @@ def test_a_broker_reports_its_partitions(flusher):
     assert found["harrow_fetch_sessions", None] == 2
 
 
-def test_what_is_under_replicated_and_under_min_isr_is_counted(flusher):
+def test_what_is_under_replicated_and_under_min_isr_is_counted(fsyncs):
     cluster = Cluster()
     cluster.create_topic()
     leader = cluster.leader()
@@ -69,17 +67,17 @@ def test_what_is_under_replicated_and_under_min_isr_is_counted(flusher):
         cluster.kill(number)
     cluster.run_until(lambda: cluster.view()["isr"] == [leader])
     cluster.run(500)
-    found = parse(metrics.render(cluster.machines[leader].node, Traffic(), flusher))
+    found = parse(metrics.render(cluster.machines[leader].node, Traffic(), fsyncs))
     assert found["harrow_under_replicated_partitions", None] == 1
     assert found["harrow_under_min_isr_partitions", None] == 1
 
 
-def test_elections_are_counted(flusher):
+def test_elections_are_counted(fsyncs):
     cluster = Cluster()
     cluster.create_topic()
 
     def elections():
-        text = metrics.render(cluster.machines[CONTROLLER].node, Traffic(), flusher)
+        text = metrics.render(cluster.machines[CONTROLLER].node, Traffic(), fsyncs)
         return parse(text)["harrow_leader_elections_total", None]
 
     before, first = elections(), cluster.leader()
@@ -88,11 +86,11 @@ def test_elections_are_counted(flusher):
     assert elections() == before + 1
 
 
-def test_a_controller_reports_the_quorum(flusher):
+def test_a_controller_reports_the_quorum(fsyncs):
     cluster = Cluster()
     cluster.run(2_000)
     node = cluster.machines[CONTROLLER].node
-    found = parse(metrics.render(node, Traffic(), flusher))
+    found = parse(metrics.render(node, Traffic(), fsyncs))
     assert found["harrow_quorum_role", 'role="leader"'] == 1
     assert found["harrow_quorum_role", 'role="follower"'] == 0
     assert found["harrow_quorum_epoch", None] == node.describe()["epoch"]
@@ -128,22 +126,24 @@ def test_an_answer_is_counted_under_its_first_error():
     assert error_name(ProduceResponse((ProducedPartition("t", 0, 12345),))) == "12345"
 
 
-def test_syncs_are_counted_with_the_time_they_took():
-    files, done = GatedFiles(), threading.Event()
-    flusher = Flusher(files.sync, lambda flush, error: done.set(), lambda error: None)
-    flusher.submit(Flush("t", ("a", "b")))
-    assert done.wait(DEADLINE_S)
-    count, seconds = flusher.syncs()
-    assert count == 2
-    assert seconds >= 0
-    flusher.close()
+def test_every_fsync_of_a_file_or_directory_is_counted_with_the_time_it_took(fsyncs, tmp_path):
+    files = PosixFiles(tmp_path / "data", fsyncs=fsyncs)
+    files.append("t-0/log", b"x")
+    assert fsyncs.totals() == (0, 0)
+    files.sync("t-0/log")
+    assert fsyncs.totals()[0] == 3  # the file, its directory, and the directory of that
+    files.sync("t-0/log")
+    assert fsyncs.totals()[0] == 4
+    files.replace("checkpoint", b"y")
+    assert fsyncs.totals()[0] == 6
+    assert fsyncs.totals()[1] > 0
 
 
-def test_labels_are_escaped(flusher):
+def test_labels_are_escaped(fsyncs):
     node = ScriptedNode(lambda event: [])
     partition = {"topic": 'a"b\\c\n', "partition": 0, "leader_epoch": 3, "isr": [1]}
     node.describe = lambda: {"partitions": [partition]}
-    found = parse(metrics.render(node, Traffic(), flusher))
+    found = parse(metrics.render(node, Traffic(), fsyncs))
     assert found["harrow_partition_leader_epoch", r'topic="a\"b\\c\n",partition="0"'] == 3
 
 

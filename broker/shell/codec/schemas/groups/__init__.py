@@ -1,0 +1,1 @@
+"""Schemas of group protocols that the broker refuses."""

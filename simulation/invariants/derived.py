@@ -1,0 +1,68 @@
+"""Checks what a replica keeps beside its log: the producers' state equals the log (P-28)."""
+
+from __future__ import annotations
+
+from broker.core.log.producer_state import CACHED_BATCHES
+from broker.core.replica.state import Replica
+from simulation.invariants.ghost import Ghost, ReplicaMirror
+from simulation.invariants.knowledge import Knowledge
+
+Sequences = tuple[int, tuple[tuple[int, int, int], ...]]
+"""A producer's epoch and its latest batches in it: first sequence number, base offset, last offset."""
+
+
+def check_producers(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:
+    """P-28: of each producer in the log the state has the epoch and the latest batches, and it has no other one.
+
+    Of what was deleted before the log's start the state may know more. A producer that has been silent for too long
+    is forgotten (`producer.id.expiration.ms`).
+    """
+    start = mirror.start
+    expected = _in_log(mirror)
+    states = replica.log.producers.states
+    for producer, (epoch, batches) in expected.items():
+        state = states.get(producer)
+        if state is None:
+            continue
+        found = tuple(
+            (batch.first_sequence, batch.base_offset, batch.last_offset)
+            for batch in state.batches
+            if batch.base_offset >= start
+        )
+        if state.epoch != epoch or found != batches[-len(found) :] or len(found) < len(batches):
+            known.fail(
+                ghost,
+                "P-28",
+                f"broker {mirror.holder} knows producer {producer} by epoch {state.epoch} and the batches (first "
+                f"sequence number, offsets) {list(found)}; in its log it has epoch {epoch} and {list(batches)}",
+            )
+    lifetime_ms = known.settings.producer_id_expiration_ms
+    unknown = [producer for producer in expected if producer not in states]
+    if unknown and lifetime_ms >= _A_RUN_MS:
+        known.fail(ghost, "P-28", f"broker {mirror.holder} does not know the producers {unknown}, which are in its log")
+    invented = [producer for producer in states if producer not in expected] if not start else []
+    if invented:
+        known.fail(ghost, "P-28", f"broker {mirror.holder} knows the producers {invented}, which are not in its log")
+
+
+_A_RUN_MS = 3_600_000
+"""No simulation lasts longer: with a longer lifetime of producers none is forgotten."""
+
+
+def _in_log(mirror: ReplicaMirror) -> dict[int, Sequences]:
+    found: dict[int, Sequences] = {}
+    offset, entries = mirror.start, mirror.entries
+    while offset < len(entries):
+        batch = entries[offset]
+        if batch is None:
+            offset += 1
+            continue
+        offset = batch.last + 1
+        if batch.producer_id < 0 or batch.first_sequence < 0 or batch.control or batch.base < mirror.start:
+            continue
+        epoch, batches = found.get(batch.producer_id, (batch.producer_epoch, ()))
+        if epoch != batch.producer_epoch:
+            batches = ()
+        latest = (*batches, (batch.first_sequence, batch.base, batch.last))[-CACHED_BATCHES:]
+        found[batch.producer_id] = batch.producer_epoch, latest
+    return found

@@ -1,0 +1,97 @@
+"""Replicas are created without syncing each of them; a power failure at any moment of it loses nothing that counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.messages import CreateTopicsRequest, DeleteTopicsRequest, NewTopic
+from broker.core.messages.errors import ErrorCode
+from tests.support.cluster import TOPIC, Cluster
+
+PARTITIONS = 5
+
+
+def topic_ids(cluster, number):
+    return {key[1]: replica.topic_id for key, replica in cluster.machines[number].node.state.replicas.items()}
+
+
+def expected_ids(cluster, partitions=PARTITIONS):
+    return dict.fromkeys(range(partitions), cluster.machines[1].node.state.image.topics[TOPIC].topic_id)
+
+
+def spied(cluster, number):
+    """What a broker does to its disk from now on, with a copy of the disk before each step."""
+    files, steps = cluster.machines[number].files, []
+
+    def spy(operation, name):
+        if operation not in ("list", "read") and "checkpoint" not in name:
+            steps.append((operation, name, files.copy()))
+        return False
+
+    files.fail = spy
+    return steps
+
+
+def keeps_half(name, durable, size):
+    return max(durable, size // 2)
+
+
+def keeps_all(name, durable, size):
+    return size
+
+
+def test_the_creation_of_many_replicas_makes_one_file_durable():
+    cluster = Cluster(3)
+    cluster.run_until(lambda: all(machine.node.is_ready() for machine in cluster.machines.values()))
+    steps = spied(cluster, 2)
+    cluster.create_topic(30)
+    cluster.run_until(lambda: len(topic_ids(cluster, 2)) == 30)
+    assert [name for operation, name, _ in steps if operation in ("replace", "sync", "delete")] == ["topic-ids"]
+
+
+@pytest.mark.parametrize("keep", [None, keeps_half, keeps_all], ids=["nothing", "half", "all"])
+def test_a_power_failure_at_any_moment_of_the_creation_leaves_a_disk_to_go_on_with(keep):
+    cluster = Cluster(3)
+    cluster.run_until(lambda: all(machine.node.is_ready() for machine in cluster.machines.values()))
+    steps = spied(cluster, 2)
+    cluster.create_topic(PARTITIONS)
+    cluster.run_until(lambda: len(topic_ids(cluster, 2)) == PARTITIONS)
+    assert len(steps) > 2 * PARTITIONS
+    for _, _, disk in steps:
+        cluster.kill(2)
+        cluster.machines[2].files = disk.crash(keep)
+        cluster.start(2)
+        assert topic_ids(cluster, 2).items() <= expected_ids(cluster).items()
+        cluster.run_until(lambda: topic_ids(cluster, 2) == expected_ids(cluster))
+    cluster.run_until(cluster.is_whole)
+    assert cluster.produce(cluster.leader(), 7) == ErrorCode.NONE
+
+
+def test_records_that_were_synced_are_found_though_their_replicas_own_files_are_lost():
+    cluster = Cluster(3, log_flush_interval_messages=1)
+    cluster.create_topic()
+    assert cluster.produce(cluster.leader(), 1, 2, 3) == ErrorCode.NONE
+    expected = expected_ids(cluster, 1)
+    for number in (1, 2, 3):
+        cluster.kill(number, lose_page_cache=True)
+        assert f"{TOPIC}-0/partition.metadata" not in cluster.machines[number].files.files
+    for number in (1, 2, 3):
+        cluster.start(number)
+        assert topic_ids(cluster, number) == expected
+    cluster.run_until(cluster.is_whole)
+    assert cluster.read(cluster.leader()) == [1, 2, 3]
+
+
+def test_a_replica_is_not_taken_for_one_of_a_later_topic_of_the_same_name():
+    cluster = Cluster(3, log_flush_interval_messages=1)
+    cluster.create_topic()
+    assert cluster.produce(cluster.leader(), 1, 2, 3) == ErrorCode.NONE
+    cluster.run_until(cluster.is_whole)
+    cluster.kill(3, lose_page_cache=True)
+    cluster.call(1, DeleteTopicsRequest(((TOPIC, ""),), 1_000))
+    cluster.call(1, CreateTopicsRequest((NewTopic(TOPIC, 1, -1, assignments=((0, (1, 2, 3)),)),)))
+    cluster.run_until(lambda: cluster.replica(1).get("role") == "leader")
+    assert cluster.produce(1, 8) == ErrorCode.NONE
+    cluster.start(3)
+    cluster.run_until(cluster.is_whole)
+    assert cluster.machines[3].node.read_log(TOPIC, 0, 0, 10)["log_end"] == 1
