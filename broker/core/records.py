@@ -308,9 +308,7 @@ def _decode(body: bytes, header: BatchHeader) -> Iterator[Record]:
         at = end
 
 
-def uncompressed(
-    body: Buffer, header: BatchHeader, unfolded_bytes_max: int = DECOMPRESSED_BYTES_MAX
-) -> bytes:
+def uncompressed(body: Buffer, header: BatchHeader, unfolded_bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
     """The records of a batch as its codec gives them back, if these are not too many. Raises `MalformedBatch`."""
     if not header.codec:
         return bytes(body)

@@ -199,6 +199,20 @@ def test_the_headers_of_batches_that_a_producer_may_repeat_stay() -> None:
     assert headers_of(log)[0] == (0, 6, 1, 0)
 
 
+def test_a_producer_whose_latest_batches_are_cut_off_is_still_known() -> None:
+    batches = [batch((b"a", b"%d" % at), producer=5, sequence=at) for at in range(3)]
+    files, log = log_of(*batches, batch((b"a", b"last")))
+    for at in range(3, 9):
+        log.append_as_leader(batch((b"b", b"%d" % at), producer=5, sequence=at), 1)
+    compact(files, log, bound=4)
+    log.truncate_to(5)
+    for name in files.list("t-0"):
+        if name.endswith(".snapshot"):
+            files.delete(f"t-0/{name}")
+    opened = Log.open(files, "t-0", CONFIG, clean=False)
+    assert [one.base_offset for one in opened.producers.states[5].batches] == [0, 1, 2]
+
+
 def test_records_without_a_key_stay() -> None:
     files, log = log_of(batch((None, b"1"), (b"a", b"1")), batch((None, b"2"), (b"a", b"2")))
     compact(files, log)

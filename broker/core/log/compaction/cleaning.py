@@ -10,12 +10,14 @@ they began. Of the batches by which the leader recognizes what a producer repeat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 
 from broker.core.log.compaction.filtering import Limits, emptied, latest_in, without_obsolete
 from broker.core.log.compaction.swapping import cleaned_name
 from broker.core.log.log import Log
+from broker.core.log.producer_state import CACHED_BATCHES
 from broker.core.log.segment import Segment
 from broker.core.ports.files import Files
 from broker.core.records import BatchHeader, MalformedBatch, check_crc, filler, iterate_headers, read_header
@@ -54,6 +56,7 @@ class Cleaning:
         self._truncations = log.truncations
         self._latest: dict[bytes, int] = {}
         self._mapped_to = max(log.compacted_offset, segments[0].base_offset)
+        self._recent: dict[int, deque[int]] = {}
         self._limits = Limits(self._latest, 0, now_ms, log.config.compaction.delete_retention_ms)
         self._groups: list[list[Segment]] | None = None
         self._copy: _Copy | None = None
@@ -109,6 +112,9 @@ class Cleaning:
             if is_full:
                 break
             self._latest.update(latest_in(data[position : position + header.size], header))
+            if header.producer_id in self.log.producers.states:
+                recent = self._recent.setdefault(header.producer_id, deque(maxlen=CACHED_BATCHES))
+                recent.append(header.base_offset)
             self._mapped_to = header.last_offset + 1
         if is_full or not data:
             self._limits = self._limits._replace(end=self._mapped_to)
@@ -126,7 +132,7 @@ class Cleaning:
             group = self._groups.pop(0)
             if not self.log.has_segments(group):
                 return Progress.ABANDONED
-            self._copy = _Copy(self._files, self.log, group)
+            self._copy = _Copy(self._files, self.log, group, self._recent)
         is_done = self._copy.go_on(self._limits)
         if self._copy.has_unreadable:
             self._limits = self._limits._replace(tombstones_stay=True)
@@ -143,7 +149,8 @@ class Cleaning:
 class _Copy:
     """The copy of one group of segments into a `.cleaned` file."""
 
-    def __init__(self, files: Files, log: Log, group: Sequence[Segment]) -> None:
+    def __init__(self, files: Files, log: Log, group: Sequence[Segment], recent: Mapping[int, Collection[int]]) -> None:
+        """`recent` has the base offsets of each producer's last batches in the part that was not compacted before."""
         self.group = group
         self.new = group[0].successor()
         self.name = cleaned_name(group[0])
@@ -151,6 +158,7 @@ class _Copy:
         self.has_unreadable = False
         self._files = files
         self._producers = log.producers
+        self._recent = recent
         self._segment = 0
         self._position = 0
         self._filler: tuple[int, int, int] | None = None  # first offset, last offset, leader epoch
@@ -212,9 +220,16 @@ class _Copy:
         return kept
 
     def _tells_of_producer(self, header: BatchHeader) -> bool:
-        """Whether the leader may need the batch to recognize that a producer repeats it (PR-5)."""
+        """Whether the leader may need the batch to recognize that a producer repeats it (PR-5).
+
+        Its state may count batches that are cut off later, so the last ones that are compacted now stay as well.
+        """
         state = self._producers.states.get(header.producer_id)
-        return state is not None and any(batch.base_offset == header.base_offset for batch in state.batches)
+        if state is None:
+            return False
+        if header.base_offset in self._recent.get(header.producer_id, (header.base_offset,)):
+            return True
+        return any(batch.base_offset == header.base_offset for batch in state.batches)
 
     def _put_filler(self, out: bytearray) -> None:
         if self._filler is not None:
