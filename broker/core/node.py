@@ -1,7 +1,8 @@
 """Makes a node from its settings: a broker, a controller, or both in one process.
 
 The two parts of a combined node share a process, a disk and an id, and nothing else: they communicate as separate nodes
-do. Requests go to the part whose listener received them; the effects of each part carry the part's number.
+do. Only at the start the broker reads the newest snapshot of the metadata log, which the controller keeps. Requests go
+to the part whose listener received them; the effects of each part carry the part's number.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Hashable
 
 from broker.core.broker_node.node import BrokerNode
 from broker.core.controller.node import ControllerNode
+from broker.core.log import checkpoints
 from broker.core.metadata.records import METADATA_TOPIC
 from broker.core.ports.events import (
     CancelTimer,
@@ -28,7 +30,7 @@ from broker.core.ports.events import (
     StopRequested,
     TimerFired,
 )
-from broker.core.ports.files import Files
+from broker.core.ports.files import Files, StorageError
 from broker.core.ports.runtime import Node
 from broker.core.settings import CONTROLLER_LISTENER, Settings
 
@@ -117,11 +119,33 @@ def _named(part: int, effect: Effect) -> Effect:
             return effect
 
 
+class WrongCluster(Exception):
+    """A log directory belongs to another cluster; the text is one line for the operator."""
+
+
+def _claim_directories(settings: Settings, files: Files) -> None:
+    """Refuse log directories of another cluster, and note the cluster in new ones."""
+    for index, path in enumerate(settings.log_dirs):
+        try:
+            found = checkpoints.read_cluster_id(files, index)
+            if found is None:
+                checkpoints.write_cluster_id(files, settings.cluster_id, index)
+        except StorageError:
+            continue  # the node's parts handle a directory that has failed
+        if found not in (None, settings.cluster_id):
+            raise WrongCluster(
+                f"log.dirs: expected {path} to belong to cluster {settings.cluster_id!r}, found cluster {found!r} in"
+                f" {checkpoints.CLUSTER}: correct cluster.id or log.dirs"
+            )
+
+
 def make_node(settings: Settings, files: Files, incarnation_id: str) -> Node:
     """Create the node and recover its logs. `incarnation_id` is fresh for every start.
 
-    Raises `StorageError` if the disk fails, `UnknownRules` for a protocol version or flaw that does not exist.
+    Raises `StorageError` if the disk fails, `UnknownRules` for a protocol version or flaw that does not exist,
+    `WrongCluster` if a log directory belongs to another cluster.
     """
+    _claim_directories(settings, files)
     if settings.is_controller and settings.is_broker:
         return CombinedNode(settings, files, incarnation_id)
     if settings.is_controller:

@@ -282,14 +282,19 @@ def decode_records(
 
     A compressed batch that unfolds to more than `unfolded_bytes_max` counts as malformed.
     """
+    return decode_unfolded(unfolded(batch, position, unfolded_bytes_max), read_header(batch, position))
+
+
+def unfolded(batch: Buffer, position: int = 0, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+    """The uncompressed records of the batch at `position`, after its header. Raises `MalformedBatch`."""
     header = read_header(batch, position)
     if header.size > len(batch) - position:
         raise MalformedBatch(f"expected a batch of {header.size} bytes at {position}, found {len(batch) - position}")
-    body = uncompressed(batch[position + HEADER_BYTES : position + header.size], header, unfolded_bytes_max)
-    return _decode(body, header)
+    return _uncompressed(bytes(batch[position + HEADER_BYTES : position + header.size]), header, bytes_max)
 
 
-def _decode(body: bytes, header: BatchHeader) -> Iterator[Record]:
+def decode_unfolded(body: bytes, header: BatchHeader) -> Iterator[Record]:
+    """The records of a batch by its header and what `unfolded` returns."""
     at = 0
     for _ in range(header.records_count):
         try:
@@ -308,12 +313,11 @@ def _decode(body: bytes, header: BatchHeader) -> Iterator[Record]:
         at = end
 
 
-def uncompressed(body: Buffer, header: BatchHeader, unfolded_bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """The records of a batch as its codec gives them back, if these are not too many. Raises `MalformedBatch`."""
+def _uncompressed(body: bytes, header: BatchHeader, unfolded_bytes_max: int) -> bytes:
     if not header.codec:
-        return bytes(body)
+        return body
     try:
-        return decompress(header.codec, bytes(body), unfolded_bytes_max)
+        return decompress(header.codec, body, unfolded_bytes_max)
     except UnknownCodec as error:
         raise UnsupportedCompression(str(error)) from None
     except CompressionError as error:

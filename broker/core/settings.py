@@ -35,6 +35,7 @@ STRATEGIES: Mapping[str, UncleanRecoveryStrategy] = MappingProxyType(
 """The names of the strategies of unclean recovery, with those of KIP-966's final text."""
 
 Storage = Literal["files", "page-cache"]
+ReplicaSelector = Literal["leader", "rack-aware"]
 
 
 def _no_addresses() -> Mapping[int, Address]:
@@ -64,6 +65,10 @@ class Settings:
     """`harrow.peer.addresses`: where to reach these nodes instead of their advertised address."""
 
     rack: str | None = None
+    """`broker.rack`: where the broker is."""
+
+    replica_selector: ReplicaSelector = "leader"
+    """`replica.selector.class`: which replica a leader sends consumers to (KIP-392)."""
 
     log_segment_bytes: int = 1 << 30
     log_flush_interval_messages: int = 0
@@ -178,7 +183,12 @@ class Settings:
     fetch_session_slots: int = 1_000
     """`max.incremental.fetch.session.cache.slots`: how many readers may have a fetch session; 0: none."""
 
-    socket_request_max_bytes: int = 100 << 20
+    socket_request_max_bytes: int = 8 << 20
+    """Kafka's default is 100 MiB. All connections together may hold four times as much."""
+
+    fetch_max_bytes: int = 10 << 20
+    """`fetch.max.bytes`: no response to a fetch has more, but for one batch. Kafka's default is 55 MiB."""
+
     connections_max_idle_ms: int = 600_000
 
     generation: str = "K5"

@@ -45,6 +45,9 @@ from broker.shell.observability.traffic import Traffic
 LOG = logging.getLogger(__name__)
 NODE_LOG = logging.getLogger("broker.node")
 
+_RESPONSE_BYTES_MAX = 100 << 20
+"""Of another node, which is trusted: what it sends was asked for, and bounded there."""
+
 EXIT_CRASHED = 70
 """EX_SOFTWARE of sysexits.h: the node has a bug."""
 
@@ -80,14 +83,13 @@ class NodeHost:
         self.marks: Counter[str] = Counter()
         self._timers: dict[Hashable, asyncio.TimerHandle] = {}
         self._ended: asyncio.Future[int] = self._loop.create_future()
-        frame_bytes_max = settings.socket_request_max_bytes
         self._traffic = Traffic()
         self._fsyncs = fsyncs or Fsyncs()
         features = features_of(settings.generation)
-        idle_ms_max = settings.connections_max_idle_ms
-        self._server = Server(self.post, frame_bytes_max, idle_ms_max, self._traffic, features)
+        request_bytes_max, idle_ms_max = settings.socket_request_max_bytes, settings.connections_max_idle_ms
+        self._server = Server(self.post, request_bytes_max, idle_ms_max, self._traffic, features)
         client_id = f"node-{settings.node_id}"
-        self._peers = Peers(self.post, self.address_of, client_id, frame_bytes_max, self._traffic)
+        self._peers = Peers(self.post, self.address_of, client_id, _RESPONSE_BYTES_MAX, self._traffic)
         self._flusher = Flusher(files.sync, self._flushed, self._flush_failed)
         self._carry_out: Mapping[type, Callable[..., None]] = {
             Reply: self._reply,

@@ -1,7 +1,7 @@
 """Entry point of a node's process: `harrow broker FILE.properties`, or `python -m broker.shell FILE.properties`.
 
-Exit status: 0 after a controlled shutdown, 2 for invalid settings, 4 for a failed disk or a taken
-port, 70 for a bug.
+Exit status: 0 after a controlled shutdown, 2 for invalid settings or directories of another cluster, 4 for a failed
+disk or a taken port, 70 for a bug.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from broker.core.node import make_node
+from broker.core.node import WrongCluster, make_node
 from broker.core.ports.events import StopRequested
 from broker.core.ports.files import Files, StorageError
 from broker.core.ports.runtime import Node
@@ -103,7 +103,7 @@ def _make_node(factory: NodeFactory, settings: Settings, files: Files) -> Node:
     except StorageError as error:
         text = f"log.dirs: expected readable logs, found: {error}; repair or empty {', '.join(settings.log_dirs)}"
         raise CannotStartError(EXIT_ENVIRONMENT, text) from error
-    except UnknownRules as error:
+    except (UnknownRules, WrongCluster) as error:
         raise CannotStartError(EXIT_USAGE, str(error)) from error
 
 

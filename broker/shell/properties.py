@@ -21,6 +21,7 @@ from broker.core.settings import (
     CONTROLLER_LISTENER,
     STRATEGIES,
     Address,
+    ReplicaSelector,
     Settings,
     UncleanRecoveryStrategy,
 )
@@ -249,6 +250,12 @@ def _strategy(value: str) -> UncleanRecoveryStrategy:
     return STRATEGIES[value.lower()]
 
 
+def _selector(value: str) -> ReplicaSelector:
+    if value not in _SELECTORS:
+        raise _ImpossibleError(" or ".join(_SELECTORS))
+    return _SELECTORS[value]
+
+
 def _seconds(value: str) -> int:
     """Seconds, as milliseconds."""
     seconds: int = _integer(1, _INT32_MAX // 1000)(value)
@@ -267,6 +274,12 @@ def _ratio(value: str) -> float:
     return float(value)
 
 
+_SELECTORS: Mapping[str, ReplicaSelector] = {
+    "org.apache.kafka.common.replica.RackAwareReplicaSelector": "rack-aware",
+    "org.apache.kafka.common.replica.LeaderSelector": "leader",
+}
+"""Kafka's own replica selectors, by the names of their classes."""
+
 _count = _integer(1, _INT32_MAX)
 _milliseconds = _integer(1, _INT32_MAX)
 
@@ -275,6 +288,7 @@ _SETTINGS: Mapping[str, _Setting] = {
     "node.id": _Setting("node_id", _integer(0, _INT32_MAX)),
     "cluster.id": _Setting("cluster_id", _text),
     "broker.rack": _Setting("rack", _text),
+    "replica.selector.class": _Setting("replica_selector", _selector),
     "controller.quorum.voters": _Setting("voters", _voters),
     "listeners": _Setting("listeners", _listeners),
     "advertised.listeners": _Setting("advertised_listeners", _listeners),
@@ -335,6 +349,7 @@ _SETTINGS: Mapping[str, _Setting] = {
     "controller.quorum.retry.backoff.ms": _Setting("metadata_retry_backoff_ms", _milliseconds),
     "request.timeout.ms": _Setting("request_timeout_ms", _milliseconds),
     "max.incremental.fetch.session.cache.slots": _Setting("fetch_session_slots", _integer(0, _INT32_MAX)),
+    "fetch.max.bytes": _Setting("fetch_max_bytes", _integer(1024, _INT32_MAX)),
     "socket.request.max.bytes": _Setting("socket_request_max_bytes", _count),
     "connections.max.idle.ms": _Setting("connections_max_idle_ms", _milliseconds),
     "harrow.generation": _Setting("generation", _text),

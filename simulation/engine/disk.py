@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 from broker.core.log.segment import LOG_SUFFIX
+from broker.core.metadata.records import METADATA_DIRECTORY
 from broker.core.ports.files import StorageError
 from broker.core.records import MalformedBatch, iterate_headers
 from simulation.engine.choices import Stream
@@ -57,7 +58,7 @@ class Sync:
 class SimulatedDisk:
     """One node's disk. `failing` makes every write fail, as a disk does that is full or broken.
 
-    `tears_next_append_at`, if given, lets the next append to a log fail after so many bytes.
+    `tears_next_append_at`, if given, lets the next append to a replica's log fail after so many bytes.
     """
 
     __slots__ = ("failing", "files", "tears_next_append_at")
@@ -90,7 +91,7 @@ class SimulatedDisk:
         file = self.files.get(name)
         if file is None:
             file = self.files[name] = _File()
-        if self.tears_next_append_at is not None and data and name.endswith(LOG_SUFFIX):
+        if self.tears_next_append_at is not None and data and _is_replicas_log(name):
             file.data += data[: self.tears_next_append_at]
             self.tears_next_append_at = None
             raise StorageError(f"{name}: EIO", name)
@@ -175,7 +176,8 @@ class SimulatedDisk:
         The bit is one that a checksum covers: a wrong base offset or leader epoch could not be detected. Returns the
         file's name, "" if all batches are synced.
         """
-        for name in sorted(name for name in self.files if name.endswith(LOG_SUFFIX)):
+        logs = [name for name in self.files if name.endswith(LOG_SUFFIX)]
+        for name in sorted(logs, key=lambda name: (not _is_replicas_log(name), name)):
             file = self.files[name]
             synced = 0 if file.durable is None else len(file.durable)
             batches = ((at, size) for at, size in _batches(file.data) if at + size > synced)
@@ -201,6 +203,11 @@ class SimulatedDisk:
         twin.tears_next_append_at = self.tears_next_append_at
         twin.files = {name: _File(bytes(file.data), file.durable) for name, file in self.files.items()}
         return twin
+
+
+def _is_replicas_log(name: str) -> bool:
+    """Whether a file is a segment of a partition that holds records of clients."""
+    return name.endswith(LOG_SUFFIX) and not name.startswith(f"{METADATA_DIRECTORY}/")
 
 
 def _survivors(data: bytes, durable: bytes, survival: Survival, stream: Stream) -> bytes:

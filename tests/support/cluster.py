@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from itertools import count
 
 from broker.core.messages import (
@@ -75,6 +75,7 @@ class Cluster:
         seed: int = 0,
         flaws: tuple[str, ...] = (),
         wall_clock_ms: int = 0,
+        racks: Mapping[int, str] | None = None,
         **settings: object,
     ) -> None:
         self.now_ms = 0
@@ -113,6 +114,7 @@ class Cluster:
                     node_id=number,
                     roles=("controller",) if is_controller else ("broker",),
                     listeners=(Listener("CLIENT", f"b{number}", 1), Listener("BROKER", f"b{number}", 2)),
+                    rack=(racks or {}).get(number),
                     **common,  # type: ignore[arg-type]
                 )
             )

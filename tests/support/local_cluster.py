@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
@@ -64,9 +64,18 @@ class Watchman:
 class LocalNode:
     """One node: its directory, its settings, and its process if it runs."""
 
-    def __init__(self, number: int, directory: Path, settings: dict[str, str], watchman: Watchman) -> None:
+    def __init__(
+        self,
+        number: int,
+        directory: Path,
+        settings: dict[str, str],
+        watchman: Watchman,
+        module: str = "broker.shell",
+    ) -> None:
         self.number = number
+        self.addresses = dict(each.split("://", 1) for each in settings["listeners"].split(","))
         self._watchman = watchman
+        self._module = module
         self.directory = directory
         self.admin_socket = directory / "admin.sock"
         self.process: subprocess.Popen[bytes] | None = None
@@ -93,7 +102,7 @@ class LocalNode:
         self._out.write_bytes(b"")
         with self._out.open("ab") as out, self._log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "broker.shell", str(self._file)],
+                [sys.executable, "-m", self._module, str(self._file)],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=log,
@@ -166,11 +175,20 @@ class LocalCluster:
     """Brokers 1…n and controllers from 100 on; or combined nodes 1…n, each of which is both."""
 
     def __init__(
-        self, brokers: int = 3, controllers: int = 1, *, combined: bool = False, first: int = 1, **settings: str
+        self,
+        brokers: int = 3,
+        controllers: int = 1,
+        *,
+        combined: bool = False,
+        first: int = 1,
+        racks: Mapping[int, str] | None = None,
+        module: str = "broker.shell",
+        **settings: str,
     ) -> None:
-        """`first` is the number of the first broker.
+        """`first` is the number of the first broker; `racks` are those of brokers by number.
 
-        `settings` are Kafka's names with underscores for dots; `log_dirs` are names in each node's directory.
+        `settings` are Kafka's names with underscores for dots; `log_dirs` are names in each node's directory. `module`
+        is run by each node, with its file of settings.
         """
         with ExitStack() as on_failure:
             # Not pytest's directory: the path of a Unix socket may have 107 bytes only.
@@ -195,8 +213,10 @@ class LocalCluster:
             for number, listeners in bound.items():
                 listening = ",".join(f"{name}://{address}" for name, address in listeners.items())
                 own = {"process.roles": ",".join(roles[number]), "listeners": listening}
+                if racks is not None and number in racks:
+                    own["broker.rack"] = racks[number]
                 directory = Path(self._directory, str(number))
-                self.nodes[number] = LocalNode(number, directory, common | own, watchman)
+                self.nodes[number] = LocalNode(number, directory, common | own, watchman, module)
             self.addresses = {
                 number: listeners["CLIENT"] for number, listeners in bound.items() if "CLIENT" in listeners
             }

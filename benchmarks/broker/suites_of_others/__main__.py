@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.broker.suites_of_others.librdkafka import OTHER_SCENARIO, SCENARIOS, Librdkafka
 from benchmarks.broker.suites_of_others.pytest_suites import PYTEST_SUITES, run_pytest_suite
-from benchmarks.broker.suites_of_others.results import Outcome, classify, has_failed, outside_of, table
+from benchmarks.broker.suites_of_others.results import Outcome, Status, classify, has_failed, outside_of, table
 from benchmarks.broker.suites_of_others.sources import SuiteFailedError
 from harness.terminal.exits import ExitStatus
 from tests.support.local_cluster import LocalCluster, NodeFailedError
@@ -62,7 +62,7 @@ def cluster_for(options: argparse.Namespace, logs: Path, **settings: str) -> Ite
 
 def run_librdkafka(options: argparse.Namespace) -> list[Outcome]:
     """Each number in the default scenario, then those that need another one in that."""
-    suite = Librdkafka(options.sources, options.logs, options.limit)
+    suite = Librdkafka(options.sources, options.logs, options.limit, options.quick)
     numbers = suite.numbers()
     if options.tests:
         wanted = options.tests.split(",")
@@ -75,11 +75,16 @@ def run_librdkafka(options: argparse.Namespace) -> list[Outcome]:
             logs = options.logs / scenario
             with cluster_for(options, logs, **settings) as cluster:
                 found = suite.run(numbers, scenario, cluster.bootstrap, options.at_once)
-            outcomes |= {
-                each.test: each for each in found if each.reason != OTHER_SCENARIO or each.test not in outcomes
-            }
+            outcomes |= {each.test: each for each in found if not outcomes or _is_new(each, outcomes)}
         numbers = sorted({test[:4] for test, each in outcomes.items() if each.reason == OTHER_SCENARIO})
     return list(outcomes.values())
+
+
+def _is_new(outcome: Outcome, earlier: dict[str, Outcome]) -> bool:
+    """Whether a later scenario says more: of a test that waits for it, or of a number that came to no end."""
+    if outcome.test in earlier:
+        return earlier[outcome.test].reason == OTHER_SCENARIO
+    return outcome.status is Status.FAILED
 
 
 def run(options: argparse.Namespace) -> list[Outcome]:
@@ -98,8 +103,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--sources", type=Path, required=True, help="folder of the suite's sources")
     parser.add_argument("--tests", default="", help="which tests; default: all that need a broker")
     parser.add_argument("--logs", type=Path, help="folder for logs; default: store/suites/SUITE")
-    parser.add_argument("--limit", type=float, default=300.0, help="seconds that a test may take")
+    parser.add_argument("--limit", type=float, default=900.0, help="seconds that a test may take")
     parser.add_argument("--at-once", type=int, default=3, help="tests of librdkafka at a time")
+    parser.add_argument("--quick", action="store_true", help="librdkafka's tests with less data and fewer cases")
     parser.add_argument("--brokers", type=int, default=3)
     parser.add_argument("--controllers", type=int, default=1)
     parser.add_argument("--python", default=sys.executable, help="interpreter that has what the suite's tests import")

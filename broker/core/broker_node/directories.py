@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from broker.core.broker_node.state import CONTROL, BrokerState
 from broker.core.messages import LOST_DIRECTORY, AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from broker.core.messages.errors import ErrorCode
-from broker.core.metadata.records import PartitionState
+from broker.core.metadata.records import METADATA_DIRECTORY, PartitionState
 from broker.core.ports.files import StorageError, directory_of
 from broker.core.ports.marks import sometimes
 from broker.core.replica.state import Replica, Role
@@ -56,6 +56,8 @@ def fail(broker: BrokerState, error: StorageError) -> None:
     if len(online(broker)) == 1 or broker.rules.storage.goes_on_after_error():
         raise error
     broker.failed_directories[index] = str(error)
+    if index == directory_of(METADATA_DIRECTORY):
+        broker.metadata.stored = None  # in memory from now on
     lost = [replica for replica in broker.replicas.values() if of(replica) == index]
     for replica in lost:
         del broker.replicas[replica.key]

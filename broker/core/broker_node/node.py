@@ -58,6 +58,7 @@ from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import GroupRequest
 from broker.core.messages.outside import OutsideRequest
 from broker.core.messages.refusals import QUERIES, refusal
+from broker.core.messages.repetitions import without_repetitions
 from broker.core.ports.events import (
     Disconnected,
     Effect,
@@ -89,6 +90,7 @@ class BrokerNode:
             incarnation_id,
         )
         storage.take_marker(self.state)
+        storage.open_metadata(self.state)
         storage.open_replicas(self.state)
 
     def handle(self, now_ms: int, event: Event) -> list[Effect]:
@@ -189,6 +191,8 @@ class BrokerNode:
 
     def _request(self, event: RequestReceived) -> None:
         broker = self.state
+        if isinstance(event.request, FetchRequest | QUERIES):
+            event = event._replace(request=without_repetitions(event.request))
         match event.request:
             case ProduceRequest():
                 producing.handle(broker, event, event.request)
@@ -364,6 +368,7 @@ class BrokerNode:
             "incarnation": broker.incarnation_id,
             "broker_epoch": broker.broker_epoch,
             "metadata_offset": broker.image.end_offset - 1,
+            "metadata_log_end": broker.metadata.image.end_offset,
             "controller": broker.controller_id,
             "produces_waiting": len(broker.produces),
             "fetches_waiting": len(broker.fetches),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from broker.core.broker_node import compaction, directories, isr_changes, lifecycle, replication, storage
 from broker.core.broker_node.requests import producing
 from broker.core.broker_node.state import BrokerState
+from broker.core.log.validation import AppendError, CorruptBatch
 from broker.core.messages import (
     NO_LEADER,
+    FetchedPartition,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -16,8 +21,9 @@ from broker.core.messages import (
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import Image, TopicImage
 from broker.core.metadata.records import METADATA_TOPIC, PartitionState
+from broker.core.ports.files import StorageError
 from broker.core.ports.marks import sometimes
-from broker.core.quorum import snapshots
+from broker.core.quorum import observer, snapshots
 from broker.core.replica import follower, leader
 from broker.core.replica.state import Replica, Role
 
@@ -34,20 +40,28 @@ LEADS_BEHIND = sometimes("role: leads with a high watermark below the start of i
 ISR_CHANGE_SUPERSEDED = sometimes("ISR: a pending change is superseded by metadata (ISR-5)")
 ISR_CHANGE_LEARNT_EARLY = sometimes("ISR: an accepted change is learnt from metadata before the answer (MD-4)")
 METADATA_SNAPSHOT = sometimes("metadata: a broker takes its image from a snapshot (QU-21)")
+APPEND_REFUSED = sometimes("metadata: what the controller sent does not fit")
 METADATA_SEVERAL = sometimes("metadata: several changes of a partition are seen as one (MD-2)")
 
 FETCH = "metadata-fetch"
 FETCH_SNAPSHOT = "metadata-snapshot"
 CHANNEL = "metadata"
+_ANY_EPOCH = 0x7FFFFFFF
 
 
 def fetch(broker: BrokerState) -> None:
-    """MD-1: fetch the records after those already applied."""
+    """MD-1: fetch the records after those already applied, and let the leader compare the logs (QU-16)."""
     settings = broker.settings
+    copy = broker.metadata
+    position = copy.image.end_offset
     broker.runtime.send(
         broker.controller_id,
         FetchRequest(
-            (FetchPartition(METADATA_TOPIC, 0, broker.image.end_offset, settings.metadata_fetch_max_bytes),),
+            (
+                FetchPartition(
+                    METADATA_TOPIC, 0, position, settings.metadata_fetch_max_bytes, last_fetched_epoch=copy.epoch
+                ),
+            ),
             # a combined node votes under this id; what its broker has applied must not count as its voter's log
             replica_id=-1 if settings.is_controller else broker.broker_id,
             max_wait_ms=settings.metadata_fetch_wait_max_ms,
@@ -91,24 +105,79 @@ def snapshot_arrived(broker: BrokerState, response: FetchSnapshotResponse | None
     image = snapshots.decode(data, response.snapshot_id)
     if isinstance(image, Image):
         broker.runtime.mark(METADATA_SNAPSHOT)
+        observer.install(broker.metadata, response.snapshot_id, image)
+        with _giving_up_copy(broker):
+            observer.store_snapshot(broker.metadata, response.snapshot_id, data)
         broker.image = image
         publish_if_caught_up(broker)
     fetch(broker)
 
 
 def fetched(broker: BrokerState, response: FetchResponse | None) -> None:
-    """MD-1, MD-2: apply all received committed records, then publish once."""
+    """MD-1, MD-2: apply all received committed records, then publish once.
+
+    MD-7: a start has read the copy on the disk, but nothing uses it before the leader has found it to be a part of its
+    log.
+    """
     part = response.partitions[0] if response is not None and response.partitions else None
+    copy = broker.metadata
     if part is None or part.error_code != ErrorCode.NONE:
+        confirmed = broker.image is copy.image  # then it is the controller that is behind
+        if part is not None and part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and not confirmed:
+            _begin_anew(broker)
         lifecycle.try_another_controller(broker, part.current_leader if part is not None else None)
         broker.runtime.set_timer((FETCH,), broker.settings.metadata_retry_backoff_ms)
         return
     if part.snapshot_id is not None:
         _ask_for_snapshot(broker, part.snapshot_id, b"")
         return
-    if broker.image.apply_batches(part.records):
+    if part.diverging_epoch is not None:
+        _begin_anew(broker)
+        fetch(broker)
+        return
+    try:
+        has_news = _apply_records(broker, part)
+    except AppendError as error:
+        broker.runtime.mark(APPEND_REFUSED)
+        broker.runtime.log("error", f"metadata log: {error}")
+        if not isinstance(error, CorruptBatch):
+            _begin_anew(broker)
+        broker.runtime.set_timer((FETCH,), broker.settings.metadata_retry_backoff_ms)
+        return
+    if has_news or broker.image is not copy.image:
+        broker.image = copy.image
         publish_if_caught_up(broker)
     fetch(broker)
+
+
+def _begin_anew(broker: BrokerState) -> None:
+    """QU-17: the quorum's log is another one than the copy's: fetch all of it. Its image counts until the new one has
+    begun.
+    """
+    end = broker.metadata.image.end_offset
+    with _giving_up_copy(broker):
+        observer.drop(broker.metadata, broker.runtime, f"up to offset {end} is not part of the quorum's log")
+
+
+def _apply_records(broker: BrokerState, part: FetchedPartition) -> bool:
+    """Apply the records and write them to the copy; returns whether there were any."""
+    highest_epoch = part.current_leader[1] if part.current_leader is not None else _ANY_EPOCH
+    if not observer.apply(broker.metadata, part.records, highest_epoch):
+        return False
+    with _giving_up_copy(broker):
+        observer.store(broker.metadata, part.records, broker.settings.metadata_snapshot_records)
+    return True
+
+
+@contextmanager
+def _giving_up_copy(broker: BrokerState) -> Iterator[None]:
+    """Write the copy. If the disk fails, the broker goes on with what it has in memory, or ends (TR-6)."""
+    try:
+        yield
+    except StorageError as error:
+        broker.metadata.stored = None
+        if not broker.rules.storage.goes_on_after_error():
+            directories.fail(broker, error)
 
 
 def publish_if_caught_up(broker: BrokerState) -> None:

@@ -186,6 +186,8 @@ def _apply(broker: BrokerState, replica: Replica, asked: FetchPartition, answer:
         broker.runtime.mark(FOLLOWER_GOES_BACK)
     if replica.log.start_offset > log_start:
         broker.runtime.mark(LOG_START_FOLLOWS)
+    if replica.waiting_fetches:  # of consumers (FE-14)
+        broker.touch(replica)
     if outcome.truncated_to is not None:
         broker.runtime.log(
             "info",

@@ -13,6 +13,7 @@ from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import Image
 from broker.core.ports.files import Files
 from broker.core.ports.runtime import Runtime
+from broker.core.quorum.observer import MetadataCopy
 from broker.core.replica.state import Replica
 from broker.core.rules import Rules
 from broker.core.settings import Settings
@@ -45,6 +46,7 @@ class WaitingFetch:
 
     fetch: Fetch
     connection: int
+    read_bytes: int = 0  # by attempts that found too little; it is not read for ever
 
 
 @dataclass(slots=True)
@@ -87,6 +89,9 @@ class BrokerState:
     stop_wanted: bool = False
     controller_id: int = -1
     image: Image = field(default_factory=Image)
+    """What requests and roles go by: the metadata, once a controller has confirmed them."""
+
+    metadata: MetadataCopy = field(default_factory=MetadataCopy)
     snapshot_data: bytes = b""
     replicas: dict[tuple[str, int], Replica] = field(default_factory=dict)
     produces: dict[int, WaitingProduce] = field(default_factory=dict)

@@ -11,9 +11,11 @@ from broker.core.log import checkpoints
 from broker.core.log.compaction import policy
 from broker.core.log.log import Log, LogConfig
 from broker.core.log.segment import CorruptLog
+from broker.core.metadata.records import METADATA_DIRECTORY
 from broker.core.ports.events import Exit, Flush
 from broker.core.ports.files import Files, StorageError, directory_of, name_in
 from broker.core.ports.marks import sometimes
+from broker.core.quorum import observer
 from broker.core.replica.state import Replica, Role
 from broker.core.rules import Rules
 from broker.core.settings import Settings
@@ -63,6 +65,15 @@ def take_marker(broker: BrokerState) -> None:
             checkpoints.delete_clean_shutdown(broker.files, directory)
     if len(epochs) == count and len(set(epochs)) == 1 and epochs[0] is not None:
         broker.previous_broker_epoch = epochs[0]
+
+
+def open_metadata(broker: BrokerState) -> None:
+    """MD-7: read what is on the disk of the metadata log."""
+    if directory_of(METADATA_DIRECTORY) in broker.failed_directories:
+        return
+    with directories.guarded(broker):
+        opened = observer.open_snapshot if broker.settings.is_controller else observer.open_copy
+        broker.metadata = opened(broker.files, broker.runtime)
 
 
 def open_replicas(broker: BrokerState) -> None:
@@ -293,6 +304,8 @@ def close_cleanly(broker: BrokerState) -> None:
     for replica in list(broker.replicas.values()):
         with directories.guarded(broker):
             replica.log.close_clean()
+    with directories.guarded(broker):
+        observer.close(broker.metadata)
     checkpoint(broker)
     if broker.broker_epoch >= 0:
         broker.runtime.mark(CLOSED_CLEANLY)

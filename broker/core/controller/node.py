@@ -15,7 +15,7 @@ from broker.core.controller.requests import (
     replica_reports,
     topics,
 )
-from broker.core.controller.state import METADATA_DIRECTORY, ControllerState
+from broker.core.controller.state import ControllerState
 from broker.core.log.log import Log, LogConfig
 from broker.core.messages import (
     AllocateProducerIdsRequest,
@@ -49,7 +49,7 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.messages.refusals import ADMINISTRATION, refusal
-from broker.core.metadata.records import METADATA_TOPIC, ProducerIdsAllocated
+from broker.core.metadata.records import METADATA_DIRECTORY, METADATA_TOPIC, ProducerIdsAllocated
 from broker.core.ports.events import (
     Disconnected,
     Effect,
@@ -83,7 +83,7 @@ class ControllerNode:
         runtime = Runtime()
         log = Log.open(files, METADATA_DIRECTORY, LogConfig(max_batch_bytes=1 << 30), clean=False)
         quorum = Quorum(settings, rules.quorum, runtime, files, log, incarnation_id)
-        self.state = ControllerState(settings, rules, runtime, quorum, role.replayed(quorum, 0))
+        self.state = ControllerState(settings, rules, runtime, quorum, snapshots.replayed(quorum, 0))
         if log.end_offset < quorum.snapshot_id[0]:
             log.truncate_fully(quorum.snapshot_id[0])  # the snapshot is durable before the log that it covers
         quorum.high_watermark = quorum.snapshot_id[0]
@@ -116,6 +116,7 @@ class ControllerNode:
         if not isinstance(event.request, ADMINISTRATION) or not unchanged:
             return None
         self.state.runtime.take_effects()
+        self.state.elections.pop(event.request_id, None)  # it is answered now
         self.state.runtime.reply(event.request_id, refusal(event.request, ErrorCode.UNKNOWN_SERVER_ERROR))
         return self.state.runtime.take_effects()
 

@@ -28,7 +28,7 @@ def changed(
     altered: bool = False,
     dropped: bool = False,
 ) -> PartitionState | None:
-    """EL-0: the state after the ISR becomes `isr` and an election is held; None if nothing changes.
+    """EL-0, CT-3: the state after the ISR becomes `isr` and an election is held; None if nothing changes.
 
     In this order: a completed reassignment ends, the ELR is updated, a leader is elected. `min_isr` is the
     configured one. `unclean` are brokers just found to have stopped uncleanly (ELR-4). `altered` says that

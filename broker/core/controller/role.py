@@ -5,10 +5,8 @@ from __future__ import annotations
 from broker.core.controller import changes, membership, recovery
 from broker.core.controller.requests import configs, leader_elections, metadata_fetches
 from broker.core.controller.state import ControllerState
-from broker.core.metadata.image import Image
 from broker.core.ports.marks import sometimes
 from broker.core.quorum import elections, replication, snapshots
-from broker.core.quorum.state import Quorum
 
 ACTIVATED = sometimes("controller: a standby becomes active (QU-24)")
 ACTIVATED_OVER_UNCOMMITTED = sometimes(
@@ -18,21 +16,6 @@ DEPOSED = sometimes("controller: the active one becomes a standby (QU-24)")
 DEPOSED_WITH_UNCOMMITTED = sometimes("controller: what the deposed one had decided is forgotten (QU-24)")
 DEPOSED_WHILE_ASKED = sometimes("controller: deposed while answers waited for the commit (CT-1)")
 STANDBY_TAKES_SNAPSHOT = sometimes("controller: a standby's image jumps to a snapshot (QU-21)")
-
-_READ_BYTES = 1 << 20
-
-
-def replayed(quorum: Quorum, upto: int) -> Image:
-    """The image of the newest snapshot and the log after it, up to an offset."""
-    image = snapshots.load_latest(quorum)
-    replay(image, quorum, upto)
-    return image
-
-
-def replay(image: Image, quorum: Quorum, upto: int) -> None:
-    """Apply the log from where the image ends up to an offset."""
-    while image.end_offset < upto and image.apply_batches(quorum.log.read(image.end_offset, _READ_BYTES, upto)):
-        pass
 
 
 def settle(controller: ControllerState) -> None:
@@ -49,7 +32,7 @@ def settle(controller: ControllerState) -> None:
         if controller.image.end_offset < quorum.snapshot_id[0]:
             controller.runtime.mark(STANDBY_TAKES_SNAPSHOT)
             controller.image = snapshots.load_latest(quorum)
-        replay(controller.image, quorum, quorum.high_watermark)
+        snapshots.replay(controller.image, quorum, quorum.high_watermark)
     controller.settled = (quorum.log.end_offset, quorum.high_watermark, quorum.epoch, quorum.leads)
     leader_elections.recoveries_ended(controller)
     changes.committed(controller)
@@ -65,7 +48,7 @@ def _activate(controller: ControllerState) -> None:
     controller.runtime.mark(ACTIVATED)
     if controller.image.end_offset < quorum.epoch_start:
         controller.runtime.mark(ACTIVATED_OVER_UNCOMMITTED)
-    replay(controller.image, quorum, quorum.log.end_offset)
+    snapshots.replay(controller.image, quorum, quorum.log.end_offset)
     controller.last_contact_ms = {}
     controller.metadata_offsets = {}
     controller.shutdown_offsets = {}
@@ -96,7 +79,7 @@ def _step_down(controller: ControllerState) -> None:
     controller.timed_recoveries = {}
     controller.runtime.cancel_timer((membership.SESSIONS,))
     controller.runtime.cancel_timer((leader_elections.BALANCE,))
-    controller.image = replayed(quorum, quorum.high_watermark)
+    controller.image = snapshots.replayed(quorum, quorum.high_watermark)
 
 
 def _snapshot_if_due(controller: ControllerState) -> None:

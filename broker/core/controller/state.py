@@ -20,8 +20,6 @@ from broker.core.quorum.state import Quorum
 from broker.core.rules import Rules
 from broker.core.settings import Settings
 
-METADATA_DIRECTORY = "__cluster_metadata-0"
-
 
 class PendingReply(NamedTuple):
     """A response that may be sent once everything before `offset` is committed (CT-1)."""

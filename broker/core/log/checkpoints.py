@@ -4,6 +4,7 @@
 |---|---|---|
 | checkpoints | in each log directory | the recovery point, high watermark and start of every partition's log |
 | topic ids | in each log directory | the topic id of every partition that is there |
+| cluster | in each log directory | the cluster that the directory belongs to |
 | clean-shutdown marker | in each log directory | the last stop was clean (BL-8, BL-9) |
 | rewritten range | in a log's own directory | offsets for which an older recovery point claims too much |
 
@@ -122,6 +123,24 @@ def write_clean_shutdown(files: Files, broker_epoch: int, directories: int = 1) 
 def delete_clean_shutdown(files: Files, directory: int = 0) -> None:
     """BL-9: delete the marker, before any log is opened for writing."""
     files.delete(name_in(directory, CLEAN_SHUTDOWN))
+
+
+CLUSTER = "meta.properties"
+_CLUSTER_ID = "cluster.id="
+
+
+def read_cluster_id(files: Files, directory: int = 0) -> str | None:
+    """The cluster that a log directory belongs to; None if the file is missing or does not say."""
+    name = name_in(directory, CLUSTER)
+    for line in files.read(name, 0, files.size(name)).decode(errors="replace").splitlines():
+        if line.startswith(_CLUSTER_ID):
+            return line.removeprefix(_CLUSTER_ID)
+    return None
+
+
+def write_cluster_id(files: Files, cluster_id: str, directory: int = 0) -> None:
+    """Note the cluster that a log directory belongs to."""
+    files.replace(name_in(directory, CLUSTER), f"version=1\n{_CLUSTER_ID}{cluster_id}\n".encode())
 
 
 REWRITTEN_RANGE = "rewritten-range"

@@ -62,7 +62,7 @@ class EpochCache:
         return self._epochs[-1] if self._epochs else -1
 
     def assign(self, epoch: int, start: int) -> None:
-        """EC-1: from `start` on, offsets belong to `epoch`, unless that is the latest epoch already."""
+        """EC-1, EC-4: from `start` on, offsets belong to `epoch`, unless that is the latest epoch already; durable."""
         if self._assign(epoch, start) or self._is_behind:
             self._write()
 

@@ -19,7 +19,7 @@ from broker.core.log.epoch_cache import EpochCache
 from broker.core.log.producer_state import ProducerStates, delete_snapshots_above, prune_snapshots
 from broker.core.log.recovery import Opened, Recovery, open_parts, restore_producers
 from broker.core.log.segment import Segment
-from broker.core.log.timestamps import end_of_older, latest_timestamp, offset_for_timestamp
+from broker.core.log.timestamps import Effort, end_of_older, latest_timestamp, offset_for_timestamp
 from broker.core.log.validation import check_batches, check_replicated
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.files import Files
@@ -296,19 +296,22 @@ class Log:
         segment = self._segment_of(offset)
         return segment.header_at(segment.locate(offset).position)
 
-    def offset_for_timestamp(self, timestamp_ms: int, upto: int) -> tuple[int, int, int] | None:
+    def offset_for_timestamp(
+        self, timestamp_ms: int, upto: int, effort: Effort | None = None
+    ) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record below `upto` that is not older than `timestamp_ms`.
 
         For a batch whose records this broker cannot read it is the first offset, with the batch's latest timestamp.
         """
-        return offset_for_timestamp(self._segments, timestamp_ms, self.start_offset, upto, self.config.rules)
+        rules = self.config.rules
+        return offset_for_timestamp(self._segments, timestamp_ms, self.start_offset, upto, rules, effort or Effort())
 
-    def latest_timestamp(self, upto: int) -> tuple[int, int, int] | None:
+    def latest_timestamp(self, upto: int, effort: Effort | None = None) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first among the records below `upto` with the largest timestamp.
 
         For a batch whose records this broker cannot read it is the first offset. None if no record has a timestamp.
         """
-        return latest_timestamp(self._segments, self.start_offset, upto, self.config.rules)
+        return latest_timestamp(self._segments, self.start_offset, upto, self.config.rules, effort or Effort())
 
     def _segment_of(self, offset: int) -> Segment:
         if offset >= self._last.base_offset:

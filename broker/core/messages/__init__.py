@@ -63,6 +63,7 @@ from broker.core.messages.administration import (
 )
 from broker.core.messages.clients import (
     NO_LEADER,
+    NO_PREFERRED_REPLICA,
     UNKNOWN,
     Coordinator,
     EpochEnd,
@@ -128,6 +129,7 @@ from broker.core.messages.outside import OutsideRequest, OutsideResponse
 __all__ = [
     "LOST_DIRECTORY",
     "NO_LEADER",
+    "NO_PREFERRED_REPLICA",
     "UNKNOWN",
     "AllocateProducerIdsRequest",
     "AllocateProducerIdsResponse",

@@ -10,6 +10,9 @@ NO_LEADER = -1
 UNKNOWN = -1
 """Unknown offset, epoch or broker epoch."""
 
+NO_PREFERRED_REPLICA = -1
+"""The consumer goes on with the replica that it asked."""
+
 
 class MetadataRequest(NamedTuple):
     """Metadata (3). `topics` None asks for all; an entry is (name or None, topic id or "")."""
@@ -108,6 +111,7 @@ class FetchRequest(NamedTuple):
     session_epoch: int = -1
     forgotten: tuple[tuple[str, str, int], ...] = ()  # (topic or "", topic id or "", partition)
     cluster_id: str | None = None
+    rack_id: str = ""  # of a consumer, v11+
 
 
 class FetchedPartition(NamedTuple):
@@ -122,6 +126,7 @@ class FetchedPartition(NamedTuple):
     current_leader: tuple[int, int] | None = None  # (leader id, leader epoch)
     snapshot_id: tuple[int, int] | None = None  # (end offset, epoch)
     topic_id: str = ""
+    preferred_read_replica: int = NO_PREFERRED_REPLICA
 
 
 class FetchResponse(NamedTuple):

@@ -111,6 +111,15 @@ ADMINISTRATION = (
 """Requests of clients that the active controller serves, and that brokers forward to it."""
 
 
+_SHOWN_MAX = 300
+
+
+def shown(found: object) -> str:
+    """What a client has sent, as part of a message to it: the beginning, since a message may have 32,767 bytes."""
+    text = str(found)
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}… ({len(text)} characters)"
+
+
 def refusal(request: AnyRequest, error: ErrorCode) -> AnyResponse:
     """The response with this error for all of a request. Raises `NotServed` if the request has none.
 

@@ -16,6 +16,8 @@ from broker.core.records import decode_records, encode_batch
 
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 METADATA_TOPIC = "__cluster_metadata"
+METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
+"""Where the log is kept, in the first log directory: a voter's log, or a broker's copy."""
 
 RECOVERED = 0
 RECOVERING = 1
@@ -118,8 +120,8 @@ _KINDS: dict[str, type[MetadataRecord]] = {
 
 
 def is_legal_name(name: str) -> bool:
-    """Whether a topic may have this name."""
-    return _LEGAL_NAME.fullmatch(name) is not None and name not in (".", "..")
+    """Whether a topic may have this name; that of the metadata log is reserved."""
+    return _LEGAL_NAME.fullmatch(name) is not None and name not in (".", "..", METADATA_TOPIC)
 
 
 def encode_change(records: list[MetadataRecord], base_offset: int, leader_epoch: int) -> bytes:

@@ -338,6 +338,9 @@ def handle_begin_epoch(quorum: Quorum, request: BeginQuorumEpochRequest) -> Begi
     if request.leader_epoch < quorum.epoch:
         quorum.runtime.mark(OLD_EPOCH_ANNOUNCED)
         return BeginQuorumEpochResponse(ErrorCode.FENCED_LEADER_EPOCH, quorum.leader, quorum.epoch)
+    known = quorum.leader if request.leader_epoch == quorum.epoch else NO_LEADER
+    if request.leader_id not in quorum.others or known not in (NO_LEADER, request.leader_id):
+        return BeginQuorumEpochResponse(ErrorCode.INVALID_REQUEST, quorum.leader, quorum.epoch)
     follow_newer(quorum, request.leader_epoch, request.leader_id)
     return BeginQuorumEpochResponse(ErrorCode.NONE, quorum.leader, quorum.epoch)
 

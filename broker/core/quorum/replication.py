@@ -153,7 +153,8 @@ def read(quorum: Quorum, request: FetchRequest) -> FetchedPartition:
     """QU-16, QU-25: voters read to the end of the log, observers what is committed."""
     part = request.partitions[0]
     bound = quorum.log.end_offset if request.replica_id in quorum.voters else quorum.high_watermark
-    records = quorum.log.read(part.fetch_offset, part.max_bytes, bound) if part.fetch_offset < bound else b""
+    max_bytes = min(part.max_bytes, quorum.settings.metadata_fetch_max_bytes)
+    records = quorum.log.read(part.fetch_offset, max_bytes, bound) if part.fetch_offset < bound else b""
     return _answer(quorum, ErrorCode.NONE, records)
 
 

@@ -5,12 +5,17 @@ A snapshot is one record batch whose records recreate the image; its name is `<e
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from broker.core.log.checkpoints import Unusable
+from broker.core.log.log import Log
 from broker.core.messages import FetchSnapshotRequest, FetchSnapshotResponse
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import decode_change, encode_change
+from broker.core.ports.files import Files
 from broker.core.ports.marks import sometimes
+from broker.core.ports.runtime import Runtime
 from broker.core.quorum.state import Quorum, QuorumRole
 from broker.core.records import MalformedBatch, check_crc, read_header
 
@@ -25,6 +30,17 @@ UNREADABLE = sometimes("metadata snapshot: one on the disk cannot be read")
 FETCH_SNAPSHOT = "fetch-snapshot"
 _SUFFIX = ".checkpoint"
 _CHANNEL = "quorum-fetch"
+_READ_BYTES = 1 << 20
+
+
+class StoredLog(Protocol):
+    """The metadata log on a disk: a voter's, or a broker's copy."""
+
+    files: Files
+    runtime: Runtime
+    log: Log
+    snapshot_id: tuple[int, int]
+    high_watermark: int
 
 
 def file_name(directory: str, snapshot_id: tuple[int, int]) -> str:
@@ -32,32 +48,45 @@ def file_name(directory: str, snapshot_id: tuple[int, int]) -> str:
     return f"{directory}/{snapshot_id[0]:020d}-{snapshot_id[1]:010d}{_SUFFIX}"
 
 
-def find(quorum: Quorum) -> list[tuple[int, int]]:
+def find(files: Files, directory: str) -> list[tuple[int, int]]:
     """Ids of the snapshots on the disk, oldest first."""
     found = []
-    for name in quorum.files.list(quorum.log.directory):
+    for name in files.list(directory):
         offset, dash, epoch = name.removesuffix(_SUFFIX).partition("-")
         if name.endswith(_SUFFIX) and dash and offset.isdigit() and epoch.isdigit():
             found.append((int(offset), int(epoch)))
     return sorted(found)
 
 
-def load_latest(quorum: Quorum) -> Image:
+def load_latest(stored: StoredLog) -> Image:
     """The image of the newest readable snapshot; empty if there is none."""
-    for snapshot_id in reversed(find(quorum)):
-        image = read(quorum, snapshot_id)
+    for snapshot_id in reversed(find(stored.files, stored.log.directory)):
+        image = read(stored.files, stored.log.directory, snapshot_id)
         if isinstance(image, Image):
-            quorum.snapshot_id = snapshot_id
+            stored.snapshot_id = snapshot_id
             return image
-        quorum.runtime.mark(UNREADABLE)
-        quorum.runtime.log("warning", image.reason)
+        stored.runtime.mark(UNREADABLE)
+        stored.runtime.log("warning", image.reason)
     return Image()
 
 
-def read(quorum: Quorum, snapshot_id: tuple[int, int]) -> Image | Unusable:
+def replayed(stored: StoredLog, upto: int) -> Image:
+    """The image of the newest snapshot and the log after it, up to an offset."""
+    image = load_latest(stored)
+    replay(image, stored, upto)
+    return image
+
+
+def replay(image: Image, stored: StoredLog, upto: int) -> None:
+    """Apply the log from where the image ends up to an offset."""
+    while image.end_offset < upto and image.apply_batches(stored.log.read(image.end_offset, _READ_BYTES, upto)):
+        pass
+
+
+def read(files: Files, directory: str, snapshot_id: tuple[int, int]) -> Image | Unusable:
     """Read one snapshot, or return why it cannot be used."""
-    name = file_name(quorum.log.directory, snapshot_id)
-    return decode(quorum.files.read(name, 0, quorum.files.size(name)), snapshot_id)
+    name = file_name(directory, snapshot_id)
+    return decode(files.read(name, 0, files.size(name)), snapshot_id)
 
 
 def decode(data: bytes, snapshot_id: tuple[int, int]) -> Image | Unusable:
@@ -75,24 +104,31 @@ def decode(data: bytes, snapshot_id: tuple[int, int]) -> Image | Unusable:
     return image
 
 
-def take(quorum: Quorum, image: Image) -> None:
+def take(stored: StoredLog, image: Image) -> None:
     """QU-20: write a snapshot at the high watermark, and delete the log before it. `image` is the committed one."""
     end_offset = image.end_offset
-    if end_offset <= quorum.snapshot_id[0] or end_offset > quorum.high_watermark:
+    if end_offset <= stored.snapshot_id[0] or end_offset > stored.high_watermark:
         return
-    snapshot_id = (end_offset, quorum.log.epochs.epoch_at(end_offset - 1))
-    _write(quorum, snapshot_id, encode_change(image.to_records(), 0, snapshot_id[1]))
-    quorum.log.advance_start(end_offset)
-    quorum.runtime.mark(TAKEN)
-    quorum.runtime.log("info", f"metadata snapshot at {end_offset}")
+    snapshot_id = (end_offset, stored.log.epochs.epoch_at(end_offset - 1))
+    _write(stored, snapshot_id, encode_change(image.to_records(), 0, snapshot_id[1]))
+    stored.log.advance_start(end_offset)
+    stored.runtime.mark(TAKEN)
+    stored.runtime.log("info", f"metadata snapshot at {end_offset}")
 
 
-def _write(quorum: Quorum, snapshot_id: tuple[int, int], data: bytes) -> None:
-    quorum.files.replace(file_name(quorum.log.directory, snapshot_id), data)
-    quorum.snapshot_id = snapshot_id
-    for old in find(quorum):
+def install(stored: StoredLog, snapshot_id: tuple[int, int], data: bytes) -> None:
+    """QU-21: put the leader's snapshot in place of the log, which is emptied and restarts after it."""
+    _write(stored, snapshot_id, data)
+    stored.log.truncate_fully(snapshot_id[0])
+    stored.high_watermark = snapshot_id[0]
+
+
+def _write(stored: StoredLog, snapshot_id: tuple[int, int], data: bytes) -> None:
+    stored.files.replace(file_name(stored.log.directory, snapshot_id), data)
+    stored.snapshot_id = snapshot_id
+    for old in find(stored.files, stored.log.directory):
         if old < snapshot_id:
-            quorum.files.delete(file_name(quorum.log.directory, old))
+            stored.files.delete(file_name(stored.log.directory, old))
 
 
 # --- transfer --------------------------------------------------------------------------------------------------------
@@ -146,14 +182,15 @@ def handle(quorum: Quorum, request: FetchSnapshotRequest) -> FetchSnapshotRespon
     if not 0 <= request.position < size:
         return refuse(ErrorCode.POSITION_OUT_OF_RANGE)
     quorum.runtime.mark(SENT)
-    data = quorum.files.read(name, request.position, max(1, request.max_bytes))
+    most_bytes = min(request.max_bytes, quorum.settings.metadata_snapshot_fetch_max_bytes)
+    data = quorum.files.read(name, request.position, max(1, most_bytes))
     return FetchSnapshotResponse(
         ErrorCode.NONE, request.snapshot_id, size, request.position, data, quorum.leader, quorum.epoch
     )
 
 
 def arrived(quorum: Quorum, response: FetchSnapshotResponse | None) -> Image | None:
-    """QU-21: handle a chunk; returns the image after the last. The log is then emptied and restarts after it."""
+    """QU-21: handle a chunk; returns the image after the last, with which the log restarts."""
     if quorum.snapshot_transfer is None:
         return None
     snapshot_id, data = quorum.snapshot_transfer
@@ -178,9 +215,7 @@ def arrived(quorum: Quorum, response: FetchSnapshotResponse | None) -> Image | N
     if isinstance(image, Unusable):
         quorum.runtime.log("error", image.reason)
         return None
-    _write(quorum, snapshot_id, data)
-    quorum.log.truncate_fully(snapshot_id[0])
-    quorum.high_watermark = snapshot_id[0]
+    install(quorum, snapshot_id, data)
     quorum.runtime.mark(LOADED)
     quorum.runtime.log("info", f"metadata snapshot {snapshot_id} loaded")
     return image

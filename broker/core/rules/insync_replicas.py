@@ -38,7 +38,7 @@ class InsyncReplicaRules:
         return frozenset(committed) if proposed is None else frozenset(committed) | frozenset(proposed)
 
     def has_caught_up(self, end: int, high_watermark: int, leader_epoch_start: int, fetched_in_epoch: bool) -> bool:
-        """ISR-E2, E3 (KAFKA-7128), E4: at the high watermark, past the start of this epoch, seen in this epoch."""
+        """ISR-E2, E3, E4: at the high watermark, past the start of this epoch (KAFKA-7128), seen in this epoch."""
         return fetched_in_epoch and end >= high_watermark and end >= leader_epoch_start
 
     def is_eligible(self, replica: BrokerImage | None, fetched_with_epoch: int) -> bool:

@@ -58,7 +58,7 @@ class TruncationRules:
         return None
 
     def last_fetched_epoch(self, last_epoch_in_log: int) -> int:
-        """The last epoch that a follower's fetch reports, so that the leader can detect divergence (KIP-595)."""
+        """RT-5: a follower's fetch reports its last epoch, by which the leader detects divergence (KIP-595)."""
         return last_epoch_in_log
 
     def on_divergence(self, epochs: EpochCache, log_end: int, epoch: int, end_offset: int) -> int:

@@ -45,6 +45,18 @@ class FetchRules:
             return ErrorCode.NONE
         return ErrorCode.FENCED_LEADER_EPOCH if given < local else ErrorCode.UNKNOWN_LEADER_EPOCH
 
+    def serves(self, by_follower: bool, leads: bool, follows: bool, rack: str) -> bool:
+        """FE-3, FE-14: the leader serves everybody, a follower only consumers that name a rack (KIP-392)."""
+        return leads or (follows and not by_follower and bool(rack))
+
+    def may_be_preferred(self, in_sync: bool, fetch_offset: int, log_start: int, log_end: int) -> bool:
+        """FE-13: a consumer is sent only to an in-sync follower whose log is known to have the offset."""
+        return in_sync and log_start <= fetch_offset <= log_end
+
+    def awaits_offset(self, fetch_offset: int, high_watermark: int) -> bool:
+        """FE-14: an offset above a follower's high watermark may be committed all the same: it is only late."""
+        return fetch_offset > high_watermark
+
     def check_replica(self, assigned: bool, epoch_given: bool) -> ErrorCode:
         """FE-4: a follower must be a replica; a fetch with an epoch may merely be ahead of the metadata."""
         if assigned:

@@ -15,7 +15,7 @@ from broker.core.rules.features import Feature
 from broker.shell.codec import mapping, wire
 from broker.shell.codec.apis import AnyCodec
 from broker.shell.codec.frames import RequestHeader, raw_response_frame
-from broker.shell.codec.wire import guarded
+from broker.shell.codec.wire import DecodeError, guarded
 
 API_KEY = 18
 _VERSIONS = (0, 4)
@@ -27,6 +27,7 @@ _FEATURES_FROM_ZERO = 4
 
 _FEATURES_EPOCH = 0
 """Features are settings: they do not change while the node runs."""
+_REQUEST_BYTES_MAX = 1 << 16
 
 
 def answer(
@@ -35,6 +36,8 @@ def answer(
     """Answer an ApiVersions request with the version ranges of `apis`, those of its listener, and the features."""
     ranges = sorted([(API_KEY, *_VERSIONS), *((codec.api_key, *codec.versions) for codec in apis)])
     version, error = header.api_version, ErrorCode.NONE
+    if len(frame) > _REQUEST_BYTES_MAX:
+        raise DecodeError(f"expected an ApiVersions request of at most {_REQUEST_BYTES_MAX} bytes, found {len(frame)}")
     if _VERSIONS[0] <= version <= _VERSIONS[1]:
         with guarded(f"an ApiVersions request of version {version}"):
             if version >= _FLEXIBLE:

@@ -30,6 +30,9 @@ class Codec(Generic[Request, Response]):
     decode_response: Callable[[bytes, int, int], Response]
     encode_response: Callable[[Response, int], Parts]
 
+    request_bytes_max: int = 1 << 20
+    """A larger request is refused before it is decoded. Only those that carry records need more."""
+
     version_for: Callable[[Request], int] | None = None
     """Version in which to send a request between nodes, if not always the highest."""
 

@@ -46,6 +46,9 @@ def read_request(
     if not codec.serves(version):
         low, high = codec.versions
         raise DecodeError(f"{codec.name} version {version} is not served, only {low} to {high}")
+    if len(frame) > codec.request_bytes_max:
+        found = f"found one of {len(frame)}"
+        raise DecodeError(f"expected a {codec.name} request of at most {codec.request_bytes_max} bytes, {found}")
     with guarded(f"a {codec.name} request of version {version}"):
         if codec.flexible(version):
             position = wire.skip_tags(frame, position)
@@ -118,6 +121,10 @@ class FrameBuffer:
     def __len__(self) -> int:
         return len(self._buffer) - self._start
 
+    def clear(self) -> None:
+        """Forget all bytes."""
+        self._buffer, self._start = bytearray(), 0
+
     def feed(self, data: bytes) -> None:
         """Add received bytes."""
         if self._start:
@@ -140,4 +147,6 @@ class FrameBuffer:
             return None
         frame = bytes(memoryview(self._buffer)[begin : begin + size])
         self._start = begin + size
+        if self._start == len(self._buffer):  # an idle connection should not hold the memory of its largest frame
+            self.clear()
         return frame

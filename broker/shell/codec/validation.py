@@ -1,7 +1,8 @@
-"""Validates decoded requests against the types of the core's messages: the one place where a null is refused.
+"""Validates decoded requests: the one place where a null is refused, and an array that is too long.
 
 kafka-python's codec accepts a null for any string. The core relies on its annotations, so they are the schema here: a
-field that is not `| None` must not be null, in every version of every API, from any sender.
+field that is not `| None` must not be null, in every version of every API, from any sender. No request that is meant
+well has more than `ELEMENTS_MAX` elements in an array; to serve one that has would take seconds.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Union
 
-from broker.shell.codec.wire import DecodeError
+from broker.shell.codec.wire import ELEMENTS_MAX, DecodeError
 
 Check = Callable[[Any], bool]
 """Whether a value has a type."""
@@ -32,7 +33,7 @@ def _check_of(kind: Any) -> Check:  # noqa: ANN401
         return _any_of([_check_of(option) for option in arguments])
     if origin is tuple and arguments[-1] is Ellipsis:
         element = _check_of(arguments[0])
-        return lambda value: isinstance(value, tuple) and all(map(element, value))
+        return lambda value: isinstance(value, tuple) and len(value) <= ELEMENTS_MAX and all(map(element, value))
     if origin is tuple:
         return _each_of(tuple, [_check_of(argument) for argument in arguments])
     if _is_message(kind):
@@ -82,6 +83,8 @@ def _mismatch(kind: Any, value: Any, path: str) -> str:  # noqa: ANN401
         parts = [(one, item, path) for one, item in zip(arguments, value, strict=True)]
     elif origin in (Union, types.UnionType) and value is not None:
         parts = [(one, value, path) for one in arguments if one is not type(None)]
+    if isinstance(value, tuple) and len(value) > ELEMENTS_MAX:
+        return f"at most {ELEMENTS_MAX} elements as {path}, found {len(value)}"
     for one, item, where in parts:
         if not _check_of(one)(item):
             return _mismatch(one, item, where)

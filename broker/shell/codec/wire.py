@@ -20,6 +20,9 @@ class DecodeError(Exception):
 Parts = list[bytes]
 """A message in pieces, so that large records are copied only once, into the frame."""
 
+ELEMENTS_MAX = 10_000
+"""How many elements an array of a request may have, and tagged fields a structure: more would take too long."""
+
 NO_TAGS = b"\x00"
 ZERO_UUID = bytes(16)
 
@@ -138,6 +141,8 @@ def read_topic_id(data: bytes, position: int) -> tuple[str, int]:
 def read_tags(data: bytes, position: int) -> tuple[dict[int, tuple[int, int]], int]:
     """Locate each tagged field: tag → (start, end). Unknown tags are ignored (KIP-482)."""
     count, position = read_unsigned_varint(data, position)
+    if count > ELEMENTS_MAX:
+        raise DecodeError(f"expected at most {ELEMENTS_MAX} tagged fields, found {count}")
     fields = {}
     for _ in range(count):
         tag, position = read_unsigned_varint(data, position)

@@ -34,6 +34,13 @@ _CLOSE_S_MAX = 1.0
 _READ_AHEAD_BYTES_MAX = 1 << 16
 """Bytes that may wait behind the request in progress before reading pauses."""
 
+_COLLECTED_BYTES_MAX = 1 << 16
+"""Responses to pipelined requests are written together up to this size."""
+
+_HELD_FRAMES_MAX = 4
+"""All connections together may hold so many times the largest frame, in requests that are not whole and answers that
+are not read."""
+
 
 class RequestInProgress(NamedTuple):
     """A request that the node has not yet replied to."""
@@ -54,6 +61,7 @@ class AcceptedConnection(asyncio.Protocol):
         self._apis: Mapping[int, AnyCodec] = LISTENER_APIS[listener]
         self._incoming = FrameBuffer(server.frame_bytes_max)
         self._outgoing: list[bytes] = []
+        self._outgoing_bytes = 0
         self._open: RequestInProgress | None = None
         self._advancing = False
         self._write_paused = False
@@ -79,6 +87,8 @@ class AcceptedConnection(asyncio.Protocol):
             self._frame_began_at = self._active_at
         self._incoming.feed(data)
         self._advance()
+        if len(self._incoming) > _READ_AHEAD_BYTES_MAX:
+            self._server.limit_held_bytes()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Report the disconnect to the node."""
@@ -87,6 +97,12 @@ class AcceptedConnection(asyncio.Protocol):
         request_id = None if self._open is None else self._open.request_id
         self._open = None
         self._server.lost(self.number, request_id)
+
+    @property
+    def held_bytes(self) -> int:
+        """What is held for it: bytes of a request that is not whole, and of answers that its client has not read."""
+        unread = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return len(self._incoming) + unread
 
     def pause_writing(self) -> None:
         """Pause further requests: the client does not read our responses."""
@@ -107,7 +123,12 @@ class AcceptedConnection(asyncio.Protocol):
         self._active_at = self._server.loop.time()
         self._traffic.answered(codec.name, response)
         if response is not None:
-            self._outgoing.append(response_frame(codec, header.api_version, header.correlation_id, response))
+            try:
+                frame = response_frame(codec, header.api_version, header.correlation_id, response)
+            except Exception as error:
+                self._fail(codec.name, error)
+                return
+            self._send(frame)
         self._advance()
 
     def close(self) -> None:
@@ -120,6 +141,13 @@ class AcceptedConnection(asyncio.Protocol):
         """Close without sending the rest."""
         if self._transport is not None:
             self._transport.abort()
+
+    def drop(self, reason: str) -> None:
+        """Close at once, and hold nothing for it any more."""
+        self._refuse(reason)
+        self._incoming.clear()
+        self._outgoing, self._outgoing_bytes = [], 0
+        self.abort()
 
     def sweep(self, now: float, idle_s_max: float) -> None:
         """Close if the peer has stopped in the middle of a frame, or has been idle too long."""
@@ -161,9 +189,7 @@ class AcceptedConnection(asyncio.Protocol):
         header, position = read_request_header(frame)
         if header.api_key == api_versions.API_KEY:
             self._traffic.answered("ApiVersions", None)
-            self._outgoing.append(
-                api_versions.answer(header, frame, position, self._apis.values(), self._server.features)
-            )
+            self._send(api_versions.answer(header, frame, position, self._apis.values(), self._server.features))
             return
         codec = self._apis.get(header.api_key)
         if codec is None:
@@ -176,12 +202,21 @@ class AcceptedConnection(asyncio.Protocol):
             RequestReceived(request_id, self.number, request, version, client_id, self.listener, self._client_host)
         )
 
+    def _send(self, frame: bytes) -> None:
+        """Collect small responses; write large ones at once, so that a client that does not read them is noticed."""
+        self._outgoing.append(frame)
+        self._outgoing_bytes += len(frame)
+        if self._outgoing_bytes >= _COLLECTED_BYTES_MAX:
+            self._flush()
+
     def _flush(self) -> None:
         if self._outgoing and self._transport is not None:
             data = b"".join(self._outgoing) if len(self._outgoing) > 1 else self._outgoing[0]
             self._traffic.bytes_out[self.listener] += len(data)
+            self._outgoing, self._outgoing_bytes = [], 0
             self._transport.write(data)
-            self._outgoing = []
+            if self._write_paused:
+                self._server.limit_held_bytes()
 
     def _throttle(self) -> None:
         if self._transport is None or self._transport.is_closing():
@@ -191,6 +226,14 @@ class AcceptedConnection(asyncio.Protocol):
             self._transport.pause_reading()
         elif not busy:
             self._transport.resume_reading()
+
+    def _fail(self, api: str, error: Exception) -> None:
+        """A response cannot be written. Nothing that the node keeps depends on it, so only its client is refused."""
+        self._traffic.incidents += 1
+        LOG.error(
+            "incident %d, a bug: the response of %s cannot be written", self._traffic.incidents, api, exc_info=error
+        )
+        self._refuse("its response cannot be written")
 
     def _refuse(self, reason: str) -> None:
         if self._transport is not None:
@@ -216,6 +259,7 @@ class Server:
         self.features = features
         self.traffic = Traffic() if traffic is None else traffic
         self._idle_s_max = idle_ms_max / 1000
+        self._held_bytes_max = _HELD_FRAMES_MAX * frame_bytes_max
         self._servers: list[asyncio.Server] = []
         self._connections: dict[int, AcceptedConnection] = {}
         self._open_requests: dict[int, AcceptedConnection] = {}
@@ -246,6 +290,21 @@ class Server:
         connection = self._connections.get(number)
         if connection is not None:
             connection.close()
+
+    @property
+    def held_bytes(self) -> int:
+        """What all connections hold together."""
+        return sum(connection.held_bytes for connection in self._connections.values())
+
+    def limit_held_bytes(self) -> None:
+        """Close the connections that hold most, until all together hold no more than they may."""
+        left = self.held_bytes - self._held_bytes_max
+        for connection in sorted(self._connections.values(), key=lambda one: -one.held_bytes) if left > 0 else ():
+            if left <= 0:
+                break
+            held = connection.held_bytes
+            connection.drop(f"{held} bytes of it are held, and all may hold {self._held_bytes_max}")
+            left -= held
 
     async def close(self) -> None:
         """Stop listening and close all connections, within a second."""

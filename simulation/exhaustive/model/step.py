@@ -22,7 +22,7 @@ from broker.core.messages import (
     ProduceResponse,
 )
 from broker.core.messages.errors import ErrorCode
-from broker.core.metadata.records import METADATA_TOPIC
+from broker.core.metadata.records import METADATA_DIRECTORY, METADATA_TOPIC
 from broker.core.node import make_node
 from broker.core.ports.events import (
     CancelTimer,
@@ -272,6 +272,9 @@ class _Step:
             node.state.rules = rules
             if isinstance(node, ControllerNode):
                 node.state.quorum.rules = rules.quorum
+        if isinstance(node, BrokerNode):  # it is given all the metadata when it has registered (QU-21)
+            node.state.metadata.stored = None
+            self.disk.delete(METADATA_DIRECTORY)
         self.node = node
         self.timers, self.waiting = set(), {}
         self._handle(Started(NOW_MS))

@@ -292,9 +292,21 @@ def test_new_partitions_are_put_into_a_directory_that_works():
 def test_a_directory_that_fails_at_the_creation_of_a_replica_leaves_it_offline():
     cluster = Cluster(3, log_dirs=LOG_DIRS)
     cluster.run_until(lambda: all(machine.node.is_ready() for machine in cluster.machines.values()))
-    break_directory(cluster, 1, 0)
+    cluster.machines[1].files.fail = lambda operation, name: name.startswith(f"{TOPIC}-0/")
     cluster.call(2, CreateTopicsRequest((NewTopic(TOPIC, 1, 3),)))
     cluster.run_until(lambda: is_out(cluster, 1, 0))
+
+
+def test_new_replicas_go_elsewhere_when_the_first_directory_fails_with_the_copy_of_the_metadata():
+    cluster = Cluster(3, log_dirs=LOG_DIRS)
+    cluster.run_until(lambda: all(machine.node.is_ready() for machine in cluster.machines.values()))
+    break_directory(cluster, 1, 0)
+    cluster.call(2, CreateTopicsRequest((NewTopic(TOPIC, 1, 3),)))
+    cluster.run_until(lambda: places(cluster, 1) == {0: "/b"})
+    cluster.run_until(cluster.is_whole)
+    end = cluster.machines[1].node.describe()["metadata_log_end"]
+    cluster.call(2, CreateTopicsRequest((NewTopic("other", 1, 3),)))
+    cluster.run_until(lambda: cluster.machines[1].node.describe()["metadata_log_end"] > end)  # in memory
 
 
 def test_an_offline_replica_is_forgotten_with_its_topic():

@@ -6,10 +6,9 @@ import random
 
 import pytest
 
-from broker.core.controller.state import METADATA_DIRECTORY
 from broker.core.messages import CreateTopicsRequest, CreateTopicsResponse, FetchPartition, NewTopic
 from broker.core.messages.errors import ErrorCode
-from broker.core.metadata.records import METADATA_TOPIC
+from broker.core.metadata.records import METADATA_DIRECTORY, METADATA_TOPIC
 from broker.core.quorum.replication import check_fetch
 from broker.core.records import encode_batch
 from tests.support.cluster import CONTROLLER, Cluster

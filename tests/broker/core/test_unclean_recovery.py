@@ -124,6 +124,15 @@ def test_a_replica_that_need_not_answer_does_not_hold_up_a_recovery(strategy: st
         assert _all_committed(cluster) == list(range(10))
 
 
+def test_a_replica_that_need_not_answer_is_waited_for_only_a_little_while() -> None:
+    cluster = _without_eligible_replicas(request_timeout_ms=60_000)
+    cluster.held = lambda _, to, message: to == 1 and isinstance(message, GetReplicaLogInfoRequest)
+    for number in (1, 2, 3):
+        cluster.start(number)
+    cluster.run_until(lambda: cluster.leader() in (2, 3), limit_ms=10_000)
+    assert _all_committed(cluster) == list(range(10))
+
+
 @pytest.mark.parametrize("request_timeout_ms", [300, 60_000], ids=["begun again and again", "at the first try"])
 def test_a_needed_replica_that_does_not_answer_is_reported_in_the_end(request_timeout_ms: int) -> None:
     cluster = _without_eligible_replicas(unclean_recovery_timeout_ms=5000, request_timeout_ms=request_timeout_ms)

@@ -89,6 +89,7 @@ assert os.access(os.environ["KAFKA_PATH"] + "/bin/kafka-topics.sh", os.X_OK)
 states = dict.fromkeys({names}, "SKIPPED")
 wanted, scenario = os.environ["TESTS"], sys.argv[sys.argv.index("-s") + 1]
 open("stats.json", "w").close()
+assert open("../src/schema.json").read() == "{{}}"
 def skip(name, why): print(f"\\x1b[33m[{{name}}    /  0.000s] WARN: SKIPPING TEST: {{why}}")
 for name in states:
     if name[:4] == wanted and name != "0004_other":
@@ -111,6 +112,8 @@ NAMES = ["0001_good", "0001_good_local", "0002_bad", "0003_skip", "0004_other", 
 def runner(folder: Path) -> Path:
     made = folder / "tests" / "test-runner"
     made.parent.mkdir(parents=True)
+    (folder / "src").mkdir()
+    (folder / "src" / "schema.json").write_text("{}")
     made.write_text(RUNNER.format(python=sys.executable, names=NAMES, hang=HANG_S))
     made.chmod(0o755)
     return folder

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
+from crc32c import crc32c
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from broker.core.log.log import Log, LogConfig
+from broker.core.log.timestamps import Effort
 from broker.core.records import encode_batch
 from tests.support.memory_files import MemoryFiles
 
@@ -139,3 +143,75 @@ def test_what_is_known_of_producers_outlives_their_records() -> None:
     log.close_clean()
     assert known
     assert reopened(files, clean=True).producers.states == known
+
+
+# --- what a search may cost ------------------------------------------------------------------------------------------
+
+
+def test_a_search_ends_with_the_first_offset_that_it_did_not_examine_when_its_effort_is_spent() -> None:
+    log = Log.open(MemoryFiles(), "t-0", LogConfig(), clean=True)
+    for _ in range(10):
+        log.append_as_leader(claiming_more_than_it_has(), 3)
+    effort = Effort(records=8)
+    assert log.offset_for_timestamp(999, 20, effort) == (1000, 4, 3)
+    assert effort.is_spent
+    assert log.offset_for_timestamp(999, 20, Effort()) is None
+    assert log.latest_timestamp(20, Effort(records=1)) == (1000, 0, 3)
+
+
+def claiming_more_than_it_has() -> bytes:
+    """A batch of two records of time 5 whose header says that its latest is 1000."""
+    data = bytearray(batch(5))
+    struct.pack_into(">q", data, 35, 1000)
+    struct.pack_into(">I", data, 17, crc32c(data[21:]))
+    return bytes(data)
+
+
+def test_bytes_that_batches_unfold_to_count() -> None:
+    log = Log.open(MemoryFiles(), "t-0", LogConfig(), clean=True)
+    for _ in range(10):
+        log.append_as_leader(claiming_more_than_it_has(), 3)
+    effort = Effort(unfolded_bytes=1)
+    assert log.offset_for_timestamp(999, 20, effort) == (1000, 2, 3)
+
+
+@pytest.mark.parametrize("delta", [1 << 62, -(1 << 62)])
+def test_a_record_whose_time_fits_no_answer_has_no_time(delta: int) -> None:
+    record = one_record(0, delta)
+    start = (1 << 62) if delta > 0 else -(1 << 62)
+    checked = struct.pack(">hiqqqhii", 0, 0, start * 3 // 2, 1000, -1, -1, -1, 1) + record
+    data = struct.pack(">qiibI", 0, 9 + len(checked), 0, 2, crc32c(checked)) + checked
+    log = Log.open(MemoryFiles(), "t-0", LogConfig(), clean=True)
+    log.append_as_leader(data, 3)
+    assert log.offset_for_timestamp(1, 1) is None
+    assert log.latest_timestamp(1) is None
+
+
+def one_record(offset_delta: int, time_delta: int) -> bytes:
+    body = b"\0" + zigzag(time_delta) + zigzag(offset_delta) + zigzag(-1) + zigzag(-1) + zigzag(0)
+    return zigzag(len(body)) + body
+
+
+@pytest.mark.parametrize("offset_delta", [0, 1 << 40])
+def test_records_of_a_batch_are_counted_whatever_offsets_they_claim(offset_delta: int) -> None:
+    checked = struct.pack(">hiqqqhii", 0, 999, 5, 1000, -1, -1, -1, 1000) + one_record(offset_delta, 0) * 1000
+    data = struct.pack(">qiibI", 0, 9 + len(checked), 0, 2, crc32c(checked)) + checked
+    log = Log.open(MemoryFiles(), "t-0", LogConfig(), clean=True)
+    log.append_as_leader(data, 3)
+    for search in (
+        lambda effort: log.offset_for_timestamp(999, 1000, effort),
+        lambda effort: log.latest_timestamp(1000, effort),
+    ):
+        effort = Effort(records=100)
+        search(effort)
+        assert -5 < effort.records <= 0
+
+
+def zigzag(value: int) -> bytes:
+    value = value << 1 if value >= 0 else (-value << 1) - 1
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -2,37 +2,54 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.core.broker_node.requests.fetching import check_position
 from broker.core.log.epoch_cache import EpochCache, truncation_offset
+from broker.core.log.log import Log, LogConfig
+from broker.core.log.validation import EpochOutOfRange
+from broker.core.messages import FetchedPartition
+from broker.core.messages.errors import ErrorCode
+from broker.core.records import encode_batch
+from broker.core.replica.follower import AppendOutcome, fetch_position, take_answer, truncate
+from broker.core.replica.state import Replica
+from broker.core.rules.flaws import rules_for
 from tests.support.memory_files import MemoryFiles
 
 Runs = list[tuple[int, int]]
+RULES = rules_for("K5", ())
+LEADER = SimpleNamespace(rules=RULES, runtime=SimpleNamespace(mark=lambda mark: None))
+LATEST_EPOCH = 100
+
+
+def replica_of(runs: Runs) -> Replica:
+    """A replica whose log has these runs, in batches of one record."""
+    log = Log.open(MemoryFiles(), "t-0", LogConfig(), clean=True)
+    for epoch, records in runs:
+        for _ in range(records):
+            log.append_as_leader(encode_batch([(None, b"value")], 0, 0, 0), epoch)
+    return Replica("t", 0, "id", 1, log, leader_epoch=LATEST_EPOCH)
 
 
 def epochs_and_end(runs: Runs) -> tuple[EpochCache, int]:
-    cache = EpochCache(MemoryFiles(), "t-0")
-    end = 0
-    for epoch, records in runs:
-        cache.assign(epoch, end)
-        end += records
-    return cache, end
+    log = replica_of(runs).log
+    return log.epochs, log.end_offset
 
 
 def converge(leader: Runs, follower: Runs) -> tuple[int, int]:
     """The follower's log end offset once the leader accepts its fetch (FE-6), and the number of rounds."""
-    leader_cache, leader_end = epochs_and_end(leader)
-    cache, end = epochs_and_end(follower)
+    leading, following = replica_of(leader), replica_of(follower)
     for rounds in range(20):
-        last_epoch = cache.epoch_at(end - 1) if end else -1
-        found = leader_cache.end_offset(last_epoch, leader_end)
-        if last_epoch < 0 or (found is not None and found[0] == last_epoch and found[1] >= end):
-            return end, rounds
-        assert found is not None, "the follower's epoch is above the leader's: an unclean election"
-        end = truncation_offset(cache, end, *found)
-        cache.truncate_from_end(end)
+        asked = fetch_position(following, RULES, 1 << 20)
+        error, diverging = check_position(LEADER, leading, asked)
+        assert error == ErrorCode.NONE, "the follower's epoch is above the leader's: an unclean election"
+        if diverging is None:
+            return following.log.end_offset, rounds
+        take_answer(following, asked, FetchedPartition("t", 0, ErrorCode.NONE, diverging_epoch=diverging), RULES)
     raise AssertionError("no agreement after 20 rounds")
 
 
@@ -77,3 +94,71 @@ def test_logs_that_forked_agree_on_their_common_prefix(
     end, rounds = converge(ours, theirs)
     assert end == sum(common)
     assert rounds <= len(follower) + 1
+
+
+def answer(epoch: int, offset: int) -> FetchedPartition:
+    records = encode_batch([(None, b"value")], offset, epoch, 0)
+    return FetchedPartition("t", 0, ErrorCode.NONE, 0, log_start_offset=0, records=records)
+
+
+def test_tr_6_a_follower_takes_no_records_of_a_later_epoch_than_it_follows() -> None:
+    following = replica_of([(1, 2)])
+    asked = fetch_position(following, RULES, 1 << 20)
+    take_answer(following, asked, answer(LATEST_EPOCH, 2), RULES)
+    assert following.log.end_offset == 3
+    asked = fetch_position(following, RULES, 1 << 20)
+    with pytest.raises(EpochOutOfRange):
+        take_answer(following, asked, answer(LATEST_EPOCH + 1, 3), RULES)
+    assert following.log.end_offset == 3
+
+
+def test_rt_5_and_fe_6_every_fetch_says_which_epoch_the_log_ends_in() -> None:
+    following = replica_of([(1, 2)])
+    for offset, epoch in ((2, 7), (3, 8)):
+        asked = fetch_position(following, RULES, 1 << 20)
+        assert asked.last_fetched_epoch == following.log.last_epoch
+        take_answer(following, asked, answer(epoch, offset), RULES)
+    assert fetch_position(following, RULES, 1 << 20).last_fetched_epoch == 8
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (ErrorCode.FENCED_LEADER_EPOCH, AppendOutcome(wait_for_metadata=True)),
+        (ErrorCode.OFFSET_OUT_OF_RANGE, AppendOutcome(out_of_range=True)),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, AppendOutcome(retry=True)),
+    ],
+)
+def test_tr_7_tr_8_what_follows_an_error(error: ErrorCode, outcome: AppendOutcome) -> None:
+    following = replica_of([(1, 2)])
+    asked = fetch_position(following, RULES, 1 << 20)
+    assert take_answer(following, asked, answer(1, 2)._replace(error_code=error), RULES) == outcome
+    assert following.log.end_offset == 2
+
+
+def test_tr_5_an_answer_to_another_fetch_is_passed_over() -> None:
+    following = replica_of([(1, 2)])
+    asked = fetch_position(following, RULES, 1 << 20)
+    for other in (asked._replace(fetch_offset=1), asked._replace(current_leader_epoch=1)):
+        assert take_answer(following, other, answer(1, 2), RULES) == AppendOutcome()
+    assert following.log.end_offset == 2
+
+
+def test_hw_8_truncation_takes_the_high_watermark_back() -> None:
+    following = replica_of([(1, 4)])
+    following.high_watermark = 3
+    assert truncate(following, 2) == 2
+    assert (following.high_watermark, following.log.end_offset) == (2, 2)
+    following.high_watermark = 1
+    truncate(following, 2)
+    assert following.high_watermark == 1
+
+
+def test_lo_3_hw_5_a_follower_takes_over_the_leaders_bounds_within_its_own_log() -> None:
+    following = replica_of([(1, 4)])
+    asked = fetch_position(following, RULES, 1 << 20)
+    told = FetchedPartition("t", 0, ErrorCode.NONE, 9, log_start_offset=2)
+    take_answer(following, asked, told, RULES)
+    assert (following.log.start_offset, following.high_watermark, following.log.end_offset) == (2, 4, 4)
+    take_answer(following, asked, told._replace(log_start_offset=1, high_watermark=3), RULES)
+    assert (following.log.start_offset, following.high_watermark) == (2, 3)

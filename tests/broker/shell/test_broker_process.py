@@ -72,6 +72,16 @@ def test_a_controller_gets_ready_and_stops_when_asked(tmp_path, start):
         assert re.match(r"\d\d:\d\d:\d\d\.\d{3} [A-Z]+ +\S", line)
 
 
+def test_a_log_directory_of_another_cluster_is_refused_in_one_line(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "meta.properties").write_text("#\nversion=1\ncluster.id=yours\nnode.id=100\n")
+    ended = finished(*PACKAGE, str(controller(tmp_path, free_port())))
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert "expected" in line
+    assert "to belong to cluster 'harrow', found cluster 'yours' in meta.properties: correct cluster.id" in line
+
+
 def test_the_second_signal_ends_it_at_once(tmp_path, start):
     file = controller(tmp_path, free_port())
     process = start(sys.executable, "-c", STUBBORN, str(file))
@@ -126,6 +136,15 @@ def test_a_controller_whose_first_log_directory_cannot_be_used_does_not_start(tm
     done = finished(*PACKAGE, str(file))
     assert done.returncode == 4
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_broker_that_cannot_register_ends_with_one_line_and_status_4(tmp_path):
+    listeners = f"CLIENT://127.0.0.1:{free_port()},BROKER://127.0.0.1:{free_port()}"
+    broker = {"process.roles": "broker", "node.id": "1", "listeners": listeners}
+    timeouts = {"initial.broker.registration.timeout.ms": "500", "request.timeout.ms": "200"}
+    done = finished(*PACKAGE, str(controller(tmp_path, free_port(), **broker, **timeouts)))
+    assert done.returncode == 4
+    assert "could not register in 0.5 s: no active controller answered" in done.stderr.splitlines()[-1]
 
 
 def test_an_admin_socket_that_cannot_be_bound_is_one_line_and_status_4(tmp_path):

@@ -82,6 +82,12 @@ def test_a_controller_has_one_listener():
         ("harrow.admin.socket=/run/x", "admin_socket", "/run/x"),
         ("harrow.storage=page-cache", "storage", "page-cache"),
         ("broker.rack=r1", "rack", "r1"),
+        ("replica.selector.class=org.apache.kafka.common.replica.LeaderSelector", "replica_selector", "leader"),
+        (
+            "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector",
+            "replica_selector",
+            "rack-aware",
+        ),
         ("listeners=CLIENT://[::1]:9092,BROKER://[::1]:9091", "listeners", "::1"),
     ],
 )
@@ -114,6 +120,7 @@ def test_settings_are_read_into_their_types(line, field, value):
             "unclean.recovery.strategy=Brave",
             "expected proactive or balanced or manual or aggressive or none, found 'Brave'",
         ),
+        ("replica.selector.class=my.Own", "RackAwareReplicaSelector or org.apache.kafka.common.replica.LeaderSelector"),
         ("harrow.storage=tape", "expected files or page-cache"),
         ("harrow.peer.addresses=2@h:1,2@h:2", "each ID once"),
         ("harrow.peer.addresses=h:1", "ID@host:port"),

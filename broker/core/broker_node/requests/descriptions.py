@@ -29,6 +29,8 @@ from broker.core.replica.state import Replica
 
 _TOPIC, _BROKER = 2, 4
 _BROKERS = 1
+_PARTITIONS_MAX = 2_000
+"""Of one page of DescribeTopicPartitions, however many are asked for; Kafka's `max.request.partition.size.limit`."""
 
 
 def cluster(broker: BrokerState, request: DescribeClusterRequest) -> DescribeClusterResponse:
@@ -107,7 +109,7 @@ def topic_partitions(broker: BrokerState, request: DescribeTopicPartitionsReques
     """DescribeTopicPartitions (75): Metadata's content with ELR and LastKnownELR, paged in order of names."""
     names = sorted(request.topics or broker.image.topics)
     first_topic, first_partition = request.cursor or ("", 0)
-    room = max(1, request.partition_limit)
+    room = min(max(1, request.partition_limit), _PARTITIONS_MAX)
     topics: list[DescribedTopic] = []
     for name in names:
         if name < first_topic:

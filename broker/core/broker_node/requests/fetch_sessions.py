@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from broker.core.messages import FetchedPartition, FetchPartition, FetchRequest
+from broker.core.messages import NO_PREFERRED_REPLICA, FetchedPartition, FetchPartition, FetchRequest
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import Image
 from broker.core.replica.state import Replica
@@ -164,6 +164,7 @@ def _is_news(entry: SessionPartition, part: FetchedPartition) -> bool:
         bool(part.records)
         or part.error_code != ErrorCode.NONE
         or part.diverging_epoch is not None
+        or part.preferred_read_replica != NO_PREFERRED_REPLICA
         or entry.reported != (part.high_watermark, part.log_start_offset)
     )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from broker.core.broker_node import directories, isr_changes
-from broker.core.broker_node.requests import fetch_sessions
+from broker.core.broker_node.requests import fetch_sessions, follower_reads
 from broker.core.broker_node.requests.fetch_sessions import NO_SESSION, Fetch, Rest, SessionPartition
 from broker.core.broker_node.state import BrokerState, WaitingFetch
 from broker.core.messages import (
     NO_LEADER,
+    NO_PREFERRED_REPLICA,
     UNKNOWN,
     FetchedPartition,
     FetchPartition,
@@ -33,6 +34,9 @@ EPOCH_UNKNOWN = sometimes("fetch refused: the last fetched epoch is above all th
 BEYOND_END = sometimes("fetch refused: beyond the log end (FE-7)")
 WAITS_FOR_CERTAINTY = sometimes("fetch: a consumer waits until the high watermark is certain (HW-9)")
 NOT_CERTAIN = sometimes("fetch refused: the high watermark is not certain in time (HW-9)")
+
+WAITS_AT_FOLLOWER = sometimes("fetch: a consumer waits at a follower whose high watermark lags (FE-14)")
+SERVED_BY_FOLLOWER = sometimes("fetch: a follower serves a consumer (FE-14)")
 
 STORAGE_FAILED = sometimes("fetch refused: the log directory has failed (KIP-112)")
 _ABSENT = {
@@ -67,15 +71,17 @@ def handle(broker: BrokerState, event: RequestReceived, request: FetchRequest) -
 
 def try_answer(broker: BrokerState, request_id: int, *, at_deadline: bool) -> bool:
     """Answer a fetch if it has enough bytes or a change to report at once; at the deadline, with what there is."""
-    fetch = broker.fetches[request_id].fetch
+    waiting = broker.fetches[request_id]
+    fetch = waiting.fetch
     request = fetch.request
+    max_bytes = min(request.max_bytes, broker.settings.fetch_max_bytes)
     parts: list[FetchedPartition] = []
     size, urgent = 0, at_deadline
     for part in request.partitions:
         entry = fetch.entry(part)
         if entry is not None and _is_at_rest(broker, request, part, entry):
             continue
-        answer, waits = _read(broker, request, part, request.max_bytes - size, first=size == 0)
+        answer, waits = _read(broker, request, part, max_bytes - size, first=size == 0)
         if waits and at_deadline:
             broker.runtime.mark(NOT_CERTAIN)
             answer = answer._replace(error_code=ErrorCode.OFFSET_NOT_AVAILABLE)
@@ -83,19 +89,33 @@ def try_answer(broker: BrokerState, request_id: int, *, at_deadline: bool) -> bo
             fetch_sessions.record_rest(entry, answer, _rest(broker, request, part))
         parts.append(answer)
         size += len(answer.records)
-        urgent = urgent or answer.error_code != ErrorCode.NONE or answer.diverging_epoch is not None
-    if not urgent and size < max(1, request.min_bytes):
-        return False
+        urgent = urgent or _is_urgent(answer)
+    if not urgent and size < max(1, min(request.min_bytes, max_bytes)):
+        waiting.read_bytes += size
+        if waiting.read_bytes < broker.settings.fetch_max_bytes:
+            return False
     _forget(broker, request_id)
     session_id = NO_SESSION if fetch.session is None else fetch.session.session_id
     broker.runtime.reply(request_id, FetchResponse(fetch_sessions.answer(fetch, parts), session_id=session_id))
     return True
 
 
+def _is_urgent(answer: FetchedPartition) -> bool:
+    """Whether the reader must hear of it at once."""
+    return (
+        answer.error_code != ErrorCode.NONE
+        or answer.diverging_epoch is not None
+        or answer.preferred_read_replica != NO_PREFERRED_REPLICA
+    )
+
+
 def _mark_waiting(broker: BrokerState, request: FetchRequest) -> None:
     for part in request.partitions if request.replica_id < 0 else ():
         replica = broker.replicas[part.topic, part.partition]
-        if replica.high_watermark < replica.leader_epoch_start:
+        if replica.role is not Role.LEADER:
+            if broker.rules.fetch.awaits_offset(part.fetch_offset, replica.high_watermark):
+                broker.runtime.mark(WAITS_AT_FOLLOWER)
+        elif replica.high_watermark < replica.leader_epoch_start:
             broker.runtime.mark(WAITS_FOR_CERTAINTY)
 
 
@@ -140,7 +160,9 @@ def _check(broker: BrokerState, request: FetchRequest, part: FetchPartition) -> 
     error = rules.check_epoch(part.current_leader_epoch, replica.leader_epoch)
     if error != ErrorCode.NONE:
         broker.runtime.mark(OLD_EPOCH if error == ErrorCode.FENCED_LEADER_EPOCH else NEW_EPOCH)
-    elif replica.role is not Role.LEADER:
+    elif not rules.serves(
+        request.replica_id >= 0, replica.role is Role.LEADER, replica.role is Role.FOLLOWER, request.rack_id
+    ):
         broker.runtime.mark(NOT_LEADER)
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if error == ErrorCode.NONE and request.replica_id >= 0:
@@ -158,11 +180,19 @@ def _check(broker: BrokerState, request: FetchRequest, part: FetchPartition) -> 
     return replica, error
 
 
-def _check_position(
+def check_position(
     broker: BrokerState, replica: Replica, part: FetchPartition
 ) -> tuple[ErrorCode, tuple[int, int] | None]:
-    """FE-6 and FE-7: whether the two logs diverge before the offset, and whether the offset is in the log."""
+    """FE-6 and FE-7: whether the two logs diverge before the offset, and whether the offset is in the log.
+
+    A follower that serves a consumer only knows whether its own log begins later: it may lag (FE-14).
+    """
     log = replica.log
+    if replica.role is not Role.LEADER:
+        below = part.fetch_offset < log.start_offset
+        if below:
+            broker.runtime.mark(BELOW_START)
+        return ErrorCode.OFFSET_OUT_OF_RANGE if below else ErrorCode.NONE, None
     if part.last_fetched_epoch != UNKNOWN:
         end = log.epochs.end_offset(part.last_fetched_epoch, log.end_offset)
         if end is None or part.fetch_offset < log.start_offset:
@@ -201,7 +231,7 @@ def _record_follower(broker: BrokerState, fetch: Fetch, part: FetchPartition) ->
     replica, error = _check(broker, request, part)
     if replica is None or error != ErrorCode.NONE:
         return
-    error, diverging = _check_position(broker, replica, part)
+    error, diverging = check_position(broker, replica, part)
     if not broker.rules.fetch.moves_follower_state(error, diverging is not None):
         return
     _record_fetch(broker, replica, request, part)
@@ -240,23 +270,28 @@ def _read(
         return FetchedPartition(
             part.topic, part.partition, error, current_leader=leader_hint, topic_id=part.topic_id
         ), False
-    error, diverging = _check_position(broker, replica, part)
+    error, diverging = check_position(broker, replica, part)
     log = replica.log
     by_follower = request.replica_id >= 0
     records = b""
     waits = False
+    preferred = NO_PREFERRED_REPLICA
     if error == ErrorCode.NONE and diverging is None:
         bound = broker.rules.fetch.read_bound(by_follower, replica.high_watermark, log.end_offset)
-        if part.fetch_offset < bound and (room > 0 or first):
+        if not by_follower and replica.role is Role.LEADER:
+            preferred = follower_reads.preferred_replica(broker, replica, request.rack_id, part)
+        if preferred != NO_PREFERRED_REPLICA:
+            pass  # the records are read there
+        elif part.fetch_offset < bound and (room > 0 or first):
             try:
                 records = log.read(part.fetch_offset, min(part.max_bytes, max(room, 0)), bound, minimum_one=first)
+                if replica.role is not Role.LEADER:
+                    broker.runtime.mark(SERVED_BY_FOLLOWER)
             except StorageError as failure:
                 directories.fail(broker, failure)
                 error = ErrorCode.KAFKA_STORAGE_ERROR
         elif not by_follower:
-            waits = part.fetch_offset >= bound and not broker.rules.high_watermark.is_certain(
-                replica.high_watermark, replica.leader_epoch_start
-            )
+            waits = part.fetch_offset >= bound and _is_uncertain(broker, replica, part)
     return FetchedPartition(
         part.topic,
         part.partition,
@@ -267,4 +302,12 @@ def _read(
         records,
         diverging,
         topic_id=part.topic_id,
+        preferred_read_replica=preferred,
     ), waits
+
+
+def _is_uncertain(broker: BrokerState, replica: Replica, part: FetchPartition) -> bool:
+    """HW-9, FE-14: whether records after the offset may be committed that the high watermark here does not cover."""
+    if replica.role is not Role.LEADER:
+        return broker.rules.fetch.awaits_offset(part.fetch_offset, replica.high_watermark)
+    return not broker.rules.high_watermark.is_certain(replica.high_watermark, replica.leader_epoch_start)

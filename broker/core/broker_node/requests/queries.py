@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.core.broker_node import directories
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState
+from broker.core.log.timestamps import Effort
 from broker.core.messages import (
     EpochEnd,
     EpochEndPartition,
@@ -33,6 +34,7 @@ from broker.core.replica.state import Replica, Role
 from broker.core.settings import CLIENT_LISTENER
 
 END_NOT_CERTAIN = sometimes("ListOffsets refused: the high watermark is not certain (LO-2)")
+EFFORT_SPENT = sometimes("ListOffsets refused: the searches before it in the same request took too long")
 
 _LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 _SPECIAL_SINCE = {
@@ -52,7 +54,10 @@ def metadata(broker: BrokerState, request: MetadataRequest) -> MetadataResponse:
     if request.topics is None:
         topics = [_topic(broker, topic) for topic in image.topics.values()]
     else:
-        topics = [_asked_topic(broker, name, topic_id) for name, topic_id in request.topics]
+        asked = {
+            (name or image.topic_names.get(topic_id) or topic_id): (name, topic_id) for name, topic_id in request.topics
+        }
+        topics = [_asked_topic(broker, name, topic_id) for name, topic_id in asked.values()]
     if request.include_topic_authorized_operations:
         topics = [
             topic._replace(authorized_operations=operations.OF_TOPIC) if topic.error_code == ErrorCode.NONE else topic
@@ -142,10 +147,11 @@ def list_offsets(broker: BrokerState, request: ListOffsetsRequest, api_version: 
     All storage is local, so nothing is tiered, and nothing waits for it (KIP-405, KIP-1005, KIP-1023).
     """
     by_follower = request.replica_id >= 0
+    effort = Effort()
     special = [timestamp for timestamp, since in _SPECIAL_SINCE.items() if api_version >= since]
     return ListOffsetsResponse(
         tuple(
-            _list_offset(broker, part, by_follower=by_follower)
+            _list_offset(broker, part, effort, by_follower=by_follower)
             if part.timestamp >= 0 or part.timestamp in special
             else ListedOffset(part.topic, part.partition, ErrorCode.UNSUPPORTED_VERSION)
             for part in request.partitions
@@ -153,7 +159,7 @@ def list_offsets(broker: BrokerState, request: ListOffsetsRequest, api_version: 
     )
 
 
-def _list_offset(broker: BrokerState, part: ListOffsetsPartition, *, by_follower: bool) -> ListedOffset:
+def _list_offset(broker: BrokerState, part: ListOffsetsPartition, effort: Effort, *, by_follower: bool) -> ListedOffset:
     replica, error = _led_replica(broker, part.topic, part.partition, part.current_leader_epoch)
     if replica is None or error != ErrorCode.NONE:
         return ListedOffset(part.topic, part.partition, error)
@@ -172,11 +178,14 @@ def _list_offset(broker: BrokerState, part: ListOffsetsPartition, *, by_follower
         return ListedOffset(part.topic, part.partition, ErrorCode.OFFSET_NOT_AVAILABLE)
     if part.timestamp == _LATEST:
         return ListedOffset(part.topic, part.partition, ErrorCode.NONE, -1, end, replica.leader_epoch)
+    if effort.is_spent:
+        broker.runtime.mark(EFFORT_SPENT)
+        return ListedOffset(part.topic, part.partition, ErrorCode.REQUEST_TIMED_OUT)
     try:
         if part.timestamp == _MAX_TIMESTAMP:
-            found = log.latest_timestamp(end)
+            found = log.latest_timestamp(end, effort)
         else:
-            found = log.offset_for_timestamp(part.timestamp, end)
+            found = log.offset_for_timestamp(part.timestamp, end, effort)
     except StorageError as failure:
         directories.fail(broker, failure)
         return ListedOffset(part.topic, part.partition, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -186,11 +195,12 @@ def _list_offset(broker: BrokerState, part: ListOffsetsPartition, *, by_follower
 
 
 def epoch_ends(broker: BrokerState, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-    """OE-1: where a leader epoch ends in this leader's log."""
+    """Answer for each partition."""
     return OffsetForLeaderEpochResponse(tuple(_epoch_end(broker, part) for part in request.partitions))
 
 
 def _epoch_end(broker: BrokerState, part: EpochEndPartition) -> EpochEnd:
+    """OE-1: where a leader epoch ends in this leader's log."""
     replica, error = _led_replica(broker, part.topic, part.partition, part.current_leader_epoch)
     if replica is None or error != ErrorCode.NONE:
         return EpochEnd(part.topic, part.partition, error)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from broker.core.controller import changes, recovery
 from broker.core.controller.partition_changes import elections_for_leaderless, min_isr_of
 from broker.core.controller.state import ControllerState
@@ -13,6 +15,7 @@ from broker.core.messages import (
     IncrementalAlterConfigsResponse,
 )
 from broker.core.messages.errors import ErrorCode
+from broker.core.messages.refusals import shown
 from broker.core.metadata.records import ConfigChanged, MetadataRecord, PartitionSet
 from broker.core.ports.marks import sometimes
 from broker.core.settings import STRATEGIES
@@ -28,6 +31,7 @@ CLUSTER = 4
 """The resource type of brokers: with an empty name, all of them."""
 
 _SET, _DELETE = 0, 1
+_INTEGER = re.compile("-?[0-9]{1,19}")
 _BOUNDED_INTEGERS = {
     MIN_ISR: 1,
     "retention.ms": -1,
@@ -53,7 +57,7 @@ CLUSTER_KEYS = (MIN_ISR, "unclean.leader.election.enable", "unclean.recovery.str
 def is_legal(key: str, value: str) -> bool:
     """Whether a topic may have this setting with this value."""
     if key in _BOUNDED_INTEGERS:
-        return value.removeprefix("-").isdecimal() and int(value) >= _BOUNDED_INTEGERS[key]
+        return _INTEGER.fullmatch(value) is not None and int(value) >= _BOUNDED_INTEGERS[key]
     if key == _RATIO:
         return is_ratio(value)
     return value in _CHOICES.get(key, ())
@@ -92,7 +96,10 @@ def _alter(controller: ControllerState, resource: ConfigResource, validate_only:
         elif operation == _SET and key in known and value is not None and is_legal(key, value):
             records.append(ConfigChanged(resource.name, key, value))
         else:
-            return result(ErrorCode.INVALID_CONFIG, f"expected a known setting with a legal value, found {key}={value}")
+            return result(
+                ErrorCode.INVALID_CONFIG,
+                f"expected a known setting with a legal value, found {shown(f'{key}={value}')}",
+            )
     if not validate_only:
         _change(controller, records)
     return result(ErrorCode.NONE)

@@ -24,6 +24,7 @@ from broker.core.messages import (
     ReassignmentResult,
 )
 from broker.core.messages.errors import ErrorCode
+from broker.core.messages.refusals import shown
 from broker.core.metadata.image import TopicImage
 from broker.core.metadata.records import PartitionSet, PartitionState
 from broker.core.ports.marks import sometimes
@@ -74,7 +75,7 @@ def _start(
         controller.runtime.mark(REFUSED_TARGET)
         return (
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"expected distinct registered brokers, found {list(target)}",
+            f"expected distinct registered brokers, found {shown(list(target))}",
         )
     current = original(state)
     removing = tuple(replica for replica in current if replica not in target)

@@ -22,6 +22,7 @@ from broker.core.messages import (
     NewTopic,
 )
 from broker.core.messages.errors import ErrorCode
+from broker.core.messages.refusals import shown
 from broker.core.metadata.records import (
     ConfigChanged,
     MetadataRecord,
@@ -32,8 +33,8 @@ from broker.core.metadata.records import (
     is_legal_name,
 )
 
-PARTITIONS_AT_ONCE_MAX = 10_000
-"""Larger requests are refused as a mistake or an attack."""
+PARTITIONS_AT_ONCE_MAX = 2_000
+"""A request that creates more, altogether, is refused as a mistake or an attack."""
 
 
 class _Refused(Exception):
@@ -48,39 +49,48 @@ class _Refused(Exception):
 def create(controller: ControllerState, request_id: int, request: CreateTopicsRequest) -> None:
     """Create each topic, or return its error; a refused topic does not stop the others."""
     answers = []
+    room = PARTITIONS_AT_ONCE_MAX
+    colliding = {name.replace(".", "_"): name for name in controller.image.topics}
     for topic in request.topics:
         try:
-            answers.append(_create(controller, topic, validate_only=request.validate_only))
+            created = _create(controller, topic, room, colliding, validate_only=request.validate_only)
+            room -= created.num_partitions
+            answers.append(created)
         except _Refused as refused:
             answers.append(CreatedTopic(topic.name, refused.error, str(refused)))
     changes.reply(controller, request_id, request, CreateTopicsResponse(tuple(answers)))
 
 
-def _create(controller: ControllerState, topic: NewTopic, *, validate_only: bool) -> CreatedTopic:
+def _create(
+    controller: ControllerState, topic: NewTopic, room: int, colliding: dict[str, str], *, validate_only: bool
+) -> CreatedTopic:
+    """Create a topic of at most `room` partitions; `colliding` has the names that there are, with "_" for "."."""
     if not is_legal_name(topic.name):
         raise _Refused(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"expected a name of up to 249 letters, digits, '.', '_' and '-', found {topic.name!r}",
+            f"expected a name of up to 249 letters, digits, '.', '_' and '-', none reserved, "
+            f"found {shown(repr(topic.name))}",
         )
     if topic.name in controller.image.topics:
         raise _Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name!r} already exists")
-    colliding = topic.name.replace(".", "_")
-    for other in controller.image.topics:
-        if other.replace(".", "_") == colliding:
-            raise _Refused(
-                ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"expected a name that differs from {other!r} in more than '.' and '_', found {topic.name!r}",
-            )
+    other = colliding.get(topic.name.replace(".", "_"))
+    if other is not None:
+        raise _Refused(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"expected a name that differs from {other!r} in more than '.' and '_', found {shown(repr(topic.name))}",
+        )
     for key, value in topic.configs:
         if value is not None and not configs.is_legal(key, value):
             raise _Refused(
-                ErrorCode.INVALID_CONFIG, f"expected a known setting with a legal value, found {key}={value}"
+                ErrorCode.INVALID_CONFIG,
+                f"expected a known setting with a legal value, found {shown(f'{key}={value}')}",
             )
-    assignments = _assignments(controller, topic)
+    assignments = _assignments(controller, topic, room)
     topic_id = _topic_id(controller, topic.name)
     records: list[MetadataRecord] = [TopicCreated(topic.name, topic_id)]
     records += [ConfigChanged(topic.name, key, value) for key, value in topic.configs if value is not None]
     records += [_new_partition(controller, topic_id, number, replicas) for number, replicas in enumerate(assignments)]
+    colliding[topic.name.replace(".", "_")] = topic.name
     if not validate_only:
         changes.append(controller, records)
         controller.runtime.log("info", f"topic {topic.name} created with {len(assignments)} partitions")
@@ -88,7 +98,9 @@ def _create(controller: ControllerState, topic: NewTopic, *, validate_only: bool
     return CreatedTopic(topic.name, ErrorCode.NONE, None, topic_id, len(assignments), factor)
 
 
-def _assignments(controller: ControllerState, topic: NewTopic) -> list[Assignment]:
+def _assignments(controller: ControllerState, topic: NewTopic, room: int) -> list[Assignment]:
+    if len(topic.assignments) > room:
+        raise _too_many(len(topic.assignments), room)
     if topic.assignments:
         if sorted(number for number, _ in topic.assignments) != list(range(len(topic.assignments))):
             raise _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "expected partitions 0, 1, 2 … without a gap")
@@ -97,10 +109,8 @@ def _assignments(controller: ControllerState, topic: NewTopic) -> list[Assignmen
     partitions = settings.num_partitions if topic.num_partitions == -1 else topic.num_partitions
     factor = settings.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
     brokers = _usable(controller)
-    if not 1 <= partitions <= PARTITIONS_AT_ONCE_MAX:
-        raise _Refused(
-            ErrorCode.INVALID_PARTITIONS, f"expected 1 to {PARTITIONS_AT_ONCE_MAX} partitions, found {partitions}"
-        )
+    if not 1 <= partitions <= room:
+        raise _too_many(partitions, room)
     if not 1 <= factor <= len(brokers):
         raise _Refused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -109,10 +119,15 @@ def _assignments(controller: ControllerState, topic: NewTopic) -> list[Assignmen
     return [replicas for _, replicas in place(brokers, partitions, factor, _placed(controller))]
 
 
+def _too_many(found: int, room: int) -> _Refused:
+    most = f"1 to {room} of the {PARTITIONS_AT_ONCE_MAX} partitions that one request may create"
+    return _Refused(ErrorCode.INVALID_PARTITIONS, f"expected {most}, found {found}")
+
+
 def _checked(controller: ControllerState, replicas: Assignment) -> Assignment:
     if not replicas or len(set(replicas)) < len(replicas) or not set(replicas) <= set(controller.image.brokers):
         raise _Refused(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"expected distinct registered brokers, found {list(replicas)}"
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"expected distinct registered brokers, found {shown(list(replicas))}"
         )
     return replicas
 
@@ -148,26 +163,25 @@ def _topic_id(controller: ControllerState, name: str) -> str:
 def add_partitions(controller: ControllerState, request_id: int, request: CreatePartitionsRequest) -> None:
     """Grow each topic to the requested count, or return its error."""
     results = []
+    room = PARTITIONS_AT_ONCE_MAX
     for wanted in request.topics:
         try:
-            _add_partitions(controller, wanted, validate_only=request.validate_only)
+            room -= _add_partitions(controller, wanted, room, validate_only=request.validate_only)
             results.append(NamedResult(wanted.topic, ErrorCode.NONE))
         except _Refused as refused:
             results.append(NamedResult(wanted.topic, refused.error, str(refused)))
     changes.reply(controller, request_id, request, CreatePartitionsResponse(tuple(results)))
 
 
-def _add_partitions(controller: ControllerState, wanted: NewPartitions, *, validate_only: bool) -> None:
+def _add_partitions(controller: ControllerState, wanted: NewPartitions, room: int, *, validate_only: bool) -> int:
+    """Add partitions, at most `room`; return how many."""
     topic = controller.image.topics.get(wanted.topic)
     if topic is None:
-        raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.topic!r}")
+        raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {shown(repr(wanted.topic))}")
     present = len(topic.partitions)
     more = wanted.total_count - present
-    if not 1 <= more <= PARTITIONS_AT_ONCE_MAX:
-        raise _Refused(
-            ErrorCode.INVALID_PARTITIONS,
-            f"expected 1 to {PARTITIONS_AT_ONCE_MAX} more than {present} partitions, found {wanted.total_count}",
-        )
+    if not 1 <= more <= room:
+        raise _too_many(more, room)
     if wanted.assignments is None:
         factor = len(topic.partitions[0].replicas)
         assignments = [replicas for _, replicas in place(_usable(controller), more, factor, _placed(controller))]
@@ -181,6 +195,7 @@ def _add_partitions(controller: ControllerState, wanted: NewPartitions, *, valid
     ]
     if not validate_only:
         changes.append(controller, records)
+    return more
 
 
 # --- delete ----------------------------------------------------------------------------------------------------------

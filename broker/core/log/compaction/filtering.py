@@ -15,12 +15,11 @@ from broker.core.log.compression import compress
 from broker.core.records import (
     COMPRESSION_MASK,
     DELETE_HORIZON_FLAG,
-    HEADER_BYTES,
     BatchHeader,
     MalformedBatch,
     check_crc,
     read_varint,
-    uncompressed,
+    unfolded,
     varint,
     with_records,
 )
@@ -68,7 +67,7 @@ def stored_records(batch: bytes, header: BatchHeader) -> list[StoredRecord]:
         raise MalformedBatch("expected a sound batch, found a wrong checksum")
     if header.records_count > RECORDS_MAX:
         raise MalformedBatch(f"expected at most {RECORDS_MAX} records, found {header.records_count}")
-    body = uncompressed(batch[HEADER_BYTES : header.size], header)
+    body = unfolded(batch)
     records = []
     at = 0
     offset_before = -1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from itertools import groupby
 
-from broker.core.messages import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
+from broker.core.messages import NO_PREFERRED_REPLICA, FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from broker.shell.codec import wire
 from broker.shell.codec.base import Codec
 from broker.shell.codec.wire import INT32, NO_TAGS, DecodeError, Parts
@@ -41,8 +41,6 @@ _SNAPSHOT = struct.Struct(">qix")  # end offset, epoch, no tags
 _DIVERGING_EPOCH_TAG, _CURRENT_LEADER_TAG, _SNAPSHOT_ID_TAG = 0, 1, 2
 _CLUSTER_ID_TAG, _REPLICA_STATE_TAG = 0, 1
 _ABORTED_TRANSACTION_BYTES = 16
-_NO_PREFERRED_REPLICA = INT32.pack(-1)
-_NO_RACK = ""
 
 
 def _version_for(request: FetchRequest) -> int:
@@ -127,8 +125,9 @@ def _decode_request(data: bytes, position: int, version: int) -> FetchRequest:
     forgotten: tuple[tuple[str, str, int], ...] = ()
     if version >= 7:
         forgotten, position = _read_forgotten(data, position, version)
+    rack_id = ""
     if version >= 11:
-        _, position = wire.read_string(data, position, version >= _FLEXIBLE)
+        rack_id, position = wire.read_string(data, position, version >= _FLEXIBLE)
     cluster_id = None
     if version >= _FLEXIBLE:
         fields, position = wire.read_tags(data, position)
@@ -148,6 +147,7 @@ def _decode_request(data: bytes, position: int, version: int) -> FetchRequest:
         session_epoch,
         forgotten,
         cluster_id,
+        rack_id,
     )
 
 
@@ -201,7 +201,7 @@ def _encode_request(request: FetchRequest, version: int) -> Parts:
     if version >= 7:
         parts += _forgotten(request, version)
     if version >= 11:
-        parts.append(wire.nullable_string(_NO_RACK, flexible))
+        parts.append(wire.nullable_string(request.rack_id, flexible))
     if flexible:
         parts.append(_request_tags(request, version))
     return parts
@@ -229,7 +229,7 @@ def _fetched(each: FetchedPartition, version: int) -> Parts:
     head = _FETCHED_V4.pack(*fixed) if version < 5 else _FETCHED_V5.pack(*fixed, each.log_start_offset)
     head += wire.array_size(0, flexible)
     if version >= 11:
-        head += _NO_PREFERRED_REPLICA
+        head += INT32.pack(each.preferred_read_replica)
     parts = [head + wire.records_size(each.records, flexible), each.records]
     if flexible:
         parts.append(_fetched_tags(each))
@@ -273,7 +273,9 @@ def _read_fetched(data: bytes, position: int, version: int, name: str, topic_id:
         position += _FETCHED_V4.size
     flexible = version >= _FLEXIBLE
     position = _skip_aborted_transactions(data, position, flexible)
+    preferred = NO_PREFERRED_REPLICA
     if version >= 11:
+        (preferred,) = INT32.unpack_from(data, position)
         position += 4
     records, position = wire.read_records(data, position, flexible)
     diverging = leader = snapshot = None
@@ -298,6 +300,7 @@ def _read_fetched(data: bytes, position: int, version: int, name: str, topic_id:
         leader,
         snapshot,
         topic_id,
+        preferred,
     )
     return fetched, position
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from broker.core.messages import ProducedPartition, ProducePartition, ProduceRequest, ProduceResponse
 from broker.shell.codec import wire
 from broker.shell.codec.base import Codec
-from broker.shell.codec.wire import INT32, NO_TAGS, Parts
+from broker.shell.codec.wire import INT32, NO_TAGS, DecodeError, Parts
 
 _FLEXIBLE = 9
 _ACKS_TIMEOUT = struct.Struct(">hi")
@@ -24,6 +24,8 @@ def _decode_request(data: bytes, position: int, version: int) -> ProduceRequest:
     transactional_id, position = wire.read_nullable_string(data, position, flexible)
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(data, position)
     topics, position = wire.read_array_size(data, position + 6, flexible)
+    if topics > wire.ELEMENTS_MAX:
+        raise DecodeError(f"expected at most {wire.ELEMENTS_MAX} topics, found {topics}")
     partitions = []
     for _ in range(topics):
         topic, position = wire.read_string(data, position, flexible)
@@ -34,6 +36,8 @@ def _decode_request(data: bytes, position: int, version: int) -> ProduceRequest:
             if flexible:
                 position = wire.skip_tags(data, position)
             partitions.append(ProducePartition(topic, partition, records))
+            if len(partitions) > wire.ELEMENTS_MAX:
+                raise DecodeError(f"expected at most {wire.ELEMENTS_MAX} partitions, found more")
         if flexible:
             position = wire.skip_tags(data, position)
     if flexible:
@@ -142,6 +146,7 @@ PRODUCE = Codec(
     versions=(3, 10),
     flexible_from=_FLEXIBLE,
     request_type=ProduceRequest,
+    request_bytes_max=1 << 31,  # `socket.request.max.bytes` is what bounds it
     decode_request=_decode_request,
     encode_request=_encode_request,
     decode_response=_decode_response,

@@ -251,6 +251,7 @@ def test_a_client_that_does_not_read_is_not_read_from_and_harms_no_other():
                 answered = len(run.requests())
                 await asyncio.sleep(0.05)
             assert answered < 100
+            assert run.server.held_bytes < 5 << 20
             sending.cancel()
             client.writer.transport.abort()
             assert await still_serves(run)
@@ -384,3 +385,39 @@ def test_each_listener_serves_its_own_apis_only(request_):
     assert (key in LISTENER_APIS["BROKER"]) == isinstance(request_, FetchRequest)
     for listener in ("CLIENT", "BROKER"):
         assert not {56, 62, 63, 67} & LISTENER_APIS[listener].keys()
+
+
+def test_connections_that_hold_most_are_closed_when_all_hold_too_much(caplog):
+    whole = framed(bytes(FRAME_MAX - 4))
+
+    async def scenario():
+        async with running() as run:
+            patient = await RawClient.connect(run.port)
+            await patient.send(whole[:100])
+            greedy = [await RawClient.connect(run.port) for _ in range(6)]
+            for client in greedy:
+                await client.send(whole[:-1])
+            await eventually(lambda: len(run.gone()) >= 2)
+            assert run.server.held_bytes <= 4 * FRAME_MAX
+            assert 1 not in run.gone()
+            assert await still_serves(run)
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(scenario())
+    assert "and all may hold 4194304" in caplog.text
+
+
+def test_a_response_that_cannot_be_written_refuses_its_client_alone(caplog):
+    async def scenario():
+        async with running() as run:
+            client = await RawClient.connect(run.port)
+            await client.request(4, 1, InitProducerIdRequest())
+            await eventually(lambda: len(run.requests()) == 1)
+            run.server.reply(run.requests()[0].request_id, InitProducerIdResponse(0, 1 << 70, 0))
+            assert await client.is_closed()
+            assert run.server.traffic.incidents == 1
+            assert await still_serves(run)
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(scenario())
+    assert "incident 1, a bug: the response of InitProducerId cannot be written" in caplog.text

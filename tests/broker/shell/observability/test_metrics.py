@@ -86,6 +86,25 @@ def test_elections_are_counted(fsyncs):
     assert elections() == before + 1
 
 
+def test_unclean_elections_are_counted_by_cause_and_by_partition(fsyncs):
+    cluster = Cluster(min_insync_replicas=1, unclean_recovery_strategy="proactive")
+    cluster.create_topic()
+    first = cluster.leader()
+    others = [number for number in (1, 2, 3) if number != first]
+    for number in others:
+        cluster.kill(number)
+    cluster.run_until(lambda: cluster.view()["isr"] == [first])
+    cluster.kill(first)
+    cluster.run_until(lambda: cluster.leader() == -1)
+    for number in others:
+        cluster.start(number)
+    cluster.run_until(lambda: cluster.leader() in others)
+    found = parse(metrics.render(cluster.machines[CONTROLLER].node, Traffic(), fsyncs))
+    assert found["harrow_unclean_elections_total", 'cause="recovery"'] == 1
+    assert found["harrow_unclean_elections_total", 'cause="request"'] == 0
+    assert found["harrow_potential_losses_total", f'topic="{TOPIC}",partition="0"'] == 1
+
+
 def test_a_controller_reports_the_quorum(fsyncs):
     cluster = Cluster()
     cluster.run(2_000)
