@@ -10,7 +10,8 @@ import re
 import sys
 from collections.abc import Iterator
 
-from broker.core.configuration.brokers import BROKER_SETTINGS, BrokerSetting
+from broker.core.configuration.brokers import BROKER_SETTINGS
+from broker.core.configuration.setting import BrokerSetting
 from broker.core.configuration.topics import TOPIC_SETTINGS, TopicSetting
 from broker.core.configuration.values import INT32_MAX, INT64_MAX, INTERVAL
 

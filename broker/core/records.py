@@ -42,6 +42,8 @@ COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME_FLAG = 0x08
 TRANSACTIONAL_FLAG = 0x10
 CONTROL_FLAG = 0x20
+DELETE_HORIZON_FLAG = 0x40
+"""The base timestamp is the time from which on compaction may remove the batch's tombstones (KIP-534)."""
 
 Buffer = bytes | bytearray | memoryview
 
@@ -98,6 +100,16 @@ class BatchHeader(NamedTuple):
     def is_transactional(self) -> bool:
         """Whether it belongs to a transaction."""
         return bool(self.attributes & TRANSACTIONAL_FLAG)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When the tombstones of the batch may go; None while no compaction has set it (KIP-534)."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
+
+    @property
+    def is_filler(self) -> bool:
+        """Whether it only stands for offsets whose records compaction has removed."""
+        return not self.records_count and self.producer_id < 0
 
     @property
     def has_log_append_time(self) -> bool:
@@ -159,6 +171,12 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         base_sequence,
         records_count,
     )
+
+
+def base_offset_of(records: Buffer) -> int:
+    """The offset that the first batch claims to begin at; the buffer must hold a header."""
+    offset: int = _OFFSET.unpack_from(records)[0]
+    return offset
 
 
 def iterate_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
@@ -227,8 +245,8 @@ def encode_batch(
     body = bytearray()
     count = 0
     for key, value in records:
-        record = b"".join((b"\0\0", _varint(count), _field(key), _field(value), b"\0"))
-        body += _varint(len(record))
+        record = b"".join((b"\0\0", varint(count), _field(key), _field(value), b"\0"))
+        body += varint(len(record))
         body += record
         count += 1
     if not count:
@@ -237,6 +255,12 @@ def encode_batch(
     times = (timestamp_ms, timestamp_ms)
     fields = (attributes, count - 1, *times, producer_id, producer_epoch, base_sequence, count)
     return _sealed(base_offset, leader_epoch, _CHECKED.pack(*fields) + body)
+
+
+def filler(base_offset: int, last_offset: int, leader_epoch: int) -> bytes:
+    """A batch without records in place of all from `base_offset` to `last_offset` (inclusive)."""
+    checked = _CHECKED.pack(0, last_offset - base_offset, -1, -1, NO_PRODUCER, -1, -1, 0)
+    return _sealed(base_offset, leader_epoch, checked)
 
 
 def with_records(header: BatchHeader, body: bytes) -> bytes:
@@ -274,10 +298,10 @@ def decode_unfolded(body: bytes, header: BatchHeader) -> Iterator[Record]:
     at = 0
     for _ in range(header.records_count):
         try:
-            length, at = _read_varint(body, at)
+            length, at = read_varint(body, at)
             end = at + length
-            timestamp_delta, at = _read_varint(body, at + 1)
-            offset_delta, at = _read_varint(body, at)
+            timestamp_delta, at = read_varint(body, at + 1)
+            offset_delta, at = read_varint(body, at)
             key, at = _read_field(body, at)
             value, at = _read_field(body, at)
         except IndexError:
@@ -314,15 +338,17 @@ def _zigzag(number: int) -> bytes:
 _SMALL_VARINTS = tuple(_zigzag(number) for number in range(1024))
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
+    """A signed number in as few bytes as it takes."""
     return _SMALL_VARINTS[number] if 0 <= number < 1024 else _zigzag(number)
 
 
 def _field(data: bytes | None) -> bytes:
-    return b"\1" if data is None else _varint(len(data)) + data
+    return b"\1" if data is None else varint(len(data)) + data
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The signed number at `at` and where it ends. Raises `IndexError` at the end of the data, `MalformedBatch`."""
     shift = number = 0
     while True:
         byte = data[at]
@@ -336,7 +362,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _read_field(data: bytes, at: int) -> tuple[bytes | None, int]:
-    length, at = _read_varint(data, at)
+    length, at = read_varint(data, at)
     if length < 0:
         return None, at
     if length > len(data) - at:

@@ -97,6 +97,20 @@ class Settings:
     """The size up to which a log of a topic without `retention.bytes` is kept; -1: unlimited."""
 
     log_retention_check_interval_ms: int = 300_000
+
+    log_cleaner_backoff_ms: int = 15_000
+    """How long the cleaner rests when there is nothing to compact."""
+
+    log_cleaner_min_cleanable_ratio: float = 0.5
+    """Share of a log's closed segments that must be uncompacted before it is compacted."""
+
+    log_cleaner_min_compaction_lag_ms: int = 0
+    log_cleaner_delete_retention_ms: int = 86_400_000
+    """How long readers can see a tombstone after a compaction has first met it."""
+
+    log_cleaner_dedupe_buffer_bytes: int = 32 << 20
+    """Memory for the keys of one compaction."""
+
     producer_id_expiration_ms: int = 86_400_000
     """How long a partition keeps the state of an idle producer."""
 
@@ -112,6 +126,13 @@ class Settings:
     offsets_topic_replication_factor: int = 3
     """Reduced to the number of brokers when the topic is created."""
 
+    offsets_topic_segment_bytes: int = 100 << 20
+    """`segment.bytes` of the topic when it is created."""
+
+    offsets_retention_ms: int = 604_800_000
+    """`offsets.retention.minutes`: how long the offsets of a group without members are kept."""
+
+    offsets_retention_check_interval_ms: int = 600_000
     offsets_commit_timeout_ms: int = 5_000
     """How long a coordinator waits for its writes to be replicated."""
 

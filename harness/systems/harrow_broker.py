@@ -115,6 +115,7 @@ class HarrowBroker:
             "auto.create.topics.enable": False,
             "unclean.leader.election.enable": self.spec.unclean_election,
             "log.retention.ms": -1,  # a wall clock that is a year ahead must not delete records that the checkers read
+            "offsets.retention.minutes": 0x7FFFFFFF,  # nor committed offsets
             "initial.broker.registration.timeout.ms": REGISTRATION_MS,
             **_flush(self.spec.flush),
             **{name: timeout_ms * self.spec.pace for name, timeout_ms in SHORT_RUN.items()},

@@ -142,7 +142,7 @@ def _read(
     ghost, mirror = found
     who = f"broker {broker.broker_id}, leader of epoch {mirror.leader_epoch},"
     epoch = -1
-    for batch in batches_in(part.records):
+    for batch in ghost.unfold(part.records):
         if batch.last >= len(ghost.committed) or ghost.committed[batch.base] not in (batch, None):
             known.fail(
                 ghost,

@@ -6,13 +6,13 @@ replica. Logs are compared by their batches: base offset, leader epoch and check
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from broker.core.log.log import Log
 from broker.core.metadata.records import PartitionState
-from broker.core.records import CONTROL_FLAG, HEADER, PREFIX_BYTES
+from broker.core.records import CONTROL_FLAG, HEADER, PREFIX_BYTES, decode_records, iterate_headers
 from broker.core.replica.state import PendingIsr, Replica, Role
 
 _EVERYTHING = 1 << 62
@@ -33,6 +33,9 @@ class Batch(NamedTuple):
     def __str__(self) -> str:
         return f"{self.base}…{self.last} of epoch {self.epoch} (crc {self.crc:08x})"
 
+
+Content = tuple[bytes | None, bytes | None]
+"""Key and value of a record."""
 
 Entries = list[Batch | None]
 """A log by offset: the batch that the offset belongs to; None where it was deleted before the observer saw it."""
@@ -60,9 +63,9 @@ def bytes_of(log: Log, offset: int) -> bytes:
     return b"".join(data for data, _ in pieces(log, offset))
 
 
-def batches_of(log: Log, offset: int) -> list[Batch]:
-    """The batches of a log from the one that contains `offset` to its end."""
-    return [batch for _, batches in pieces(log, offset) for batch in batches]
+def batches_of(log: Log, offset: int, unfold: Callable[[bytes], list[Batch]] = batches_in) -> list[Batch]:
+    """The batches of a log from the one that contains `offset` to its end; see `Ghost.unfold`."""
+    return [batch for data, _ in pieces(log, offset) for batch in unfold(data)]
 
 
 def pieces(log: Log, offset: int) -> Iterator[tuple[bytes, list[Batch]]]:
@@ -119,6 +122,9 @@ class Mirror:
 
     dropped: list[Batch] = field(default_factory=list)
     """What the log once held and lost."""
+
+    compacted: int = 0
+    """How far its holder had compacted it."""
 
     def compare(self, committed: Entries) -> int:
         """Advance `same` over the offsets where the log equals what is committed, and return it."""
@@ -218,8 +224,48 @@ class Ghost:
     lost: list[Batch] = field(default_factory=list)
     """Acknowledged batches that an unclean election gave up."""
 
+    contents: dict[tuple[int, int], dict[int, Content]] | None = None
+    """Of a compacted topic: (leader epoch, base offset) -> what the batch held, by offset."""
+
     def __str__(self) -> str:
         return f"{self.topic}-{self.number}"
+
+    def unfold(self, data: bytes) -> list[Batch]:
+        """The batches in some bytes; those that compaction has emptied, or a part of, as they were committed.
+
+        A batch that lacks more than compaction may remove stays as it is, and so differs from what is committed.
+        """
+        if self.contents is None:
+            return batches_in(data)
+        found = []
+        for at, header in iterate_headers(data):
+            batch = batches_in(data[at : at + header.size])[0]
+            held = {record.offset: (record.key, record.value) for record in decode_records(data, at)}
+            if header.records_count == header.last_offset_delta + 1 and header.delete_horizon_ms is None:
+                self.contents.setdefault((batch.epoch, batch.base), held)
+                found.append(batch)
+            else:
+                found += self._committed_as(batch, held) or [batch]
+        return found
+
+    def _committed_as(self, compacted: Batch, held: Mapping[int, Content]) -> list[Batch]:
+        """The committed batches in whose place a compacted one may be; none if it must not."""
+        there = list(dict.fromkeys(self.committed[compacted.base : compacted.last + 1]))
+        originals = [batch for batch in there if batch is not None and batch.epoch == compacted.epoch]
+        if not originals or len(originals) < len(there):
+            return []
+        if originals[0].base != compacted.base or originals[-1].last != compacted.last:
+            return []
+        assert self.contents is not None
+        last: dict[bytes | None, int] = {}
+        for batch in dict.fromkeys(self.committed):
+            known = self.contents.get((batch.epoch, batch.base), {}) if batch is not None else {}
+            last |= {key: offset for offset, (key, _) in known.items()}
+        once = {at: one for batch in originals for at, one in self.contents[batch.epoch, batch.base].items()}
+        is_sound = all(once.get(offset) == content for offset, content in held.items()) and all(
+            offset in held or last[key] > offset for offset, (key, _) in once.items()
+        )
+        return originals if is_sound else []
 
     def is_stale(self, mirror: ReplicaMirror) -> bool:
         """Whether a leader has been superseded, according to the committed metadata."""

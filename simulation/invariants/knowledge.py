@@ -144,6 +144,9 @@ class Knowledge:
         found = self.partitions.get((topic_id, number))
         if found is None:
             found = self.partitions[topic_id, number] = Ghost(topic, number)
+            image = self.image.topics.get(topic)
+            if image is not None and "compact" in image.configs.get("cleanup.policy", ""):
+                found.contents = {}
         return found
 
     def ghost_of(self, topic: str, number: int) -> Ghost | None:

@@ -135,6 +135,7 @@ class PropertyObserver:
                 log.start_offset,
                 replica.min_insync_replicas,
                 log.flushed_offset,
+                log.compacted_offset,
             )
             if mirror is not None and mirror.replica is replica and mirror.seen == now:
                 continue
@@ -187,6 +188,9 @@ def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Rep
         replicas.log_changed(known, ghost, mirror, replica)
     if log.start_offset > mirror.start:
         replicas.skip_deleted(mirror, log)
+    if log.compacted_offset > mirror.compacted:
+        replicas.compacted(known, ghost, mirror, log)
+    mirror.compacted = log.compacted_offset
     mirror.start = log.start_offset
     mirror.durable = max(mirror.durable, log.flushed_offset)
     before, new = mirror.high_watermark, replica.high_watermark

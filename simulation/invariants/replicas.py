@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from broker.core.log.log import Log
 from broker.core.messages import AlterPartitionRequest
 from broker.core.metadata.image import Image
 from broker.core.replica import leader
 from broker.core.replica.state import Replica, Role
 from broker.core.rules import Rules
-from simulation.invariants.ghost import Batch, Entries, Ghost, Lineage, Mirror, ReplicaMirror, batches_of, describe
+from simulation.invariants.ghost import (
+    Batch,
+    Entries,
+    Ghost,
+    Lineage,
+    Mirror,
+    ReplicaMirror,
+    batches_in,
+    batches_of,
+    describe,
+)
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
 
 
-def read_on(mirror: Mirror, log: Log, lineage: Lineage) -> tuple[list[Batch], str]:
+def read_on(mirror: Mirror, log: Log, ghost: Ghost) -> tuple[list[Batch], str]:
     """Read the batches that were appended; returns them, and what is wrong by P-3, "" if nothing is."""
     skip_deleted(mirror, log)
-    batches = batches_of(log, len(mirror.entries))
-    return batches, extend(mirror.entries, batches, lineage)
+    batches = batches_of(log, len(mirror.entries), ghost.unfold)
+    wrong = extend(mirror.entries, batches, ghost.lineage)
+    can_tell = ghost.contents is None or ghost.trusted  # else it is not known what was committed before a compaction
+    return batches, wrong if can_tell else ""
+
+
+def compacted(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, log: Log) -> None:
+    """P-3: compaction removes only what a later committed record of the same key has replaced."""
+    mirror.compacted = log.compacted_offset
+    end = first_difference(mirror, log, ghost.unfold)
+    if end < len(mirror.entries) and ghost.protects(mirror):
+        known.fail(
+            ghost,
+            "P-3",
+            f"broker {mirror.holder} has compacted {describe(mirror.entries, end)} at {end} to something else",
+        )
 
 
 def skip_deleted(mirror: Mirror, log: Log) -> None:
@@ -64,13 +90,13 @@ def reset_if_start_moved(mirror: Mirror, log: Log) -> None:
         mirror.entries += [None] * log.start_offset
 
 
-def first_difference(mirror: Mirror, log: Log) -> int:
+def first_difference(mirror: Mirror, log: Log, unfold: Callable[[bytes], list[Batch]] = batches_in) -> int:
     """From which offset on the mirror and the log differ; the end of the shorter if they do not.
 
     Deleted offsets equal any batch: a log start that was not checkpointed goes back, and shows the batches again.
     """
     found: Entries = [None] * min(log.start_offset, log.end_offset)
-    for batch in batches_of(log, log.start_offset):
+    for batch in batches_of(log, log.start_offset, unfold):
         found += [batch] * (batch.last + 1 - len(found))
     offset = min(log.start_offset, len(mirror.entries))
     end = min(len(found), len(mirror.entries))
@@ -84,10 +110,10 @@ def log_changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: 
     log = replica.log
     if log.truncations != mirror.truncations:
         mirror.truncations = log.truncations
-        truncated(known, ghost, mirror, replica, first_difference(mirror, log))
+        truncated(known, ghost, mirror, replica, first_difference(mirror, log, ghost.unfold))
     mirror.start = log.start_offset
     if log.end_offset > len(mirror.entries):
-        batches, wrong = read_on(mirror, log, ghost.lineage)
+        batches, wrong = read_on(mirror, log, ghost)
         if wrong:
             known.fail(ghost, "P-3", f"broker {mirror.holder} has {wrong}")
         if not batches:
@@ -137,11 +163,12 @@ def opened(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Repli
     mirror.replica, mirror.log = replica, log
     mirror.truncations = log.truncations
     mirror.seen = ()
+    mirror.compacted = log.compacted_offset
     mirror.role, mirror.leader_epoch, mirror.partition_epoch = Role.NONE, -1, -1
     was = len(mirror.entries)
     end = was
     if mirror.power_lost or log.end_offset != was:
-        end = first_difference(mirror, log)
+        end = first_difference(mirror, log, ghost.unfold)
     mirror.start = log.start_offset
     if end < was:
         _lost(known, ghost, mirror, log, end)
@@ -150,7 +177,7 @@ def opened(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Repli
     mirror.power_lost = mirror.suspected = False
     mirror.high_watermark = replica.high_watermark
     if log.end_offset > len(mirror.entries):
-        _, wrong = read_on(mirror, log, ghost.lineage)
+        _, wrong = read_on(mirror, log, ghost)
         if wrong:
             known.fail(ghost, "P-3", f"broker {mirror.holder} finds {wrong} on its disk")
     check_epochs(known, ghost, mirror, replica)

@@ -49,6 +49,8 @@ def findings(outcome: SimulationOutcome) -> list[SimulationFinding]:
     if outcome.failed_property is not None and outcome.failure is not None:
         found.append(SimulationFinding(_layer(outcome.failed_property), outcome.failed_property, outcome.failure))
     found += damage(outcome)
+    if outcome.configuration.compacted:
+        return found  # what is missing may have been compacted
     if "recovery" in outcome.phases:
         found += log_findings(outcome)
     if "final" in outcome.phases:

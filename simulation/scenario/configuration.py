@@ -60,7 +60,9 @@ FAULTS = (*COMMON_FAULTS, *RARER_FAULTS, "torn-page-cache-loss")
 class Configuration:
     """Settings of one simulated test. Times in milliseconds of virtual time; chances per thousand.
 
-    `sole_survivor` turns on the sole-survivor phase: each broker in turn is the only one alive.
+    `compacted`: the topic is compacted, in small segments, and only the observers judge, since later records replace
+    earlier ones of the same key. `sole_survivor` turns on the sole-survivor phase: each broker in turn is the only one
+    alive.
     """
 
     generation: str = "K5"
@@ -98,6 +100,7 @@ class Configuration:
     answer_lost_of_1000: int = 0
     repeated_of_1000: int = 0
     sole_survivor: bool = True
+    compacted: bool = False
     min_isr_of_brokers: int = 0
     """What the files of brokers say that are no controllers, where it differs: it must not matter. 0: the same."""
 

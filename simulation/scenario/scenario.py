@@ -45,6 +45,9 @@ _QUORUM_FETCH_WAIT_MS = 1_000
 _SNAPSHOT_PIECE_BYTES = 256
 """At least: a snapshot sent byte by byte takes ten thousand requests, and tests nothing that five would not."""
 
+_COMPACTED_TOPIC = (("cleanup.policy", "compact"), ("segment.bytes", "300"), ("min.cleanable.dirty.ratio", "0"))
+_COMPACTION_MS = 500
+
 _RETRY_MS = 250
 """Longer than the broker's default: a broker that is not registered yet repeats its requests all the time."""
 
@@ -127,6 +130,7 @@ def settings_of(configuration: Configuration) -> list[Settings]:
                 generation=configuration.generation,
                 flaws=configuration.flaws,
                 auto_create_topics_enable=False,
+                log_cleaner_backoff_ms=_COMPACTION_MS,
             )
         )
     return nodes
@@ -213,7 +217,8 @@ class _Test:
             request_timeout_ms=1_500,
             delivery_timeout_ms=6_000,
             operations=-(-configuration.operations // configuration.producers),
-            compression=configuration.compression,
+            compression="none" if configuration.compacted else configuration.compression,
+            keyed=configuration.compacted,
         )
         poll_ms = max(1, configuration.duration_ms * configuration.readers // configuration.polls)
         ids = iter(range(CLIENTS_FROM, CLIENTS_FROM + 1_000))
@@ -227,7 +232,7 @@ class _Test:
                 broker_ids,
                 self.history,
                 poll_ms,
-                looks_up_times=configuration.compression != "none",
+                looks_up_times=not configuration.compacted and configuration.compression != "none",
             )
             for _ in range(configuration.readers)
         ]
@@ -312,7 +317,8 @@ class _Test:
         ready = self.cluster.run_until(20_000 * MS, self._all_ready)
         if not ready:
             raise Violation("V-1", "not all nodes became ready within 20 s")
-        topic = NewTopic(TOPIC, self.configuration.partitions, self.configuration.replication_factor)
+        configs = _COMPACTED_TOPIC if self.configuration.compacted else ()
+        topic = NewTopic(TOPIC, self.configuration.partitions, self.configuration.replication_factor, configs=configs)
         request = CreateTopicsRequest((topic,), 5_000)
         while not self.administrator.created:
             self.administrator.asked += 1

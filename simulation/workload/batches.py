@@ -19,6 +19,9 @@ from broker.core.records import CHECKSUMMED_FROM, MAGIC, NO_PRODUCER, PREFIX_BYT
 COMPRESSIONS = ("none", "snappy")
 """What the producers of a simulation may use."""
 
+KEYS = 5
+"""How many keys there are in a compacted topic."""
+
 SNAPPY, GZIP = CODECS.index("snappy"), CODECS.index("gzip")
 
 _CHECKED = struct.Struct(">hiqqqhii")
@@ -41,15 +44,17 @@ def encode_values(
     compression: str = "none",
     first_ms: int = 0,
     padding_bytes: int = 0,
+    keyed: bool = False,
 ) -> bytes:
-    """A batch of values of eight bytes.
+    """A batch of values of eight bytes; if `keyed`, and not compressed, each has one of a few keys.
 
     If it is compressed, each record is a millisecond later than the one before, from `first_ms` on, and `padding_bytes`
     zeros follow the last value.
     """
     bodies = [value.to_bytes(8, "big") for value in values]
     if compression == "none":
-        return encode_batch(((None, body) for body in bodies), 0, -1, first_ms, *producer)
+        keys = (bytes((value % KEYS,)) if keyed else None for value in values)
+        return encode_batch(zip(keys, bodies, strict=True), 0, -1, first_ms, *producer)
     bodies[-1] += bytes(padding_bytes)
     records = b"".join(_record(number, body) for number, body in enumerate(bodies))
     codec = CODECS.index(compression)

@@ -77,6 +77,7 @@ class ProducerPlan:
     delivery_timeout_ms: int
     operations: int
     compression: str = "none"
+    keyed: bool = False
 
 
 class SimulatedProducer:
@@ -150,6 +151,7 @@ class SimulatedProducer:
             Producer(self._producer_id, 0, sequence) if self.plan.idempotence else Producer(),
             compression=compression,
             first_ms=0 if compression == "none" else self._invoked_us // MS,
+            keyed=self.plan.keyed,
         )
         leader, _ = self.route.leaders[self._partition]
         self._served_by = leader

@@ -171,7 +171,7 @@ class SimulatedReader:
                     )
                     times.append(record.timestamp)
                     count += 1
-                    following = record.offset + 1
+            following = max(following, header.last_offset + 1)
         self._times[partition] = times or self._times.get(partition, [])
         self.positions[partition] = following
         assigned, self._assigned[partition] = self._assigned[partition], False

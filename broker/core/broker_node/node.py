@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from broker.core.broker_node import directories, inspection, isr_changes, lifecycle, publishing, replication, storage
+from broker.core.broker_node import (
+    compaction,
+    directories,
+    inspection,
+    isr_changes,
+    lifecycle,
+    publishing,
+    replication,
+    storage,
+)
 from broker.core.broker_node.groups import coordinator
 from broker.core.broker_node.requests import (
     configs,
@@ -306,6 +315,10 @@ class BrokerNode:
                 deletion.retain(broker)
             case (deletion.IDLE_PRODUCERS,):
                 deletion.forget_idle_producers(broker)
+            case (compaction.CHECK,):
+                compaction.check(broker)
+            case (compaction.STEP,):
+                compaction.step(broker)
             case (storage.CHECKPOINT,):
                 storage.checkpoint_regularly(broker)
             case (directories.REPORT,):
@@ -317,6 +330,10 @@ class BrokerNode:
 
     def _flush_done(self, token: Hashable, error: str | None) -> None:
         broker = self.state
+        match token:
+            case (compaction.FLUSH, int(number)):
+                compaction.flushed(broker, number, error)
+                return
         replica: Replica | None = broker.replicas.get(token)  # type: ignore[call-overload]
         if error is not None and (replica is not None or len(broker.settings.log_dirs) == 1):
             directories.fail(broker, StorageError(error, replica.log.directory if replica is not None else ""))

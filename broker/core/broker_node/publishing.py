@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from broker.core.broker_node import directories, isr_changes, lifecycle, replication, storage
+from broker.core.broker_node import compaction, directories, isr_changes, lifecycle, replication, storage
 from broker.core.broker_node.requests import producing
 from broker.core.broker_node.state import BrokerState
 from broker.core.configuration.in_force import in_force, layers
@@ -193,11 +193,10 @@ def publish(broker: BrokerState) -> None:
     """Update every replica to match the image, whatever happened in between (level-triggered)."""
     image = broker.image
     _adopt_settings(broker)
-    of_most = _configured(broker, {})
     _create_missing(broker)
     for topic in image.topics.values():
         min_insync_replicas = image.min_insync_replicas(topic.name, broker.settings.min_insync_replicas)
-        log_config, intake = _configured(broker, topic.configs) if topic.configs else of_most
+        log_config, intake = _configured(broker, topic.name, topic.configs)
         for number, state in topic.partitions.items():
             replica = broker.replicas.get((topic.name, number))
             if replica is None or broker.broker_id not in state.replicas:
@@ -217,13 +216,14 @@ def publish(broker: BrokerState) -> None:
     for topic_name, number in [key for key, topic_id in broker.offline.items() if not _keeps(broker, key, topic_id)]:
         del broker.offline[topic_name, number]
     directories.report(broker)
+    compaction.plan(broker)
     broker.published = True
     replication.fetch_from_all(broker)
 
 
-def _configured(broker: BrokerState, configs: Mapping[str, str]) -> tuple[LogConfig, Intake | None]:
+def _configured(broker: BrokerState, topic: str, configs: Mapping[str, str]) -> tuple[LogConfig, Intake | None]:
     """What a topic's own settings and the broker's say of its replicas."""
-    return storage.log_config(broker.settings, broker.rules, configs), intake_of(broker.settings, configs)
+    return storage.log_config(broker.settings, broker.rules, topic, configs), intake_of(broker.settings, configs)
 
 
 def _adopt_settings(broker: BrokerState) -> None:

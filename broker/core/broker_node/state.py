@@ -7,6 +7,7 @@ from enum import Enum
 
 from broker.core.broker_node.groups.state import GroupCoordinator
 from broker.core.broker_node.requests.fetch_sessions import INITIAL_EPOCH, NO_SESSION, Fetch, FetchSessions, begin
+from broker.core.log.compaction.cleaning import Cleaning
 from broker.core.messages import FetchPartition, ProducedPartition
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import Image
@@ -58,6 +59,17 @@ class LeaderSession:
 
 
 @dataclass(slots=True)
+class CompactionSchedule:
+    """The log that is being compacted, if any."""
+
+    is_planned: bool = False
+    cleaning: Cleaning | None = None
+    replica: Replica | None = None
+    is_syncing: bool = False
+    flushes: int = 0  # asked for so far; the number of the last
+
+
+@dataclass(slots=True)
 class BrokerState:
     """All state of a broker."""
 
@@ -96,6 +108,7 @@ class BrokerState:
     lost: list[Replica] = field(default_factory=list)  # just failed; waiting requests must be answered
     is_reporting: bool = False  # a report of offline replicas to the controller is open
     coordinator: GroupCoordinator = field(default_factory=GroupCoordinator)
+    compaction: CompactionSchedule = field(default_factory=CompactionSchedule)
 
     file: Settings = field(init=False)
     """The settings of the node's file alone."""

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from broker.core.broker_node import directories
 from broker.core.broker_node.state import BrokerState
-from broker.core.configuration import topics
+from broker.core.configuration import cleanup, topics
 from broker.core.log import checkpoints
 from broker.core.log.log import Log, LogConfig
 from broker.core.log.segment import CorruptLog
@@ -40,13 +40,16 @@ PARTITION_METADATA = "partition.metadata"
 _OF_NO_TOPIC: Mapping[str, str] = MappingProxyType({})
 
 
-def log_config(settings: Settings, rules: Rules, configs: Mapping[str, str] = _OF_NO_TOPIC) -> LogConfig:
+def log_config(
+    settings: Settings, rules: Rules, topic: str = "", configs: Mapping[str, str] = _OF_NO_TOPIC
+) -> LogConfig:
     """The log configuration, from the settings, a topic's own `configs` and the rules."""
     return LogConfig(
         segment_bytes=topics.SEGMENT_BYTES.value(settings, configs),
         flush_messages=topics.FLUSH_MESSAGES.value(settings, configs),
         max_batch_bytes=topics.MAX_MESSAGE_BYTES.value(settings, configs),
         rules=rules.storage,
+        compaction=cleanup.compaction(settings, topic, configs) if topic else None,
     )
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
-from broker.core.configuration.brokers import BROKER_SETTINGS, Scope
+from broker.core.configuration.brokers import BROKER_SETTINGS
+from broker.core.configuration.setting import Scope
 from broker.core.configuration.topics import TOPIC_SETTINGS
 from broker.core.configuration.values import ImpossibleValue, Kind, ValueType, words_of
 from broker.core.messages import ConfigOperation

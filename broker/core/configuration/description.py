@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from broker.core.configuration.brokers import BROKER_SETTINGS, BrokerSetting, Scope
+from broker.core.configuration.brokers import BROKER_SETTINGS
+from broker.core.configuration.setting import BrokerSetting, Scope
 from broker.core.configuration.topics import TOPIC_SETTINGS, TopicSetting
 from broker.core.messages import DescribedConfig
 from broker.core.settings import Settings

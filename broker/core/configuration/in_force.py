@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from broker.core.configuration.brokers import BROKER_SETTINGS, Scope
+from broker.core.configuration.brokers import BROKER_SETTINGS
+from broker.core.configuration.setting import Scope
 from broker.core.configuration.values import ImpossibleValue
 from broker.core.metadata.image import Image
 from broker.core.settings import Settings

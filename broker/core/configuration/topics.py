@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from broker.core.configuration.brokers import BROKER_SETTINGS, CLEANUP_POLICY, TIMESTAMP_TYPE, BrokerSetting
+from broker.core.configuration.brokers import BROKER_SETTINGS
+from broker.core.configuration.logs import CLEANUP_POLICY, TIMESTAMP_TYPE
+from broker.core.configuration.setting import BrokerSetting
 from broker.core.configuration.values import (
     BOOLEAN,
     COMPRESSION,
     COUNT,
     INT32_MAX,
     INTERVAL,
+    RATIO,
     STRATEGY,
     ImpossibleValue,
     ValueType,
@@ -51,13 +54,22 @@ def _setting(name: str, kind: ValueType, broker: str, documentation: str) -> Top
 
 
 CLEANUP = _setting(
-    "cleanup.policy", CLEANUP_POLICY, "log.cleanup.policy", "Whether old records are deleted by time and size"
+    "cleanup.policy",
+    CLEANUP_POLICY,
+    "log.cleanup.policy",
+    "Whether old records are deleted by time and size, and whether only the last record of each key stays",
 )
 COMPRESSION_TYPE = _setting(
     "compression.type",
     COMPRESSION,
     "compression.type",
     "The codec in which batches are stored; `producer`: as they come",
+)
+DELETE_RETENTION = _setting(
+    "delete.retention.ms",
+    long(0),
+    "log.cleaner.delete.retention.ms",
+    "How long readers can see a tombstone after a compaction has first met it",
 )
 FLUSH_MESSAGES = _setting(
     "flush.messages",
@@ -85,6 +97,18 @@ TIMESTAMPS = _setting(
     TIMESTAMP_TYPE,
     "log.message.timestamp.type",
     "Whether a record has the producer's time, or the time of day at which the leader appended it",
+)
+MIN_CLEANABLE_RATIO = _setting(
+    "min.cleanable.dirty.ratio",
+    RATIO,
+    "log.cleaner.min.cleanable.ratio",
+    "The share of a log's closed segments that must be uncompacted before it is compacted",
+)
+MIN_COMPACTION_LAG = _setting(
+    "min.compaction.lag.ms",
+    long(0),
+    "log.cleaner.min.compaction.lag.ms",
+    "How long a record stays at least before it may be compacted",
 )
 MIN_ISR = _setting(
     "min.insync.replicas",
@@ -121,11 +145,14 @@ TOPIC_SETTINGS: Mapping[str, TopicSetting] = MappingProxyType(
         for setting in (
             CLEANUP,
             COMPRESSION_TYPE,
+            DELETE_RETENTION,
             FLUSH_MESSAGES,
             MAX_MESSAGE_BYTES,
             TIMESTAMP_AFTER,
             TIMESTAMP_BEFORE,
             TIMESTAMPS,
+            MIN_CLEANABLE_RATIO,
+            MIN_COMPACTION_LAG,
             MIN_ISR,
             RETENTION_BYTES,
             RETENTION_MS,

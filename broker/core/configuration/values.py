@@ -122,6 +122,26 @@ def _read_seconds(text: str) -> int:
     return seconds * 1000
 
 
+def _read_minutes(text: str) -> int:
+    minutes: int = whole(1, INT32_MAX).read(text)
+    return minutes * 60_000
+
+
+MINUTES = ValueType(
+    Kind.INT, f"a whole number from 1 to {INT32_MAX}", _read_minutes, lambda value: str(value // 60_000)
+)
+"""Minutes in text, milliseconds as a value."""
+
+
+def _read_ratio(text: str) -> float:
+    ratio = float(text)
+    if not 0 <= ratio <= 1:
+        raise ValueError
+    return ratio
+
+
+RATIO = ValueType(Kind.DOUBLE, "a number from 0 to 1", _read_ratio)
+
 SECONDS = ValueType(
     Kind.LONG, f"a whole number from 1 to {INT32_MAX // 1000}", _read_seconds, lambda value: str(value // 1000)
 )

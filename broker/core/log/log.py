@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from broker.core.log.checkpoints import RewrittenRange
+from broker.core.log.compaction.policy import Compaction
+from broker.core.log.compaction.swapping import swap
 from broker.core.log.epoch_cache import EpochCache
 from broker.core.log.producer_state import ProducerStates, delete_snapshots_above, prune_snapshots
 from broker.core.log.recovery import Opened, Recovery, open_parts, restore_producers
@@ -21,18 +23,32 @@ from broker.core.log.timestamps import Effort, end_of_older, latest_timestamp, o
 from broker.core.log.validation import check_batches, check_replicated
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.files import Files
-from broker.core.records import BatchHeader, MalformedBatch, headers_of, read_header, stamped, stamped_all
+from broker.core.records import (
+    HEADER_BYTES,
+    BatchHeader,
+    MalformedBatch,
+    base_offset_of,
+    filler,
+    headers_of,
+    read_header,
+    stamped,
+    stamped_all,
+)
 from broker.core.rules.log import StorageRules
 
 
 class LogConfig(NamedTuple):
-    """Settings of a log, with Kafka's defaults. `flush_messages`: a flush is due after so many records; 0: never."""
+    """Settings of a log, with Kafka's defaults. `flush_messages`: a flush is due after so many records; 0: never.
+
+    `compaction`: None for a log that keeps all records of a key.
+    """
 
     segment_bytes: int = 1 << 30
     index_interval_bytes: int = 4096
     flush_messages: int = 0
     max_batch_bytes: int = 1_048_588
     rules: StorageRules = StorageRules()
+    compaction: Compaction | None = None
 
 
 class Appended(NamedTuple):
@@ -50,6 +66,7 @@ class Log:
         "_last",
         "_rewritten",
         "_segments",
+        "compacted_offset",
         "config",
         "directory",
         "end_offset",
@@ -67,6 +84,8 @@ class Log:
     """The log end offset: the offset of the next record."""
     flushed_offset: int
     """The recovery point: everything below is on the disk."""
+    compacted_offset: int
+    """Everything below has been compacted since the log was opened: a key has one record there."""
     truncations: int
     """Number of truncations since the log was opened; lets `mark_flushed` detect an outdated flush."""
     epochs: EpochCache
@@ -97,6 +116,7 @@ class Log:
         self.end_offset = self._last.end_offset
         self.start_offset = max(start_offset, parts.start_offset)
         self.flushed_offset = self.end_offset
+        self.compacted_offset = self.start_offset
 
     @classmethod
     def open(
@@ -199,6 +219,7 @@ class Log:
         An incomplete batch at the end is ignored. All or nothing: raises `OffsetMismatch`, `EpochOutOfRange` or
         `CorruptBatch` if one does not fit.
         """
+        records = _without_overlap(records, self.end_offset)
         expected = self._next_batch_offset(records)
         headers, size = check_replicated(records, self.directory, expected, self.last_epoch, max_epoch)
         if not headers:
@@ -305,8 +326,8 @@ class Log:
     def truncate_to(self, offset: int) -> int:
         """TR-3: cut off everything from the batch that contains `offset`; the new log end offset.
 
-        Below the log start all is dropped, and the log restarts at `offset` (TR-4). The cut is not durable: after a
-        power failure the truncated records may be back.
+        A batch without records that only fills offsets is cut within. Below the log start all is dropped, and the log
+        restarts at `offset` (TR-4). The cut is not durable: after a power failure the truncated records may be back.
         """
         if offset < self.start_offset:
             self.truncate_fully(offset)
@@ -318,10 +339,16 @@ class Log:
         index = self._index_of(offset)
         segment = self._segments[index]
         batch = segment.locate(offset)
-        end_offset = segment.header_at(batch.position).base_offset
-        self._rewritten.extend(end_offset, self.flushed_offset)
+        header = segment.header_at(batch.position)
+        end_offset = offset if header.is_filler else header.base_offset
+        self._rewritten.extend(header.base_offset, self.flushed_offset)
         self._drop_segments(index + 1)
         segment.truncate(batch.position)
+        if header.base_offset < end_offset:
+            data = filler(header.base_offset, end_offset - 1, header.leader_epoch)
+            self._files.append(segment.name, data)
+            segment.add(end_offset - 1, len(data), header.max_timestamp)
+            self.flushed_offset = min(self.flushed_offset, header.base_offset)
         self._end_at(end_offset)
         if self.config.rules.cuts_epochs_with_log():
             self.epochs.truncate_from_end(end_offset)
@@ -382,7 +409,27 @@ class Log:
         self.end_offset = end_offset
         self.start_offset = min(self.start_offset, end_offset)
         self.flushed_offset = min(self.flushed_offset, end_offset)
+        self.compacted_offset = min(self.compacted_offset, end_offset)
         self.truncations += 1
+
+    # --- compact -------------------------------------------------------------------------------------------------
+
+    def closed_segments(self, bound: int) -> list[Segment]:
+        """The segments to which nothing is appended any more and that end at or before offset `bound`."""
+        return [segment for segment in self._segments[:-1] if segment.end_offset <= bound]
+
+    def has_segments(self, segments: Sequence[Segment]) -> bool:
+        """Whether these segments are still the log's, next to one another."""
+        first = self._index_of(segments[0].base_offset)
+        return self._segments[first : first + len(segments)] == list(segments)
+
+    def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
+        """Put a segment of the same offsets, whose `.cleaned` file is synced, in place of `old`."""
+        swap(self._files, old)
+        first = self._index_of(old[0].base_offset)
+        self._segments[first : first + len(old)] = [new]
+        new.write_indexes()
+        new.forget_tail()
 
     # --- flush and close -----------------------------------------------------------------------------------------
 
@@ -444,3 +491,16 @@ class Log:
 
 def _base_offset(segment: Segment) -> int:
     return segment.base_offset
+
+
+def _without_overlap(records: bytes, end_offset: int) -> bytes:
+    """A leader's batches without the part of a filler that lies before our log end."""
+    if len(records) < HEADER_BYTES or not 0 <= base_offset_of(records) < end_offset:
+        return records
+    try:
+        first = read_header(records)
+    except MalformedBatch:
+        return records
+    if not first.is_filler or first.last_offset < end_offset:
+        return records
+    return filler(end_offset, first.last_offset, first.leader_epoch) + records[first.size :]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from broker.core.log.compaction.swapping import finish_swaps
 from broker.core.log.epoch_cache import EpochCache
 from broker.core.log.indexes import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from broker.core.log.producer_state import ProducerStates
@@ -48,6 +49,7 @@ def open_parts(
 
     A log that is damaged in spite of a clean stop is recovered from its start.
     """
+    finish_swaps(files, directory)
     segments = _list_segments(files, directory, start_offset, index_interval_bytes)
     if clean:
         try:

@@ -90,6 +90,10 @@ class Segment:
         """Create a new, empty segment of the same log."""
         return Segment.create(self._files, self._directory, base_offset, self._index_interval_bytes)
 
+    def successor(self) -> Segment:
+        """An empty segment of the same name in memory, to be filled with what compaction leaves of this one."""
+        return Segment(self._files, self._directory, self.base_offset, self._index_interval_bytes)
+
     @classmethod
     def sealed(
         cls, files: Files, directory: str, base_offset: int, end_offset: int, index_interval_bytes: int

@@ -78,15 +78,23 @@ def latest_timestamp(
 def end_of_older(segments: Sequence[Segment], before_ms: int, bound: int) -> int | None:
     """Where the oldest segments end (exclusive) whose records are all older than `before_ms`; None if none is.
 
-    Segments beyond `bound` do not count, nor do those without any timestamp: their age is unknown.
+    Segments beyond `bound` do not count, nor do those with records and without any timestamp: their age is unknown.
     """
     end = None
     for segment in segments:
         segment.load()
-        if segment.end_offset > bound or not NO_TIMESTAMP < segment.max_timestamp < before_ms:
+        if segment.end_offset > bound:
+            break
+        if segment.max_timestamp == NO_TIMESTAMP and not _has_records(segment):
+            continue  # compaction has emptied it; it goes with one that follows
+        if not NO_TIMESTAMP < segment.max_timestamp < before_ms:
             break
         end = segment.end_offset
     return end
+
+
+def _has_records(segment: Segment) -> bool:
+    return any(header.records_count for header in segment.headers(segment.base_offset, segment.end_offset))
 
 
 def _latest_in_segment(

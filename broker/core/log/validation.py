@@ -39,8 +39,9 @@ def check_batches(records: bytes, max_batch_bytes: int) -> tuple[BatchHeader] | 
 
     CORRUPT_MESSAGE: not a whole batch, or a wrong checksum. MESSAGE_TOO_LARGE: more than `max_batch_bytes`.
     INVALID_RECORD: sound, but not for a client to send: an old format, no or several batches, numbers that contradict
-    each other, control records, a producer id without sequence number. INVALID_TXN_STATE: of a transaction, of which
-    there are none here. INVALID_TIMESTAMP: it claims to have the leader's time. The records themselves are not read.
+    each other, control records, a time for tombstones to go, a producer id without sequence number. INVALID_TXN_STATE:
+    of a transaction, of which there are none here. INVALID_TIMESTAMP: it claims to have the leader's time. The records
+    themselves are not read.
     """
     if not records:
         return ErrorCode.INVALID_RECORD
@@ -62,6 +63,7 @@ def check_batches(records: bytes, max_batch_bytes: int) -> tuple[BatchHeader] | 
         header.size != len(records)
         or header.records_count != header.last_offset_delta + 1
         or header.is_control
+        or header.delete_horizon_ms is not None
         or header.codec >= len(CODECS)
         or (header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0))
     ):

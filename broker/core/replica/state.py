@@ -78,6 +78,8 @@ class Replica:
     latest_of_producers: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Producer id -> (offset of its last record, monotonic ms at which that was first seen)."""
 
+    is_damaged: bool = False  # its files cannot be compacted
+
     # flushing
     flushing_to: tuple[int, int] | None = None  # log end offset and truncations when the flush was asked for
 

@@ -16,7 +16,7 @@ from broker.core.messages import FetchedPartition
 from broker.core.messages.errors import ErrorCode
 from broker.core.records import encode_batch
 from broker.core.replica.follower import AppendOutcome, fetch_position, take_answer, truncate
-from broker.core.replica.state import Replica
+from broker.core.replica.state import Replica, Role
 from broker.core.rules.flaws import rules_for
 from tests.support.memory_files import MemoryFiles
 
@@ -43,6 +43,7 @@ def epochs_and_end(runs: Runs) -> tuple[EpochCache, int]:
 def converge(leader: Runs, follower: Runs) -> tuple[int, int]:
     """The follower's log end offset once the leader accepts its fetch (FE-6), and the number of rounds."""
     leading, following = replica_of(leader), replica_of(follower)
+    leading.role = Role.LEADER
     for rounds in range(20):
         asked = fetch_position(following, RULES, 1 << 20)
         error, diverging = check_position(LEADER, leading, asked)

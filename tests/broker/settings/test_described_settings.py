@@ -6,8 +6,9 @@ import dataclasses
 
 import pytest
 
-from broker.core.configuration.brokers import BROKER_SETTINGS, Scope
+from broker.core.configuration.brokers import BROKER_SETTINGS
 from broker.core.configuration.description import Source
+from broker.core.configuration.setting import Scope
 from broker.core.configuration.topics import TOPIC_SETTINGS
 from broker.core.messages import (
     ConfigOperation,

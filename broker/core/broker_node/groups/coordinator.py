@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from broker.core.broker_node.groups import administration, loading, members, offsets, rebalancing, writing
+from broker.core.broker_node.groups import administration, expiry, loading, members, offsets, rebalancing, writing
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC, STRING_BYTES_MAX, partition_of
 from broker.core.broker_node.groups.state import (
     TIMER,
     AssignmentWrite,
     DeletionWrite,
     EmptyWrite,
+    ExpiryWrite,
     OffsetsWrite,
     Purpose,
     ReplacementWrite,
     Shard,
 )
 from broker.core.broker_node.state import CONTROL, BrokerState
+from broker.core.configuration.logs import COMPACT
 from broker.core.messages import (
     Coordinator,
     CreateTopicsRequest,
@@ -175,6 +177,10 @@ def timer_fired(broker: BrokerState, key: Hashable) -> None:
                 _given_up(broker, shard, write.purpose, writing.error_for_clients(ErrorCode.REQUEST_TIMED_OUT))
         case (_, loading.LOAD, int(partition), _):
             settle(broker, (OFFSETS_TOPIC, partition))
+        case (_, expiry.EXPIRE, int(partition), int(leader_epoch)):
+            shard = coordinator.shards.get(partition)
+            if shard is not None and shard.leader_epoch == leader_epoch:
+                expiry.expire(broker, shard)
         case (_, str(name), str(group_id), str(member_id)):
             for shard in coordinator.shards.values():
                 if shard.load_from is None and group_id in shard.groups:
@@ -240,6 +246,8 @@ def _replicated(broker: BrokerState, shard: Shard, purpose: Purpose, error: Erro
             del shard.groups[group_id]
             if answer:
                 administration.deleted(broker, purpose, error)
+        case ExpiryWrite():
+            expiry.apply(shard, purpose)
         case EmptyWrite():
             pass
 
@@ -304,10 +312,13 @@ def _create_topic(broker: BrokerState) -> None:
         return
     factor = min(settings.offsets_topic_replication_factor, len(broker.image.brokers))
     min_isr = broker.image.min_insync_replicas(OFFSETS_TOPIC, settings.min_insync_replicas)
-    configs = (("min.insync.replicas", str(factor)),) if factor < min_isr else ()
+    configs = {"cleanup.policy": COMPACT, "segment.bytes": str(settings.offsets_topic_segment_bytes)}
+    if factor < min_isr:
+        configs["min.insync.replicas"] = str(factor)
+    topic = NewTopic(OFFSETS_TOPIC, settings.offsets_topic_num_partitions, factor, configs=tuple(configs.items()))
     broker.runtime.send(
         broker.controller_id,
-        CreateTopicsRequest((NewTopic(OFFSETS_TOPIC, settings.offsets_topic_num_partitions, factor, configs=configs),)),
+        CreateTopicsRequest((topic,)),
         channel=CONTROL,
         timeout_ms=settings.request_timeout_ms,
         purpose=CREATE,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from broker.core.broker_node import directories
-from broker.core.broker_node.groups import rebalancing, writing
+from broker.core.broker_node.groups import expiry, rebalancing, writing
 from broker.core.broker_node.groups.records import (
+    NO_TIMESTAMP,
     GroupKey,
     OffsetKey,
     StoredGroup,
@@ -55,23 +56,28 @@ def go_on(broker: BrokerState, shard: Shard, replica: Replica) -> None:
 def _replay_batch(broker: BrokerState, shard: Shard, batches: bytes, position: int) -> None:
     try:
         for record in decode_records(batches, position):
-            _replay(shard, record)
+            _replay(shard, record, broker.runtime.wall_clock_ms)
     except (MalformedBatch, UnknownRecord) as error:
         broker.runtime.log("warning", f"offsets partition {shard.partition}: passed over: {error}")
 
 
-def _replay(shard: Shard, record: Record) -> None:
+def _replay(shard: Shard, record: Record, now_ms: int) -> None:
+    """Apply a record; one without a time, of an older Harrow, counts as written now."""
     key = decode_key(record.key)
     group = shard.groups.setdefault(key.group_id, Group(key.group_id))
     match key, record.value:
         case OffsetKey(_, topic, partition), None:
             group.offsets.pop((topic, partition), None)
         case OffsetKey(_, topic, partition), bytes(value):
-            group.offsets[topic, partition] = decode_offset(value)
+            committed = decode_offset(value)
+            since_ms = now_ms if committed.commit_ms == NO_TIMESTAMP else committed.commit_ms
+            group.offsets[topic, partition] = committed._replace(commit_ms=since_ms)
         case GroupKey(), None:
             shard.groups[key.group_id] = Group(key.group_id, offsets=group.offsets)
         case GroupKey(), bytes(value):
-            shard.groups[key.group_id] = _restored(key.group_id, decode_group(value), group)
+            stored = decode_group(value)
+            since_ms = now_ms if stored.state_ms == NO_TIMESTAMP else stored.state_ms
+            shard.groups[key.group_id] = _restored(key.group_id, stored._replace(state_ms=since_ms), group)
 
 
 def _restored(group_id: str, stored: StoredGroup, before: Group) -> Group:
@@ -97,6 +103,7 @@ def _restored(group_id: str, stored: StoredGroup, before: Group) -> Group:
         stored.leader,
         members,
         static_members={m.instance_id: m.member_id for m in members.values() if m.instance_id is not None},
+        empty_since_ms=NO_TIMESTAMP if members else stored.state_ms,
         offsets=before.offsets,
     )
 
@@ -107,6 +114,7 @@ def _finish(broker: BrokerState, shard: Shard) -> None:
     for group in shard.groups.values():
         for member in group.members.values():
             rebalancing.expect_heartbeat(broker, group, member)
+    expiry.plan(broker, shard)
     broker.runtime.log(
         "info",
         f"coordinates offsets partition {shard.partition} in epoch {shard.leader_epoch}: {len(shard.groups)} groups",

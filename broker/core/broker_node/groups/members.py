@@ -171,7 +171,8 @@ def _come_back(
 ) -> None:
     """A restarted static member replaces its old entry; a stable group rebalances only if the subscription changed."""
     if group.state is GroupState.STABLE and _means_the_same(group, member, request):
-        stored = group.stored({each.member_id: each.assignment for each in group.members.values()})
+        assignments = {each.member_id: each.assignment for each in group.members.values()}
+        stored = group.stored(assignments, broker.runtime.wall_clock_ms)
         renamed = stored._replace(
             leader=new_member_id if stored.leader == member.member_id else stored.leader,
             members=tuple(

@@ -43,8 +43,9 @@ def commit(broker: BrokerState, shard: Shard, request_id: int, request: OffsetCo
         if (error := _refuse_partition(broker, part)) != ErrorCode.NONE
     )
     keys = {key for key, _ in refused}
+    now_ms = broker.runtime.wall_clock_ms
     offsets = tuple(
-        ((part.topic, part.partition), StoredOffset(part.offset, part.leader_epoch, part.metadata or ""))
+        ((part.topic, part.partition), StoredOffset(part.offset, part.leader_epoch, part.metadata or "", now_ms))
         for part in request.partitions
         if (part.topic, part.partition) not in keys
     )

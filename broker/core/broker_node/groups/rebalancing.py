@@ -232,10 +232,11 @@ def answer_join(broker: BrokerState, group: Group, member: Member) -> None:
 
 def _become_empty(broker: BrokerState, shard: Shard, group: Group) -> None:
     group.state = GroupState.EMPTY
+    group.empty_since_ms = broker.runtime.wall_clock_ms
     group.protocol = group.leader = None
     group.pending_sync = {}
     broker.runtime.log("info", f"group {group.group_id} is empty with generation {group.generation}")
-    record = (GroupKey(group.group_id), encode_group(group.stored({})))
+    record = (GroupKey(group.group_id), encode_group(group.stored({}, broker.runtime.wall_clock_ms)))
     error = writing.append(broker, shard, [record], EmptyWrite(group.group_id, group.generation))
     if error != ErrorCode.NONE:  # the next coordinator will load the last members and expire them
         broker.runtime.log("warning", f"group {group.group_id}: not recorded as empty: {error.name}")
@@ -246,7 +247,7 @@ def _become_empty(broker: BrokerState, shard: Shard, group: Group) -> None:
 
 def store_assignment(broker: BrokerState, shard: Shard, group: Group, assigned: dict[str, bytes]) -> None:
     """Store the leader's assignment; members receive it once it is replicated."""
-    record = (GroupKey(group.group_id), encode_group(group.stored(assigned)))
+    record = (GroupKey(group.group_id), encode_group(group.stored(assigned, broker.runtime.wall_clock_ms)))
     assignments = tuple((member_id, assigned.get(member_id, b"")) for member_id in group.members)
     write = AssignmentWrite(group.group_id, group.generation, assignments)
     error = writing.append(broker, shard, [record], write)

@@ -5,7 +5,8 @@
 | a committed offset | version 1: group, topic, partition | version 3: offset, leader epoch, metadata, time of commit |
 | a group's generation | version 2: group | version 3: protocol, generation, leader, members with assignments |
 
-A record without value is a tombstone of its key. A node has no wall clock, so times are -1, Kafka's "none".
+A record without value is a tombstone of its key. Times are milliseconds since 1970, by the clock of `Started`; an older
+Harrow wrote -1, Kafka's "none".
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class StoredOffset(NamedTuple):
     offset: int
     leader_epoch: int
     metadata: str
+    commit_ms: int = NO_TIMESTAMP
 
 
 class StoredMember(NamedTuple):
@@ -79,13 +81,14 @@ class StoredMember(NamedTuple):
 
 
 class StoredGroup(NamedTuple):
-    """A generation of a group; one without members has no protocol and no leader."""
+    """A generation of a group; one without members has no protocol and no leader. `state_ms`: since when it is so."""
 
     protocol_type: str
     generation: int
     protocol: str | None
     leader: str | None
     members: tuple[StoredMember, ...]
+    state_ms: int = NO_TIMESTAMP
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -108,7 +111,7 @@ def encode_offset(committed: StoredOffset) -> bytes:
             _INT64.pack(committed.offset),
             _INT32.pack(committed.leader_epoch),
             _string(committed.metadata),
-            _INT64.pack(NO_TIMESTAMP),
+            _INT64.pack(committed.commit_ms),
         )
     )
 
@@ -121,7 +124,7 @@ def encode_group(group: StoredGroup) -> bytes:
         _INT32.pack(group.generation),
         _string(group.protocol),
         _string(group.leader),
-        _INT64.pack(NO_TIMESTAMP),
+        _INT64.pack(group.state_ms),
         _INT32.pack(len(group.members)),
     ]
     for member in group.members:
@@ -203,7 +206,7 @@ def decode_offset(data: bytes) -> StoredOffset:
     try:
         reader = _Reader(data)
         reader.version("an offset", OFFSET_VALUE_VERSION)
-        return StoredOffset(reader.number(_INT64), reader.number(_INT32), reader.string())
+        return StoredOffset(reader.number(_INT64), reader.number(_INT32), reader.string(), reader.number(_INT64))
     except (struct.error, UnicodeDecodeError) as error:
         raise UnknownRecord(f"expected a whole offset, found {error}") from error
 
@@ -215,12 +218,12 @@ def decode_group(data: bytes) -> StoredGroup:
         reader.version("a group", GROUP_VALUE_VERSION)
         protocol_type, generation = reader.string(), reader.number(_INT32)
         protocol, leader = reader.nullable_string(), reader.nullable_string()
-        reader.number(_INT64)
+        state_ms = reader.number(_INT64)
         count = reader.number(_INT32)
         members = tuple(_member(reader) for _ in range(count))
     except (struct.error, UnicodeDecodeError) as error:
         raise UnknownRecord(f"expected a whole group, found {error}") from error
-    return StoredGroup(protocol_type, generation, protocol, leader, members)
+    return StoredGroup(protocol_type, generation, protocol, leader, members, state_ms)
 
 
 def _member(reader: _Reader) -> StoredMember:

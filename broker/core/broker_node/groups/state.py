@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from broker.core.broker_node.groups.records import StoredGroup, StoredMember, StoredOffset
+from broker.core.broker_node.groups.records import NO_TIMESTAMP, StoredGroup, StoredMember, StoredOffset
 
 TIMER = "group"
 """First element of the keys of all coordinator timers."""
@@ -74,6 +74,9 @@ class Group:
     in_initial_delay: bool = False
     initial_delay_left_ms: int = 0
     member_added: bool = False
+    empty_since_ms: int = NO_TIMESTAMP
+    """The time of day when the last member left; none for a group that never had a member."""
+
     offsets: dict[tuple[str, int], StoredOffset] = field(default_factory=dict)
 
     @property
@@ -110,8 +113,8 @@ class Group:
             votes[vote] = votes.get(vote, 0) + 1
         return max(votes, key=lambda name: votes[name])
 
-    def stored(self, assignments: dict[str, bytes]) -> StoredGroup:
-        """The record of this generation, with these assignments."""
+    def stored(self, assignments: dict[str, bytes], now_ms: int) -> StoredGroup:
+        """The record of this generation, with these assignments; `now_ms` is the time of day."""
         return StoredGroup(
             self.protocol_type,
             self.generation,
@@ -130,6 +133,7 @@ class Group:
                 )
                 for member in self.members.values()
             ),
+            now_ms,
         )
 
 
@@ -177,7 +181,15 @@ class DeletionWrite(NamedTuple):
     group_id: str
 
 
-Purpose = OffsetsWrite | AssignmentWrite | EmptyWrite | ReplacementWrite | DeletionWrite
+class ExpiryWrite(NamedTuple):
+    """The deletion of offsets that nobody needs any more; no client waits for it. `ends`: the group goes with them."""
+
+    group_id: str
+    keys: tuple[tuple[str, int], ...]
+    ends: bool
+
+
+Purpose = ExpiryWrite | OffsetsWrite | AssignmentWrite | EmptyWrite | ReplacementWrite | DeletionWrite
 
 
 @dataclass(slots=True)

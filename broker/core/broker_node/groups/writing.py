@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from broker.core.broker_node.groups.records import NO_TIMESTAMP, OFFSETS_TOPIC, GroupKey, OffsetKey, encode_key
+from broker.core.broker_node.groups.records import OFFSETS_TOPIC, GroupKey, OffsetKey, encode_key
 from broker.core.broker_node.groups.state import TIMER, Purpose, Shard, Write
 from broker.core.broker_node.requests import producing
 from broker.core.broker_node.state import BrokerState
@@ -43,7 +43,8 @@ def append(
     replica = led_replica(broker, shard)
     if replica is None:
         return ErrorCode.NOT_COORDINATOR
-    batch = encode_batch([(encode_key(key), value) for key, value in records], 0, 0, NO_TIMESTAMP)
+    encoded = [(encode_key(key), value) for key, value in records]
+    batch = encode_batch(encoded, 0, 0, broker.runtime.wall_clock_ms)
     appended = producing.append_own(broker, replica, batch)
     if isinstance(appended, ErrorCode):
         return error_for_clients(appended)

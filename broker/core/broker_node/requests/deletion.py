@@ -14,7 +14,7 @@ from dataclasses import replace
 from broker.core.broker_node import directories
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState
-from broker.core.configuration import topics
+from broker.core.configuration import cleanup, topics
 from broker.core.messages import DeletedRecords, DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsResponse
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.files import StorageError
@@ -41,6 +41,9 @@ def _delete(broker: BrokerState, part: DeleteRecordsPartition) -> DeletedRecords
         return DeletedRecords(part.topic, part.partition, broker.absence_error(part.topic, part.partition))
     if replica.role is not Role.LEADER:
         return DeletedRecords(part.topic, part.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    topic = broker.image.topics.get(part.topic)
+    if topic is not None and not cleanup.deletes(broker.settings, topic.name, topic.configs):
+        return DeletedRecords(part.topic, part.partition, ErrorCode.POLICY_VIOLATION)
     offset = replica.high_watermark if part.offset == -1 else part.offset
     if not 0 <= offset <= broker.rules.fetch.deletion_bound(replica.high_watermark, replica.log.end_offset):
         broker.runtime.mark(DELETION_REFUSED)
@@ -72,14 +75,13 @@ def retain(broker: BrokerState) -> None:
 
 
 def retention(settings: Settings, topic: str, configs: Mapping[str, str]) -> tuple[int, int]:
-    """`retention.ms` and `retention.bytes` of a topic; -1: unlimited.
+    """`retention.ms` and `retention.bytes` of a topic; -1: unlimited. Only where `cleanup.policy` has `delete`.
 
-    The node's defaults do not apply to committed offsets: Kafka compacts their topic, and this broker,
-    which does not compact, has to keep all of it.
+    The node's defaults never apply to committed offsets, whatever their topic's policy.
     """
     if topic == OFFSETS_TOPIC:
         settings = replace(settings, log_retention_ms=FOR_EVER, log_retention_bytes=FOR_EVER)
-    if "delete" not in topics.CLEANUP.value(settings, configs):
+    if not cleanup.deletes(settings, topic, configs):
         return FOR_EVER, FOR_EVER
     return topics.RETENTION_MS.value(settings, configs), topics.RETENTION_BYTES.value(settings, configs)
 

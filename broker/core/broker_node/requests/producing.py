@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.core.broker_node import directories, isr_changes, storage
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState, WaitingProduce
+from broker.core.log.compaction.filtering import has_keys
 from broker.core.log.log import Appended
 from broker.core.messages import (
     NO_LEADER,
@@ -35,6 +36,7 @@ _REFUSED = {
     ErrorCode.INVALID_REQUIRED_ACKS: sometimes("produce refused: no such acks (PR-1)"),
     ErrorCode.NOT_ENOUGH_REPLICAS: sometimes("produce refused: the ISR is below min ISR (PR-2)"),
     ErrorCode.CORRUPT_MESSAGE: sometimes("produce refused: a wrong checksum (PR-1)"),
+    ErrorCode.INVALID_RECORD: sometimes("produce refused: not for a client to send, or without a key (PR-1)"),
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: sometimes("produce refused: a sequence number out of order (PR-5)"),
     ErrorCode.DUPLICATE_SEQUENCE_NUMBER: sometimes("produce refused: an old duplicate (PR-5)"),
     ErrorCode.INVALID_PRODUCER_EPOCH: sometimes("produce refused: an old producer epoch (PR-5)"),
@@ -109,6 +111,8 @@ def _append(broker: BrokerState, part: ProducePartition, acks: int) -> tuple[Pro
     headers = log.check_batches(part.records)
     if isinstance(headers, ErrorCode):
         return refused(headers)
+    if log.config.compaction is not None and not has_keys(part.records, headers[0]):
+        return refused(ErrorCode.INVALID_RECORD)
     verdict = log.producers.verdict(headers[0])
     if verdict.error != ErrorCode.NONE:
         return refused(verdict.error)

@@ -1,0 +1,46 @@
+"""Simulated compacted topics: what compaction removes has been replaced, and the observer notices if it has not."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.broker_node.compaction import COMPACTED
+from broker.core.log.compaction import filtering
+from simulation.invariants.observer import property_observers
+from simulation.runs.failures import findings
+from simulation.scenario import case as cases
+from simulation.scenario.case import Case
+from simulation.scenario.scenario import SimulationOutcome
+
+SETTINGS: dict[str, object] = {
+    "compacted": True,
+    "controllers": 1,
+    "combined": False,
+    "duration_ms": 20_000,
+    "operations": 100,
+    "polls": 60,
+    "acks": -1,
+    "unclean_election": False,
+    "unclean_recovery": "Balanced",
+    "fault_interval_ms": 2_000,
+    "faults": ("kill", "page-cache-loss", "isolate", "restart", "moved-leader", "disk-error", "torn-append"),
+}
+
+
+def simulated(seed: int) -> SimulationOutcome:
+    return cases.run(Case(seed, SETTINGS), property_observers())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_compacted_topic_keeps_its_promises_through_faults(seed: int) -> None:
+    outcome = simulated(seed)
+    assert findings(outcome) == []
+    assert outcome.marks.get(COMPACTED.name, 0) > 3
+
+
+def test_a_compaction_that_removes_too_much_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_obsolete(record, header, limits):
+        return record.offset % 2 == 0
+
+    monkeypatch.setattr(filtering, "_is_obsolete", is_obsolete)
+    assert simulated(1).failed_property == "P-3"
