@@ -10,7 +10,7 @@ import zlib
 from types import ModuleType
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-DECOMPRESSED_BYTES_MAX = 32 << 20
+DECOMPRESSED_BYTES_MAX = 16 << 20
 """A batch of the largest accepted size rarely unfolds to more; one that does costs a server its memory."""
 
 _GZIP = 31
