@@ -130,13 +130,12 @@ def _target(controller: ControllerState, resource_type: int, name: str) -> _Targ
 
 def _of_operations(target: _Target, operations: tuple[ConfigOperation, ...]) -> list[_Change]:
     """The records of an incremental change. To delete what the resource has not is no error, and changes nothing."""
-    refuse_repeated(operation.key for operation in operations)
+    refuse_repeated(key for key, _, _ in operations)
     records = []
-    for operation in operations:
-        key = operation.key
-        if operation.operation != Operation.DELETE:
-            value = altered(operation, target.setting(key), target.own.get(key), target.error)
-            records.append(target.changed(key, value))
+    for key, operation, value in operations:
+        if operation != Operation.DELETE:
+            asked = ConfigOperation(key, operation, value)
+            records.append(target.changed(key, altered(asked, target.setting(key), target.own.get(key), target.error)))
         elif key in target.own:
             records.append(target.changed(key, None))
     return records
