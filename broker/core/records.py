@@ -233,19 +233,20 @@ def encode_batch(
         count += 1
     if not count:
         raise ValueError("expected at least one record for a batch, found none")
-    checked = (
-        _CHECKED.pack(
-            CONTROL_FLAG if control else 0,
-            count - 1,
-            timestamp_ms,
-            timestamp_ms,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            count,
-        )
-        + body
-    )
+    attributes = CONTROL_FLAG if control else 0
+    times = (timestamp_ms, timestamp_ms)
+    fields = (attributes, count - 1, *times, producer_id, producer_epoch, base_sequence, count)
+    return _sealed(base_offset, leader_epoch, _CHECKED.pack(*fields) + body)
+
+
+def with_records(header: BatchHeader, body: bytes) -> bytes:
+    """A batch of this header, whose size and checksum are computed, and of records as they are stored."""
+    fields = (header.attributes, header.last_offset_delta, header.base_timestamp, header.max_timestamp)
+    producer = (header.producer_id, header.producer_epoch, header.base_sequence, header.records_count)
+    return _sealed(header.base_offset, header.leader_epoch, _CHECKED.pack(*fields, *producer) + body)
+
+
+def _sealed(base_offset: int, leader_epoch: int, checked: bytes) -> bytes:
     length = CHECKSUMMED_FROM - PREFIX_BYTES + len(checked)
     return _UNCHECKED.pack(base_offset, length, leader_epoch, MAGIC, crc32c(checked)) + checked
 
@@ -265,7 +266,7 @@ def unfolded(batch: Buffer, position: int = 0, bytes_max: int = DECOMPRESSED_BYT
     header = read_header(batch, position)
     if header.size > len(batch) - position:
         raise MalformedBatch(f"expected a batch of {header.size} bytes at {position}, found {len(batch) - position}")
-    return _uncompressed(bytes(batch[position + HEADER_BYTES : position + header.size]), header, bytes_max)
+    return uncompressed(batch[position + HEADER_BYTES : position + header.size], header, bytes_max)
 
 
 def decode_unfolded(body: bytes, header: BatchHeader) -> Iterator[Record]:
@@ -288,11 +289,12 @@ def decode_unfolded(body: bytes, header: BatchHeader) -> Iterator[Record]:
         at = end
 
 
-def _uncompressed(body: bytes, header: BatchHeader, unfolded_bytes_max: int) -> bytes:
+def uncompressed(body: Buffer, header: BatchHeader, unfolded_bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+    """The records of a batch as its codec gives them back. Raises `MalformedBatch`."""
     if not header.codec:
-        return body
+        return bytes(body)
     try:
-        return decompress(header.codec, body, unfolded_bytes_max)
+        return decompress(header.codec, bytes(body), unfolded_bytes_max)
     except UnknownCodec as error:
         raise UnsupportedCompression(str(error)) from None
     except CompressionError as error:

@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from broker.core.broker_node import directories, inspection, isr_changes, lifecycle, publishing, replication, storage
 from broker.core.broker_node.groups import coordinator
 from broker.core.broker_node.requests import (
+    configs,
     deletion,
     descriptions,
     fetching,
@@ -39,6 +40,7 @@ from broker.core.messages import (
     FindCoordinatorRequest,
     GetReplicaLogInfoRequest,
     InitProducerIdRequest,
+    ListConfigResourcesRequest,
     ListOffsetsRequest,
     ListOffsetsResponse,
     MetadataRequest,
@@ -207,7 +209,9 @@ class BrokerNode:
             case request if isinstance(request, GroupRequest):
                 coordinator.handle(broker, event, request)
             case DescribeConfigsRequest() as request:
-                broker.runtime.reply(event.request_id, descriptions.configs(broker, request))
+                broker.runtime.reply(event.request_id, configs.describe(broker, request))
+            case ListConfigResourcesRequest() as request:
+                broker.runtime.reply(event.request_id, configs.resources(broker, request))
             case DescribeTopicPartitionsRequest() as request:
                 broker.runtime.reply(event.request_id, descriptions.topic_partitions(broker, request))
             case DescribeClusterRequest() as request:

@@ -1,4 +1,4 @@
-"""Decompresses the records of a batch with Kafka's codecs, up to a bound.
+"""Decompresses the records of a batch with Kafka's codecs, up to a bound, and compresses them.
 
 gzip by the standard library; snappy (also in snappy-java's framing), lz4 and zstd by cramjam, where it is installed.
 """
@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import struct
 import zlib
+from types import ModuleType
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-DECOMPRESSED_BYTES_MAX = 32 << 20
+DECOMPRESSED_BYTES_MAX = 16 << 20
 """A batch of the largest accepted size rarely unfolds to more; one that does costs a server its memory."""
 
+_GZIP = 31
 _GZIP_OR_ZLIB = 47
-"""zlib's `wbits` for "any header"."""
+"""zlib's `wbits` for a gzip header, and for any."""
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEADER_BYTES = 16
 _BLOCK = struct.Struct(">i")
@@ -43,6 +45,28 @@ def decompress(codec: int, data: bytes, most_bytes: int = DECOMPRESSED_BYTES_MAX
         case "snappy" | "lz4" | "zstd" as name:
             return _by_library(name, data, most_bytes)
     raise UnknownCodec(f"expected a codec from 0 to {len(CODECS) - 1}, found {codec}")
+
+
+def compress(codec: int, data: bytes) -> bytes:
+    """The data in a codec's form that all clients read: raw snappy, lz4 frames of independent blocks.
+
+    Raises `UnknownCodec` if the codec's library is not installed.
+    """
+    if CODECS[codec] == "none":
+        return data
+    if CODECS[codec] == "gzip":
+        zipper = zlib.compressobj(wbits=_GZIP)
+        return zipper.compress(data) + zipper.flush()
+    cramjam = _cramjam(CODECS[codec])
+    match CODECS[codec]:
+        case "snappy":
+            return bytes(cramjam.snappy.compress_raw(data))
+        case "lz4":
+            compressor = cramjam.lz4.Compressor(block_linked=False)
+            compressor.compress(data)
+            return bytes(compressor.finish())
+        case _:
+            return bytes(cramjam.zstd.compress(data))
 
 
 def _gunzip(data: bytes, most_bytes: int) -> bytes:
@@ -76,10 +100,7 @@ def _xerial(data: bytes, most_bytes: int) -> bytes:
 
 
 def _by_library(name: str, data: bytes, most_bytes: int) -> bytes:
-    try:
-        import cramjam  # most brokers never need it
-    except ImportError:
-        raise UnknownCodec(f"expected the package cramjam for records compressed with {name}, found none") from None
+    cramjam = _cramjam(name)
     decompress_into = cramjam.snappy.decompress_raw_into if name == "snappy" else getattr(cramjam, name).decompress_into
     room = max(4096, 16 * len(data))  # clearing a buffer of the largest size takes longer than most batches do
     while True:
@@ -96,3 +117,11 @@ def _by_library(name: str, data: bytes, most_bytes: int) -> bytes:
             room *= 16
         else:
             return bytes(memoryview(buffer)[:size])
+
+
+def _cramjam(name: str) -> ModuleType:
+    try:
+        import cramjam  # most brokers never need it
+    except ImportError:
+        raise UnknownCodec(f"expected the package cramjam for records compressed with {name}, found none") from None
+    return cramjam

@@ -9,10 +9,12 @@ restarts the expiration period.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from broker.core.broker_node import directories
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState
+from broker.core.configuration import topics
 from broker.core.messages import DeletedRecords, DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsResponse
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.files import StorageError
@@ -72,11 +74,14 @@ def retain(broker: BrokerState) -> None:
 def retention(settings: Settings, topic: str, configs: Mapping[str, str]) -> tuple[int, int]:
     """`retention.ms` and `retention.bytes` of a topic; -1: unlimited.
 
-    The node's default retention time does not apply to committed offsets: Kafka compacts their topic, and this broker,
+    The node's defaults do not apply to committed offsets: Kafka compacts their topic, and this broker,
     which does not compact, has to keep all of it.
     """
-    default_ms = FOR_EVER if topic == OFFSETS_TOPIC else settings.log_retention_ms
-    return int(configs.get("retention.ms", default_ms)), int(configs.get("retention.bytes", FOR_EVER))
+    if topic == OFFSETS_TOPIC:
+        settings = replace(settings, log_retention_ms=FOR_EVER, log_retention_bytes=FOR_EVER)
+    if "delete" not in topics.CLEANUP.value(settings, configs):
+        return FOR_EVER, FOR_EVER
+    return topics.RETENTION_MS.value(settings, configs), topics.RETENTION_BYTES.value(settings, configs)
 
 
 def _retain_ms(broker: BrokerState, replica: Replica, retention_ms: int) -> None:
