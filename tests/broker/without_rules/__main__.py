@@ -30,6 +30,7 @@ def main() -> int:
     parser.add_argument("--match", action="append", metavar="TEXT", help="only mutants with this text in their names")
     parser.add_argument("--thorough", action="store_true", help="every clause outside of rule objects, too")
     parser.add_argument("--tests", action="append", metavar="PATH", help="other tests than those of the broker's core")
+    parser.add_argument("--rows", action="store_true", help="try only the rows of the page")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes")
     parser.add_argument("--list", action="store_true", help="name the mutants and try nothing")
     options = parser.parse_args()
@@ -60,14 +61,15 @@ def _tried(chosen: list[Mutant], everything: list[Mutant], options: argparse.Nam
         sys.stdout.write(f"{told}/{len(chosen)} {outcome.mutant.name}  {by} {outcome.how}".rstrip() + "\n")
         sys.stdout.flush()
 
-    plugin = Plugin(chosen, rows(), options.jobs, tell)
+    names = {mutant.name for mutant in chosen}
+    left_out = {rule for mutant in everything if mutant.name not in names for rule in mutant.rules}
+    plugin = Plugin(chosen, rows(), frozenset(rule_ids()) - left_out, options.rows, options.jobs, tell)
     status = try_out(plugin, options.tests or TESTS)
     if status or plugin.failed:
         failed = "\n  ".join(plugin.failed) or "they cannot be collected"
         sys.stdout.write(f"expected tests that pass without a mutant, found\n  {failed}\n")
         return 2
-    names = {mutant.name for mutant in chosen}
-    partly = len(chosen) < len(everything)
+    partly = options.rows or len(chosen) < len(everything)
     result = Result(
         plugin.outcomes,
         plugin.idle_rows,
@@ -76,6 +78,7 @@ def _tried(chosen: list[Mutant], everything: list[Mutant], options: argparse.Nam
         {} if partly else not_taken_out(everything),
         time.monotonic() - begun,
         sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)),
+        plugin.rows_tried,
     )
     sys.stdout.write("\n" + "\n".join(lines(result)) + "\n")
     return result.status

@@ -24,6 +24,8 @@ class Result:
     elapsed_s: float
     processor_s: float = 0.0
     """Of all processes."""
+    rows_tried: int = 0
+    """Pairs of a row and one of its rules."""
 
     @property
     def unheld(self) -> list[Outcome]:
@@ -55,7 +57,8 @@ class Result:
     def status(self) -> int:
         """The exit status: 1 if something is not held."""
         return int(
-            any((self.unheld, self.unheld_rules, self.failed_to_apply, self.stale, self.idle_rows, not self.outcomes))
+            any((self.unheld, self.unheld_rules, self.failed_to_apply, self.stale, self.idle_rows))
+            or not (self.outcomes or self.rows_tried)
         )
 
 
@@ -67,6 +70,7 @@ def lines(result: Result) -> Iterator[str]:
     yield from _part("explanations that are not needed any more (tables.py)", result.stale)
     yield from _part("rows whose own test does not notice that the rule is missing", result.idle_rows)
     yield from _part("rules that are not taken out", [f"{rule}: {why}" for rule, why in result.not_taken_out.items()])
+    yield f"{result.rows_tried} times a row and one of its rules: {len(result.idle_rows)} not noticed"
     rules = {rule for one in result.outcomes for rule in one.mutant.rules}
     noticed = sum(1 for one in result.outcomes if one.noticed_by)
     explained = sum(1 for one in result.outcomes if not one.noticed_by and one.mutant.name in result.explained)

@@ -62,6 +62,10 @@ class Plugin:
 
     mutants: Sequence[Mutant]
     rows: Sequence[Row]
+    whole_rules: frozenset[str]
+    """Rules of which all mutants are chosen: their rows are tried."""
+    only_rows: bool
+    """Whether nothing but the rows is tried."""
     jobs: int
     """Processes at a time."""
     tell: Callable[[Outcome], None]
@@ -69,6 +73,8 @@ class Plugin:
     outcomes: list[Outcome] = field(default_factory=list)
     idle_rows: list[str] = field(default_factory=list)
     """Rows, with a rule of theirs, whose tests notice none of that rule's mutants."""
+    rows_tried: int = 0
+    """The number of pairs of a row and one of its rules that were looked at."""
     failed: list[str] = field(default_factory=list)
     """Tests that fail without a mutant; then nothing is tried."""
 
@@ -80,7 +86,7 @@ class Plugin:
         self.failed = base.failed
         if not base.failed:
             trials = _Trials(items, base, {function: number for number, function in enumerate(functions)})
-            for outcome in trials.run(self.mutants, self._first, self.jobs):
+            for outcome in trials.run(() if self.only_rows else self.mutants, self._first, self.jobs):
                 self.outcomes.append(outcome)
                 self.tell(outcome)
             self.idle_rows = list(self._idle_rows(trials, list(items)))
@@ -92,15 +98,22 @@ class Plugin:
 
     def _idle_rows(self, trials: _Trials, collected: Sequence[str]) -> Iterator[str]:
         for row in self.rows:
-            for rule in row.rules:
+            for rule in sorted(self.whole_rules & {*row.rules}):
                 mutants = [mutant for mutant in self.mutants if rule in mutant.rules]
-                if not mutants or not any(name.startswith(row.test) for name in collected):
-                    continue  # the rule is not chosen, or the tests start processes of their own
+                if not any(name.startswith(row.test) for name in collected):
+                    continue  # its tests start processes of their own
                 noticed = (one.noticed_by.startswith(row.test) for one in self.outcomes if rule in one.mutant.rules)
-                if not any(noticed) and not any(
-                    outcome.noticed_by for outcome in trials.run(mutants, lambda _, row=row: (row.test,), 1, only=True)
-                ):
+                if not any(noticed) and not self._notices(trials, row, mutants):
                     yield f"{row.title}: {rule}, {row.test}"
+                self.rows_tried += 1
+
+    def _notices(self, trials: _Trials, row: Row, mutants: Sequence[Mutant]) -> bool:
+        """Whether the row's own tests notice one of the mutants."""
+        for outcome in trials.run(mutants, lambda _: (row.test,), 1, only=True):
+            if outcome.noticed_by:
+                self.tell(outcome)
+                return True
+        return False
 
 
 @dataclass
