@@ -290,7 +290,7 @@ def unfolded(batch: Buffer, position: int = 0, bytes_max: int = DECOMPRESSED_BYT
     header = read_header(batch, position)
     if header.size > len(batch) - position:
         raise MalformedBatch(f"expected a batch of {header.size} bytes at {position}, found {len(batch) - position}")
-    return _uncompressed(bytes(batch[position + HEADER_BYTES : position + header.size]), header, bytes_max)
+    return uncompressed(batch[position + HEADER_BYTES : position + header.size], header, bytes_max)
 
 
 def decode_unfolded(body: bytes, header: BatchHeader) -> Iterator[Record]:
@@ -313,11 +313,12 @@ def decode_unfolded(body: bytes, header: BatchHeader) -> Iterator[Record]:
         at = end
 
 
-def _uncompressed(body: bytes, header: BatchHeader, unfolded_bytes_max: int) -> bytes:
+def uncompressed(body: Buffer, header: BatchHeader, unfolded_bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+    """The records of a batch as its codec gives them back. Raises `MalformedBatch`."""
     if not header.codec:
-        return body
+        return bytes(body)
     try:
-        return decompress(header.codec, body, unfolded_bytes_max)
+        return decompress(header.codec, bytes(body), unfolded_bytes_max)
     except UnknownCodec as error:
         raise UnsupportedCompression(str(error)) from None
     except CompressionError as error:

@@ -37,6 +37,9 @@ STRATEGIES: Mapping[str, UncleanRecoveryStrategy] = MappingProxyType(
 Storage = Literal["files", "page-cache"]
 ReplicaSelector = Literal["leader", "rack-aware"]
 
+UNLIMITED = (1 << 63) - 1
+"""The largest long, by which Kafka writes "without a bound"."""
+
 
 def _no_addresses() -> Mapping[int, Address]:
     return MappingProxyType({})
@@ -76,15 +79,24 @@ class Settings:
 
     log_flush_interval_ms: int = 0
     message_max_bytes: int = 1_048_588
+    compression_type: str = "producer"
+    log_message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
+    log_message_timestamp_before_max_ms: int = UNLIMITED
+    log_message_timestamp_after_max_ms: int = UNLIMITED
+    """Kafka's default is an hour; a node that started under a wrong clock would then refuse all records for ever."""
+
     high_watermark_checkpoint_interval_ms: int = 5_000
+
+    log_cleanup_policy: tuple[str, ...] = ("delete",)
+    """What is done to old records of a topic without `cleanup.policy`."""
 
     log_retention_ms: int = 604_800_000
     """How long a topic without `retention.ms` keeps its records; -1: unlimited."""
 
-    log_retention_check_interval_ms: int = 300_000
-    log_cleanup_policy: str = "delete"
-    """`cleanup.policy` of topics that have none of their own."""
+    log_retention_bytes: int = -1
+    """The size up to which a log of a topic without `retention.bytes` is kept; -1: unlimited."""
 
+    log_retention_check_interval_ms: int = 300_000
     log_cleaner_backoff_ms: int = 15_000
     """How long the cleaner rests when there is nothing to compact."""
 
@@ -199,6 +211,9 @@ class Settings:
     """`harrow.metrics.listener`: TCP address of the metrics, in addition to the admin socket."""
 
     storage: Storage = "files"
+
+    given: frozenset[str] = frozenset()
+    """The names of those that the file says, as DescribeConfigs reports them."""
 
     @property
     def is_controller(self) -> bool:

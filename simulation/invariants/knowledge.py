@@ -60,7 +60,9 @@ class Version:
 
     brokers: dict[int, object]
     topics: dict[str, tuple[str, dict[int, object], dict[str, str]]]
-    configs: dict[str, str]
+    configs: tuple[dict[str, str], dict[int, dict[str, str]]]
+    """Settings of all nodes, and of single brokers."""
+
     next_producer_id: int
 
 
@@ -96,7 +98,7 @@ class Knowledge:
     """Batches of the metadata log that are not committed yet: (epoch, base offset) -> batch."""
 
     metadata_lineage: Lineage = field(default_factory=Lineage)
-    versions: dict[int, Version] = field(default_factory=lambda: {0: Version({}, {}, {}, 0)})
+    versions: dict[int, Version] = field(default_factory=lambda: {0: Version({}, {}, ({}, {}), 0)})
     """The committed image by its end offset."""
 
     leaders: dict[int, int] = field(default_factory=dict)

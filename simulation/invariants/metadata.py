@@ -323,7 +323,8 @@ def _remember(known: Knowledge, records: list[tuple[int, MetadataRecord]]) -> No
         for topic in image.topics.values()
     }
     brokers = last.brokers if last is not None and only_partitions else dict[int, object](image.brokers)
-    known.versions[image.end_offset] = Version(brokers, topics, dict(image.configs), image.next_producer_id)
+    configs = dict(image.configs), {one: dict(own) for one, own in image.broker_configs.items()}
+    known.versions[image.end_offset] = Version(brokers, topics, configs, image.next_producer_id)
 
 
 def remember_again(known: Knowledge, end_offset: int) -> None:
@@ -365,8 +366,8 @@ def check_image(known: Knowledge, holder: int, image: Image) -> None:
         different = f"the next producer id {image.next_producer_id}, not {version.next_producer_id}"
     elif len(image.topics) != len(version.topics):
         different = f"the topics {sorted(image.topics)}, not {sorted(version.topics)}"
-    elif image.configs != version.configs:
-        different = f"the settings {image.configs} of the cluster, not {version.configs}"
+    elif (image.configs, image.broker_configs) != version.configs:
+        different = f"the settings {image.configs}, {image.broker_configs} of brokers, not {version.configs}"
     else:
         for name, topic in image.topics.items():
             expected = version.topics.get(name)

@@ -62,6 +62,9 @@ def main() -> int:
         except (NodeFailedError, TimeoutError) as error:
             print(f"the cluster did not start: {error}", file=sys.stderr)
             return 4
+        except KeyboardInterrupt:
+            print("interrupted while the cluster started or stopped", file=sys.stderr)
+            return 4
         print("\n".join(table.lines(outcome)), flush=True)
         failed = failed or outcome.failed
     return 1 if failed else 0

@@ -6,7 +6,8 @@ the listener of brokers or controllers is trusted as one of them. Left out is, a
 
 - on every listener where it is served: what deletes, alters, reassigns or adds partitions to the kept topic, deletes
   records of it or adds sound ones; what alters the settings of a broker or of the cluster, unless the value is none
-  that a setting has; what creates more than `PARTITIONS_MAX` partitions at once, since each costs the machine files;
+  that a setting has; what unregisters a living broker; what creates more than `PARTITIONS_MAX` partitions at once,
+  since each costs the machine files;
 - a Fetch in the name of a broker that is a replica, or of a controller that is a voter, which may report as its own
   what it does not hold: then it is no error that a record counts as replicated. Names of others are used;
 - on CONTROLLER: Vote, BeginQuorumEpoch and EndQuorumEpoch of a voter in the right cluster and an epoch that is not old,
@@ -39,6 +40,7 @@ from broker.core.messages import (
     FetchRequest,
     IncrementalAlterConfigsRequest,
     ProduceRequest,
+    UnregisterBrokerRequest,
     VoteRequest,
 )
 from broker.shell.codec.apis import LISTENER_APIS
@@ -110,6 +112,8 @@ def _of_request(request: AnyRequest, known: Known) -> str | None:
                 if any(map(_may_take_effect, each.operations))
             )
             return "alters settings of the kept topic or of brokers" if touched else None
+        case UnregisterBrokerRequest():
+            return "unregisters a living broker" if request.broker_id in BROKERS else None
         case FetchRequest():
             named = request.replica_id in (BROKERS if known.listener != "CONTROLLER" else CONTROLLERS)
             return "fetches in the name of a replica" if named else None

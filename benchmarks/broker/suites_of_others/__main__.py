@@ -35,9 +35,13 @@ CLUSTER = {
 
 _LONELY = {"default_replication_factor": "1", "group_initial_rebalance_delay_ms": "0"}
 OWN_SETTINGS = {
+    "librdkafka": {"replica_selector_class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"},
     "kafka-python": _LONELY | {"group_min_session_timeout_ms": "1000"},
     "aiokafka": _LONELY | {"num_partitions": "2"},
 }
+IN_RACKS = ("librdkafka",)
+"""A test of it reads from the follower in its rack, and expects these names."""
+
 FIRST_BROKER = {"kafka-python": 0, "aiokafka": 0}
 """Some of their tests name broker 0."""
 
@@ -47,7 +51,14 @@ def cluster_for(options: argparse.Namespace, logs: Path, **settings: str) -> Ite
     """A cluster for a suite; the logs of its nodes are kept."""
     chosen = CLUSTER | OWN_SETTINGS.get(options.suite, {}) | settings
     first = FIRST_BROKER.get(options.suite, 1)
-    with LocalCluster(options.brokers, options.controllers, first=first, **chosen) as cluster:
+    racks = {number: f"RACK{number}" for number in range(first, first + options.brokers)}
+    with LocalCluster(
+        options.brokers,
+        options.controllers,
+        first=first,
+        racks=racks if options.suite in IN_RACKS else None,
+        **chosen,
+    ) as cluster:
         try:
             yield cluster
             for node in cluster.nodes.values():

@@ -16,6 +16,7 @@ from broker.core.broker_node import (
 )
 from broker.core.broker_node.groups import coordinator
 from broker.core.broker_node.requests import (
+    configs,
     deletion,
     descriptions,
     fetching,
@@ -48,6 +49,7 @@ from broker.core.messages import (
     FindCoordinatorRequest,
     GetReplicaLogInfoRequest,
     InitProducerIdRequest,
+    ListConfigResourcesRequest,
     ListOffsetsRequest,
     ListOffsetsResponse,
     MetadataRequest,
@@ -216,7 +218,9 @@ class BrokerNode:
             case request if isinstance(request, GroupRequest):
                 coordinator.handle(broker, event, request)
             case DescribeConfigsRequest() as request:
-                broker.runtime.reply(event.request_id, descriptions.configs(broker, request))
+                broker.runtime.reply(event.request_id, configs.describe(broker, request))
+            case ListConfigResourcesRequest() as request:
+                broker.runtime.reply(event.request_id, configs.resources(broker, request))
             case DescribeTopicPartitionsRequest() as request:
                 broker.runtime.reply(event.request_id, descriptions.topic_partitions(broker, request))
             case DescribeClusterRequest() as request:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from broker.core.broker_node import compaction, directories, isr_changes, lifecycle, replication, storage
+from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.requests import producing
 from broker.core.broker_node.state import BrokerState
+from broker.core.configuration.in_force import in_force, layers
+from broker.core.log.log import LogConfig
 from broker.core.log.validation import AppendError, CorruptBatch
 from broker.core.messages import (
     NO_LEADER,
@@ -25,6 +28,7 @@ from broker.core.ports.files import StorageError
 from broker.core.ports.marks import sometimes
 from broker.core.quorum import observer, snapshots
 from broker.core.replica import follower, leader
+from broker.core.replica.intake import Intake, intake_of
 from broker.core.replica.state import Replica, Role
 
 LEADS = sometimes("role: leads (RT-1)")
@@ -189,16 +193,21 @@ def publish_if_caught_up(broker: BrokerState) -> None:
 def publish(broker: BrokerState) -> None:
     """Update every replica to match the image, whatever happened in between (level-triggered)."""
     image = broker.image
+    _adopt_settings(broker)
+    of_most = _configured(broker, "", {})
     _create_missing(broker)
     for topic in image.topics.values():
         min_insync_replicas = image.min_insync_replicas(topic.name, broker.settings.min_insync_replicas)
-        log_config = storage.log_config(broker.settings, broker.rules, topic.name, topic.configs)
+        is_special = topic.configs or topic.name == OFFSETS_TOPIC
+        log_config, intake = _configured(broker, topic.name, topic.configs) if is_special else of_most
         for number, state in topic.partitions.items():
             replica = broker.replicas.get((topic.name, number))
             if replica is None or broker.broker_id not in state.replicas:
                 continue
             replica.min_insync_replicas = min_insync_replicas
-            replica.log.config = log_config
+            replica.intake = intake
+            if replica.log.config != log_config:
+                _reconfigure(broker, replica, log_config)
             replica.elr = state.elr
             if broker.rules.metadata.is_news(state.partition_epoch, replica.partition_epoch):
                 with directories.guarded(broker):
@@ -213,6 +222,32 @@ def publish(broker: BrokerState) -> None:
     compaction.plan(broker)
     broker.published = True
     replication.fetch_from_all(broker)
+
+
+def _configured(broker: BrokerState, topic: str, configs: Mapping[str, str]) -> tuple[LogConfig, Intake | None]:
+    """What a topic's own settings and the broker's say of its replicas."""
+    return storage.log_config(broker.settings, broker.rules, topic, configs), intake_of(broker.settings, configs)
+
+
+def _adopt_settings(broker: BrokerState) -> None:
+    """Put the settings that the metadata has for this broker and for all into force."""
+    of_all, own = layers(broker.image, broker.broker_id)
+    if (of_all, own) == broker.adopted:
+        return
+    broker.adopted = dict(of_all), dict(own)
+    before = broker.settings
+    broker.settings = in_force(broker.file, of_all, own)
+    if broker.settings.log_flush_interval_ms != before.log_flush_interval_ms:
+        storage.plan_flush(broker)
+
+
+def _reconfigure(broker: BrokerState, replica: Replica, config: LogConfig) -> None:
+    """Give a log other settings. How much must be synced before it counts may be one of them."""
+    replica.log.config = config
+    storage.appended(broker, replica)
+    if replica.role is Role.LEADER:
+        isr_changes.high_watermark_may_move(broker, replica)
+        broker.touch(replica)
 
 
 def _create_missing(broker: BrokerState) -> None:

@@ -74,6 +74,8 @@ class BrokerState:
     """All state of a broker."""
 
     settings: Settings
+    """Those in force: what the metadata has for this broker or for all comes before the file's."""
+
     rules: Rules
     files: Files
     incarnation_id: str
@@ -108,10 +110,17 @@ class BrokerState:
     coordinator: GroupCoordinator = field(default_factory=GroupCoordinator)
     compaction: CompactionSchedule = field(default_factory=CompactionSchedule)
 
+    file: Settings = field(init=False)
+    """The settings of the node's file alone."""
+
+    adopted: tuple[dict[str, str], dict[str, str]] = ({}, {})
+    """The settings of the metadata that are in force: for all brokers, and for this one."""
+
     leader_sessions: dict[int, LeaderSession] = field(default_factory=dict)
     fetch_sessions: FetchSessions = field(init=False)
 
     def __post_init__(self) -> None:
+        self.file = self.settings
         self.controller_id = min(self.settings.voters)
         self.fetch_sessions = begin(self.settings.fetch_session_slots, self.incarnation_id)
 

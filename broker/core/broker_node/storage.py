@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from broker.core.broker_node import directories
 from broker.core.broker_node.state import BrokerState
+from broker.core.configuration import topics
 from broker.core.log import checkpoints
 from broker.core.log.compaction import policy
 from broker.core.log.log import Log, LogConfig
@@ -45,11 +46,11 @@ def log_config(
 ) -> LogConfig:
     """The log configuration, from the settings, a topic's own `configs` and the rules."""
     return LogConfig(
-        segment_bytes=int(configs.get("segment.bytes", settings.log_segment_bytes)),
-        flush_messages=settings.log_flush_interval_messages,
-        max_batch_bytes=int(configs.get("max.message.bytes", settings.message_max_bytes)),
+        segment_bytes=topics.SEGMENT_BYTES.value(settings, configs),
+        flush_messages=topics.FLUSH_MESSAGES.value(settings, configs),
+        max_batch_bytes=topics.MAX_MESSAGE_BYTES.value(settings, configs),
         rules=rules.storage,
-        compaction=policy.compaction(settings, topic, configs) if topic else None,
+        compaction=policy.compaction(settings, topic, configs),
     )
 
 
@@ -137,7 +138,6 @@ def _open_directory(broker: BrokerState, index: int) -> None:
             broker.broker_id,
             log,
             high_watermark,
-            acknowledges_flushed_only=broker.settings.log_flush_interval_messages == 1,
         )
 
 
@@ -164,7 +164,6 @@ def create_replica(broker: BrokerState, topic: str, partition: int, topic_id: st
         topic_id,
         broker.broker_id,
         log,
-        acknowledges_flushed_only=broker.settings.log_flush_interval_messages == 1,
     )
     broker.replicas[replica.key] = replica
     return replica
@@ -234,6 +233,14 @@ def flushed(broker: BrokerState, replica: Replica) -> None:
         replica.log.mark_flushed(*replica.flushing_to)
         replica.flushing_to = None
     appended(broker, replica)
+
+
+def plan_flush(broker: BrokerState) -> None:
+    """Another `log.flush.interval.ms` is in force: count it from now on."""
+    broker.flush_is_planned = False
+    broker.runtime.cancel_timer((FLUSH_INTERVAL,))
+    for replica in broker.replicas.values():
+        appended(broker, replica)
 
 
 def flush_all(broker: BrokerState) -> None:

@@ -20,6 +20,7 @@ from broker.core.log.log import Log, LogConfig
 from broker.core.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
+    AlterConfigsRequest,
     AlterPartitionReassignmentsRequest,
     AlterPartitionRequest,
     AnyRequest,
@@ -97,6 +98,7 @@ class ControllerNode:
         try:
             self._dispatch(event)
             role.settle(controller)
+            role.adopt_settings(controller)
         except StorageError as error:
             controller.runtime.take_effects()
             controller.runtime.log("error", f"the metadata log failed: {error}")
@@ -201,7 +203,7 @@ class ControllerNode:
                 leader_elections.elect(controller, request_id, request)
             case CreatePartitionsRequest():
                 topics.add_partitions(controller, request_id, request)
-            case IncrementalAlterConfigsRequest():
+            case AlterConfigsRequest() | IncrementalAlterConfigsRequest():
                 configs.alter(controller, request_id, request)
             case AlterPartitionReassignmentsRequest():
                 partitions.reassign(controller, request_id, request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker.core.configuration.in_force import in_force, layers
 from broker.core.controller import changes, membership, recovery
 from broker.core.controller.requests import configs, leader_elections, metadata_fetches
 from broker.core.controller.state import ControllerState
@@ -80,6 +81,21 @@ def _step_down(controller: ControllerState) -> None:
     controller.runtime.cancel_timer((membership.SESSIONS,))
     controller.runtime.cancel_timer((leader_elections.BALANCE,))
     controller.image = snapshots.replayed(quorum, quorum.high_watermark)
+
+
+def adopt_settings(controller: ControllerState) -> None:
+    """Put the settings that the metadata has for all nodes into force, as soon as the image has them."""
+    of_all, own = layers(controller.image, None)
+    if of_all == controller.adopted:
+        return
+    before = controller.settings
+    controller.adopted = dict(of_all)
+    controller.settings = in_force(controller.file, of_all, own)
+    if (
+        controller.active
+        and controller.settings.leader_imbalance_check_interval_ms != before.leader_imbalance_check_interval_ms
+    ):
+        leader_elections.start_balancing(controller)
 
 
 def _snapshot_if_due(controller: ControllerState) -> None:

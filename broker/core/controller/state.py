@@ -74,10 +74,18 @@ class ControllerState:
     """
 
     settings: Settings
+    """Those in force: what the metadata has for all nodes comes before the file's."""
+
     rules: Rules
     runtime: Runtime
     quorum: Quorum
     image: Image
+    file: Settings = field(init=False)
+    """Those of the node's file alone."""
+
+    adopted: dict[str, str] = field(default_factory=dict)
+    """The settings of the metadata that are in force."""
+
     active: bool = False
     stopping: bool = False
     settled: tuple[int, int, int, bool] | None = None  # log end, high watermark, epoch, leading: as of the last check
@@ -94,3 +102,6 @@ class ControllerState:
     """Requests for unclean elections that wait for recoveries, by their ids."""
 
     losses: PotentialLosses = field(default_factory=PotentialLosses)
+
+    def __post_init__(self) -> None:
+        self.file = self.settings

@@ -1,4 +1,4 @@
-"""Decompresses the records of a batch with Kafka's codecs, up to a bound, and compresses what compaction leaves.
+"""Decompresses the records of a batch with Kafka's codecs, up to a bound, and compresses them.
 
 gzip by the standard library; snappy (also in snappy-java's framing), lz4 and zstd by cramjam, where it is installed.
 """
@@ -10,7 +10,7 @@ import zlib
 from types import ModuleType
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-DECOMPRESSED_BYTES_MAX = 32 << 20
+DECOMPRESSED_BYTES_MAX = 16 << 20
 """A batch of the largest accepted size rarely unfolds to more; one that does costs a server its memory."""
 
 _GZIP = 31

@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.core.log.compression import CODECS
 from broker.core.messages.errors import ErrorCode
 from broker.core.records import (
+    LOG_APPEND_TIME_FLAG,
     MAGIC,
     TRANSACTIONAL_FLAG,
     BatchHeader,
@@ -39,7 +40,8 @@ def check_batches(records: bytes, max_batch_bytes: int) -> tuple[BatchHeader] | 
     CORRUPT_MESSAGE: not a whole batch, or a wrong checksum. MESSAGE_TOO_LARGE: more than `max_batch_bytes`.
     INVALID_RECORD: sound, but not for a client to send: an old format, no or several batches, numbers that contradict
     each other, control records, a time for tombstones to go, a producer id without sequence number. INVALID_TXN_STATE:
-    of a transaction, of which there are none here. The records themselves are not read.
+    of a transaction, of which there are none here. INVALID_TIMESTAMP: it claims to have the leader's time. The records
+    themselves are not read.
     """
     if not records:
         return ErrorCode.INVALID_RECORD
@@ -55,6 +57,8 @@ def check_batches(records: bytes, max_batch_bytes: int) -> tuple[BatchHeader] | 
         return ErrorCode.CORRUPT_MESSAGE
     if header.attributes & TRANSACTIONAL_FLAG:
         return ErrorCode.INVALID_TXN_STATE
+    if header.attributes & LOG_APPEND_TIME_FLAG:
+        return ErrorCode.INVALID_TIMESTAMP
     if (
         header.size != len(records)
         or header.records_count != header.last_offset_delta + 1

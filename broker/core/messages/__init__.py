@@ -9,6 +9,8 @@ addressed by name; the codec of a version that uses topic ids carries both
 from __future__ import annotations
 
 from broker.core.messages.administration import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
     AlteredConfig,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -50,6 +52,8 @@ from broker.core.messages.administration import (
     ElectLeadersResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     NamedResult,
@@ -58,6 +62,8 @@ from broker.core.messages.administration import (
     OngoingReassignment,
     Reassignment,
     ReassignmentResult,
+    ReplacedConfigs,
+    ResourceType,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
@@ -133,6 +139,8 @@ __all__ = [
     "UNKNOWN",
     "AllocateProducerIdsRequest",
     "AllocateProducerIdsResponse",
+    "AlterConfigsRequest",
+    "AlterConfigsResponse",
     "AlterPartitionPartition",
     "AlterPartitionReassignmentsRequest",
     "AlterPartitionReassignmentsResponse",
@@ -209,6 +217,8 @@ __all__ = [
     "IncrementalAlterConfigsResponse",
     "InitProducerIdRequest",
     "InitProducerIdResponse",
+    "ListConfigResourcesRequest",
+    "ListConfigResourcesResponse",
     "ListOffsetsPartition",
     "ListOffsetsRequest",
     "ListOffsetsResponse",
@@ -236,8 +246,10 @@ __all__ = [
     "QuorumReplica",
     "Reassignment",
     "ReassignmentResult",
+    "ReplacedConfigs",
     "ReplicaLogInfo",
     "ReplicaLogInfoPartition",
+    "ResourceType",
     "UnregisterBrokerRequest",
     "UnregisterBrokerResponse",
     "VoteRequest",
@@ -270,7 +282,9 @@ AnyRequest = (
     | CreatePartitionsRequest
     | AlterPartitionReassignmentsRequest
     | ListPartitionReassignmentsRequest
+    | AlterConfigsRequest
     | IncrementalAlterConfigsRequest
+    | ListConfigResourcesRequest
     | DescribeConfigsRequest
     | DeleteRecordsRequest
     | DescribeLogDirsRequest
@@ -306,7 +320,9 @@ AnyResponse = (
     | CreatePartitionsResponse
     | AlterPartitionReassignmentsResponse
     | ListPartitionReassignmentsResponse
+    | AlterConfigsResponse
     | IncrementalAlterConfigsResponse
+    | ListConfigResourcesResponse
     | DescribeConfigsResponse
     | DeleteRecordsResponse
     | DescribeLogDirsResponse

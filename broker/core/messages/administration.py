@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import NamedTuple
 
 from broker.core.messages.clients import MetadataBroker
@@ -23,12 +24,15 @@ class CreateTopicsRequest(NamedTuple):
 
 
 class CreatedTopic(NamedTuple):
+    """`configs`: (name, value, whether it is read-only, number of its source) of each setting in force."""
+
     name: str
     error_code: int
     error_message: str | None = None
     topic_id: str = ""
     num_partitions: int = -1
     replication_factor: int = -1
+    configs: tuple[tuple[str, str | None, bool, int], ...] = ()
 
 
 class CreateTopicsResponse(NamedTuple):
@@ -133,14 +137,26 @@ class ListPartitionReassignmentsResponse(NamedTuple):
     reassignments: tuple[OngoingReassignment, ...] = ()
 
 
+class ResourceType(IntEnum):
+    """What has settings, as the wire numbers it. Harrow has settings of topics and of brokers."""
+
+    TOPIC = 2
+    BROKER = 4
+    """With an empty name: all brokers."""
+
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
 class ConfigOperation(NamedTuple):
     key: str
-    operation: int  # 0 set, 1 delete
+    operation: int  # 0 set, 1 delete, 2 append, 3 subtract
     value: str | None
 
 
 class ConfigResource(NamedTuple):
-    resource_type: int  # 2 topic, 4 broker
+    resource_type: int
     name: str
     operations: tuple[ConfigOperation, ...]
 
@@ -161,16 +177,43 @@ class IncrementalAlterConfigsResponse(NamedTuple):
     results: tuple[AlteredConfig, ...]
 
 
+class ReplacedConfigs(NamedTuple):
+    """A resource and all settings of its own that it is to have."""
+
+    resource_type: int
+    name: str
+    configs: tuple[tuple[str, str | None], ...]
+
+
+class AlterConfigsRequest(NamedTuple):
+    """AlterConfigs (33), the older way: what a resource has and the request does not name is removed."""
+
+    resources: tuple[ReplacedConfigs, ...]
+    validate_only: bool = False
+
+
+class AlterConfigsResponse(NamedTuple):
+    results: tuple[AlteredConfig, ...]
+
+
 class DescribeConfigsRequest(NamedTuple):
     """Resources as (type, name, keys or None for all)."""
 
     resources: tuple[tuple[int, str, tuple[str, ...] | None], ...]
+    include_synonyms: bool = False
+    include_documentation: bool = False
 
 
 class DescribedConfig(NamedTuple):
+    """`synonyms`: (name, value, number of the source) of each place that has a value, the one in force first."""
+
     name: str
     value: str | None
-    is_default: bool
+    read_only: bool
+    config_source: int
+    config_type: int
+    synonyms: tuple[tuple[str, str | None, int], ...] = ()
+    documentation: str | None = None
 
 
 class DescribedResource(NamedTuple):
@@ -183,6 +226,19 @@ class DescribedResource(NamedTuple):
 
 class DescribeConfigsResponse(NamedTuple):
     results: tuple[DescribedResource, ...]
+
+
+class ListConfigResourcesRequest(NamedTuple):
+    """ListConfigResources (74). No type asks for all; version 0 asks for the metrics of clients only."""
+
+    resource_types: tuple[int, ...] = ()
+
+
+class ListConfigResourcesResponse(NamedTuple):
+    """Resources as (name, type)."""
+
+    error_code: int
+    resources: tuple[tuple[str, int], ...] = ()
 
 
 class DeleteRecordsPartition(NamedTuple):

@@ -80,6 +80,7 @@ class ProducedPartition(NamedTuple):
     topic_id: str = ""
     error_message: str | None = None
     current_leader: tuple[int, int] | None = None  # (leader id, leader epoch), v10+
+    log_append_time_ms: int = -1  # the time that the leader gave all records, -1 if they keep the producer's
 
 
 class ProduceResponse(NamedTuple):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from broker.core.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
+    AlterConfigsRequest,
+    AlterConfigsResponse,
     AlteredConfig,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -52,6 +54,8 @@ from broker.core.messages import (
     GetReplicaLogInfoResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
     ListedOffset,
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -86,6 +90,7 @@ QUERIES = (
     | OffsetForLeaderEpochRequest
     | FindCoordinatorRequest
     | DescribeConfigsRequest
+    | ListConfigResourcesRequest
     | DescribeTopicPartitionsRequest
     | DescribeClusterRequest
     | DescribeLogDirsRequest
@@ -104,6 +109,7 @@ ADMINISTRATION = (
     | ElectLeadersRequest
     | AlterPartitionReassignmentsRequest
     | ListPartitionReassignmentsRequest
+    | AlterConfigsRequest
     | IncrementalAlterConfigsRequest
     | DescribeQuorumRequest
     | UnregisterBrokerRequest
@@ -154,10 +160,10 @@ def refusal(request: AnyRequest, error: ErrorCode) -> AnyResponse:
             return UnregisterBrokerResponse(error)
         case DescribeQuorumRequest():
             return DescribeQuorumResponse(error)
-        case IncrementalAlterConfigsRequest():
-            return IncrementalAlterConfigsResponse(
-                tuple(AlteredConfig(error, None, asked.resource_type, asked.name) for asked in request.resources)
-            )
+        case AlterConfigsRequest(resources) | IncrementalAlterConfigsRequest(resources):
+            altered = tuple(AlteredConfig(error, None, asked.resource_type, asked.name) for asked in resources)
+            old = isinstance(request, AlterConfigsRequest)
+            return AlterConfigsResponse(altered) if old else IncrementalAlterConfigsResponse(altered)
         case _:
             raise NotServed(f"there is no refusal of {type(request).__name__}")
 
@@ -179,6 +185,8 @@ def _of_query(request: AnyRequest, error: ErrorCode) -> AnyResponse:
             return DescribeConfigsResponse(
                 tuple(DescribedResource(error, None, kind, name, ()) for kind, name, _ in resources)
             )
+        case ListConfigResourcesRequest():
+            return ListConfigResourcesResponse(error)
         case DescribeTopicPartitionsRequest(names):
             return DescribeTopicPartitionsResponse(tuple(DescribedTopic(error, name, "", False, ()) for name in names))
         case DescribeClusterRequest():

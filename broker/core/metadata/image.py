@@ -8,6 +8,7 @@ from typing import NamedTuple
 from broker.core.messages import Listener
 from broker.core.metadata.records import (
     BrokerChanged,
+    BrokerConfigChanged,
     BrokerRegistered,
     BrokerUnregistered,
     ConfigChanged,
@@ -65,7 +66,10 @@ class Image:
     topics: dict[str, TopicImage] = field(default_factory=dict)
     topic_names: dict[str, str] = field(default_factory=dict)  # topic id -> name
     configs: dict[str, str] = field(default_factory=dict)
-    """Settings of the cluster: the defaults of all topics."""
+    """Settings of all nodes: they come before those of their files."""
+
+    broker_configs: dict[int, dict[str, str]] = field(default_factory=dict)
+    """Settings of single brokers, which come before those of all."""
 
     next_producer_id: int = 0
 
@@ -96,11 +100,11 @@ class Image:
             case PartitionSet():
                 self.topics[self.topic_names[record.topic_id]].partitions[record.partition] = record.state
             case ConfigChanged():
-                configs = self.topics[record.topic].configs if record.topic else self.configs
-                if record.value is None:
-                    configs.pop(record.key, None)
-                else:
-                    configs[record.key] = record.value
+                _put(self.topics[record.topic].configs if record.topic else self.configs, record.key, record.value)
+            case BrokerConfigChanged():
+                _put(self.broker_configs.setdefault(record.broker_id, {}), record.key, record.value)
+                if not self.broker_configs[record.broker_id]:
+                    del self.broker_configs[record.broker_id]
             case ProducerIdsAllocated():
                 self.next_producer_id = record.next_producer_id
         self.end_offset = offset + 1
@@ -126,6 +130,8 @@ class Image:
             )
             records.append(BrokerChanged(broker.broker_id, broker.fenced, broker.in_controlled_shutdown))
         records += [ConfigChanged("", key, value) for key, value in self.configs.items()]
+        for broker_id, configs in self.broker_configs.items():
+            records += [BrokerConfigChanged(broker_id, key, value) for key, value in configs.items()]
         for topic in self.topics.values():
             records.append(TopicCreated(topic.name, topic.topic_id))
             records += [ConfigChanged(topic.name, key, value) for key, value in topic.configs.items()]
@@ -163,3 +169,10 @@ class Image:
     def leads_any(self, broker_id: int) -> bool:
         """Whether a broker leads at least one partition (HB-2)."""
         return any(state.leader == broker_id for topic in self.topics.values() for state in topic.partitions.values())
+
+
+def _put(configs: dict[str, str], key: str, value: str | None) -> None:
+    if value is None:
+        configs.pop(key, None)
+    else:
+        configs[key] = value

@@ -89,6 +89,14 @@ class ConfigChanged(NamedTuple):
     value: str | None
 
 
+class BrokerConfigChanged(NamedTuple):
+    """A setting of one broker; None removes it."""
+
+    broker_id: int
+    key: str
+    value: str | None
+
+
 class ProducerIdsAllocated(NamedTuple):
     next_producer_id: int
 
@@ -101,6 +109,7 @@ MetadataRecord = (
     | TopicDeleted
     | PartitionSet
     | ConfigChanged
+    | BrokerConfigChanged
     | ProducerIdsAllocated
 )
 
@@ -114,6 +123,7 @@ _KINDS: dict[str, type[MetadataRecord]] = {
         TopicDeleted,
         PartitionSet,
         ConfigChanged,
+        BrokerConfigChanged,
         ProducerIdsAllocated,
     )
 }

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from broker.core.log.log import Log
 from broker.core.messages import NO_LEADER, UNKNOWN, AlterPartitionPartition
+from broker.core.replica.intake import Intake
 
 
 class Role(Enum):
@@ -57,6 +58,8 @@ class Replica:
     isr: tuple[int, ...] = ()
     elr: tuple[int, ...] = ()
     min_insync_replicas: int = 1
+    intake: Intake | None = None
+    """What to do with producers' batches; None: nothing."""
 
     # leader
     leader_epoch_start: int = 0
@@ -78,13 +81,17 @@ class Replica:
     is_damaged: bool = False  # its files cannot be compacted
 
     # flushing
-    acknowledges_flushed_only: bool = False  # every write is synced before it counts
     flushing_to: tuple[int, int] | None = None  # log end offset and truncations when the flush was asked for
 
     @property
     def effective_min_isr(self) -> int:
         """`min.insync.replicas`, never more than there are replicas (§1)."""
         return min(self.min_insync_replicas, len(self.replicas))
+
+    @property
+    def acknowledges_flushed_only(self) -> bool:
+        """Whether every write is synced before it counts."""
+        return self.log.config.flush_messages == 1
 
     @property
     def reported_end(self) -> int:

@@ -9,7 +9,12 @@ from typing import Any
 
 from broker.core.messages import AnyRequest, AnyResponse
 from broker.core.settings import BROKER_LISTENER, CLIENT_LISTENER, CONTROLLER_LISTENER
-from broker.shell.codec.administration.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
+from broker.shell.codec.administration.configs import (
+    ALTER_CONFIGS,
+    DESCRIBE_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+    LIST_CONFIG_RESOURCES,
+)
 from broker.shell.codec.administration.descriptions import (
     DESCRIBE_CLUSTER,
     DESCRIBE_LOG_DIRS,
@@ -86,6 +91,7 @@ _CLIENT: tuple[Codec[Any, Any], ...] = (
     DESCRIBE_CONFIGS,
     ALTER_CONFIGS,
     INCREMENTAL_ALTER_CONFIGS,
+    LIST_CONFIG_RESOURCES,
     DESCRIBE_CLUSTER,
     DESCRIBE_LOG_DIRS,
     DESCRIBE_TOPIC_PARTITIONS,
@@ -109,6 +115,7 @@ _CONTROLLER: tuple[Codec[Any, Any], ...] = (
     ELECT_LEADERS,
     ALTER_PARTITION_REASSIGNMENTS,
     LIST_PARTITION_REASSIGNMENTS,
+    ALTER_CONFIGS,
     INCREMENTAL_ALTER_CONFIGS,
     ALTER_PARTITION,
     BROKER_REGISTRATION,

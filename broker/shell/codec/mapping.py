@@ -136,6 +136,16 @@ def nullable(inner: Form) -> Form:
     return bind
 
 
+def many_from(first: int, inner: Form) -> Form:
+    """An array of structures that there is only from a version on; before it nothing is written."""
+
+    def bind(field: WireField) -> Both:
+        read, write = many(inner)(field)
+        return Both(read, lambda values, version: write(values, version) if version >= first else [])
+
+    return bind
+
+
 def many(inner: Form) -> Form:
     """An array of structures; null counts as empty."""
 

@@ -238,11 +238,14 @@ class PosixFiles:
         """
         directory = (self._root / name).parent
         inner = None
-        while directory.exists():
+        while True:
             new_names = dict(self._new_names.get(directory, {}))
             removed_before = self._names_removed
-            directories: list[Path] = [] if inner is None else [each for each in directory.iterdir() if each.is_dir()]
-            self._sync_directory(directory)
+            try:
+                directories: list[Path] = [] if inner is None else [one for one in directory.iterdir() if one.is_dir()]
+                self._sync_directory(directory)
+            except FileNotFoundError:
+                return  # deleted meanwhile, with all that was in it
             self._names_are_durable(directory, new_names)
             if self._names_removed == removed_before:
                 self._durable_directories.update(directories)

@@ -24,6 +24,7 @@ _ATOMS = (int, str, bytes, bool, float, type(None), tuple, frozenset, Enum, Sett
 _NOT_COMPARED = {
     "BrokerState": {
         "settings",
+        "file",
         "rules",
         "files",
         "runtime",
@@ -36,6 +37,7 @@ _NOT_COMPARED = {
     },
     "ControllerState": {
         "settings",
+        "file",
         "rules",
         "runtime",
         "quorum",

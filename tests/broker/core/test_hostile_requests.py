@@ -10,7 +10,8 @@ import typing
 import pytest
 
 from broker.core.broker_node.requests import descriptions
-from broker.core.controller.requests import configs
+from broker.core.configuration.topics import RETENTION_MS
+from broker.core.configuration.values import ImpossibleValue
 from broker.core.controller.requests.topics import PARTITIONS_AT_ONCE_MAX
 from broker.core.log import timestamps
 from broker.core.log.compression import DECOMPRESSED_BYTES_MAX
@@ -144,9 +145,10 @@ def test_names_that_differ_in_dots_collide_within_a_request_too() -> None:
 
 @pytest.mark.parametrize("value", ["9" * 5_000, "\u0661", "1_0", " 1", "+1", ""])
 def test_a_setting_that_is_no_number_of_its_size_is_illegal(value: str) -> None:
-    assert not configs.is_legal("retention.ms", value)
-    assert configs.is_legal("retention.ms", "-1")
-    assert configs.is_legal("retention.ms", "9" * 18)
+    with pytest.raises(ImpossibleValue):
+        RETENTION_MS.type.check(value)
+    assert RETENTION_MS.type.check("-1") == "-1"
+    assert RETENTION_MS.type.check("9" * 18) == "9" * 18
 
 
 def test_what_a_request_repeats_is_answered_once() -> None:

@@ -340,9 +340,9 @@ def test_min_isr_of_the_cluster_outlives_a_snapshot_and_its_removal_restores_the
 @pytest.mark.parametrize(
     ("kind", "name", "key", "value", "error"),
     [
-        (4, "", "retention.ms", "5", ErrorCode.INVALID_CONFIG),
-        (4, "", "min.insync.replicas", "0", ErrorCode.INVALID_CONFIG),
-        (4, "", "unclean.recovery.strategy", "brave", ErrorCode.INVALID_CONFIG),
+        (4, "", "retention.ms", "5", ErrorCode.INVALID_REQUEST),
+        (4, "", "min.insync.replicas", "0", ErrorCode.INVALID_REQUEST),
+        (4, "", "unclean.recovery.strategy", "brave", ErrorCode.INVALID_REQUEST),
         (4, "1", "min.insync.replicas", "2", ErrorCode.INVALID_REQUEST),
         (8, "", "min.insync.replicas", "2", ErrorCode.INVALID_REQUEST),
     ],

@@ -29,6 +29,7 @@ from broker.core.messages import (
     ProducePartition,
     ProduceRequest,
     Reassignment,
+    UnregisterBrokerRequest,
     VoteRequest,
 )
 from broker.core.records import encode_batch
@@ -67,6 +68,7 @@ def fetch(replica_id, epoch=-1):
         ("CLIENT", CreateTopicsRequest((NewTopic("a", 20, 1), NewTopic("b", 20, 1))), "creates more than"),
         ("CLIENT", altered(2, KEPT), "alters settings"),
         ("CLIENT", altered(4, ""), "alters settings"),
+        ("CLIENT", UnregisterBrokerRequest(2), "unregisters a living broker"),
         ("CLIENT", fetch(2), "in the name of a replica"),
         ("BROKER", fetch(2, 55), "in the name of a replica"),
         ("CONTROLLER", VoteRequest("harrow", 100, 101, 4, 1, 5), "in the name of a voter"),
@@ -91,6 +93,7 @@ def test_what_would_validly_do_damage_is_left_out(listener, request_, why):
         ("CLIENT", altered(2, "fuzzed-0")),
         ("CLIENT", MetadataRequest(((KEPT, ""),))),
         ("CLIENT", fetch(-1)),
+        ("CLIENT", UnregisterBrokerRequest(4)),
         ("CONTROLLER", VoteRequest("harrow", 100, 101, 2, 1, 5)),
         ("CONTROLLER", VoteRequest("other", 100, 101, 4, 1, 5)),
         ("CONTROLLER", VoteRequest("harrow", 100, 4, 4, 1, 5)),

@@ -11,6 +11,7 @@ from broker.core.messages import AlterPartitionPartition
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import BrokerImage, Image
 from broker.core.metadata.records import RECOVERED, RECOVERING, PartitionState
+from broker.core.rules.cluster_metadata import Move
 from broker.core.rules.elections import Election, IsrChange
 from broker.core.rules.flaws import rules_for
 from broker.core.rules.insync_replicas import first_failed_check
@@ -312,18 +313,30 @@ def test_ur_8_the_later_epoch_and_then_the_longer_log(
     assert RULES.elections.better_log(first, second) is better
 
 
+TWO_FOR_TWO = Move((4, 5, 6), adding=(4, 5), removing=(1, 2))
+ONE_FOR_TWO = Move((4, 6), adding=(4,), removing=(1, 2))
+
+
 @pytest.mark.parametrize(
-    ("isr", "complete"), [((4, 5, 6), True), ((1, 4, 5, 6), True), ((4, 5), False), ((), False), ((1, 2, 3), False)]
+    ("move", "isr", "complete"),
+    [
+        pytest.param(TWO_FOR_TWO, (4, 5, 6), True, id="all of the target"),
+        pytest.param(TWO_FOR_TWO, (4, 6), False, id="an added one is missing"),
+        pytest.param(TWO_FOR_TWO, (4, 5), True, id="min ISR, and the target is as large as before"),
+        pytest.param(TWO_FOR_TWO._replace(adding=(4,)), (4,), False, id="fewer than min ISR"),
+        pytest.param(ONE_FOR_TWO, (4, 5), False, id="min ISR, and the target is smaller"),
+        pytest.param(ONE_FOR_TWO, (4, 6), True, id="all of a smaller target"),
+        pytest.param(Move((), (), ()), (), False, id="nobody in sync"),
+    ],
 )
-def test_ra_3_every_replica_of_the_target_is_in_sync(isr: tuple[int, ...], complete: bool) -> None:
-    assert RULES.reassignment.is_complete((4, 5, 6), (4, 5), isr, 2) is complete
+def test_ra_3_when_a_reassignment_is_complete(move: Move, isr: tuple[int, ...], complete: bool) -> None:
+    assert RULES.reassignment.is_complete(move, isr, 2) is complete
 
 
 def test_ra_3_before_k5_the_added_ones_are_in_sync() -> None:
-    assert K4.reassignment.is_complete((4, 5, 6), (4, 5), (4, 5), 2)
-    assert not K4.reassignment.is_complete((4, 5, 6), (4, 5), (4, 6), 2)
-    assert not K4.reassignment.is_complete((5, 6), (), (), 2)
-    assert not RULES.reassignment.is_complete((), (), (), 2)
+    assert K4.reassignment.is_complete(ONE_FOR_TWO, (4,), 2)
+    assert not K4.reassignment.is_complete(TWO_FOR_TWO, (4, 6), 2)
+    assert not K4.reassignment.is_complete(Move((5, 6), (), ()), (), 2)
 
 
 @pytest.mark.parametrize(

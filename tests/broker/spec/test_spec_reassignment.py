@@ -7,6 +7,8 @@ from broker.core.messages import (
     AlterPartitionReassignmentsResponse,
     CreateTopicsRequest,
     FetchRequest,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
     NewTopic,
     Reassignment,
 )
@@ -92,3 +94,61 @@ def test_ra_3_a_smaller_target_is_awaited_whole() -> None:
     assert cluster.view()["replicas"] == [1, 2, 3, 4]
     cluster.start(2)
     cluster.run_until(lambda: cluster.view()["replicas"] == [1, 2, 3])
+
+
+def answered(cluster: Cluster, target: tuple[int, ...] | None) -> int:
+    response = cluster.call(1, AlterPartitionReassignmentsRequest((Reassignment(TOPIC, 0, target),)))
+    assert isinstance(response, AlterPartitionReassignmentsResponse)
+    return response.results[0].error_code
+
+
+def lists(cluster: Cluster) -> list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
+    response = cluster.call(1, ListPartitionReassignmentsRequest(None))
+    assert isinstance(response, ListPartitionReassignmentsResponse)
+    return [(one.replicas, one.adding, one.removing) for one in response.reassignments]
+
+
+def test_ra_1_ra_2_a_second_target_is_merged_with_the_first() -> None:
+    cluster = placed(5, (1, 2, 3))
+    assert lists(cluster) == []
+    cluster.held = lambda source, _, message: source in (4, 5) and isinstance(message, FetchRequest)
+    assert answered(cluster, (1, 2, 4)) == ErrorCode.NONE
+    assert lists(cluster) == [((1, 2, 4, 3), (4,), (3,))]
+    assert answered(cluster, (5, 2, 3)) == ErrorCode.NONE
+    assert lists(cluster) == [((5, 2, 3, 1), (5,), (1,))]
+    assert answered(cluster, None) == ErrorCode.NONE
+    assert lists(cluster) == []
+    assert sorted(cluster.view()["replicas"]) == [1, 2, 3]
+
+
+def test_ra_5_a_target_that_is_in_sync_already_is_reached_at_once() -> None:
+    cluster = placed(4, (1, 2, 3))
+    before = cluster.view()
+    assert answered(cluster, (2, 3)) == ErrorCode.NONE
+    assert lists(cluster) == []
+    after = cluster.view()
+    assert (after["replicas"], sorted(after["isr"])) == ([2, 3], [2, 3])
+    assert after["leader"] in (2, 3)
+    assert after["leader_epoch"] == before["leader_epoch"] + 1
+    assert after["partition_epoch"] == before["partition_epoch"] + 1
+
+
+def test_ra_6_ra_9_what_is_refused_changes_nothing() -> None:
+    cluster = placed(4, (1, 2, 3))
+    before = cluster.view()
+    assert answered(cluster, None) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+    for target in ((), (1, 1, 2), (1, 2, 77)):
+        assert answered(cluster, target) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert answered(cluster, (1, 2, 3)) == ErrorCode.NONE
+    assert cluster.view() == before
+
+
+def test_ra_6_a_target_without_a_member_of_the_isr_may_be_begun_and_cancelled() -> None:
+    cluster = placed(5, (1, 2))
+    cluster.held = lambda source, _, message: source in (4, 5) and isinstance(message, FetchRequest)
+    assert answered(cluster, (4, 5)) == ErrorCode.NONE
+    assert lists(cluster) == [((4, 5, 1, 2), (4, 5), (1, 2))]
+    epoch = cluster.view()["leader_epoch"]
+    assert answered(cluster, None) == ErrorCode.NONE
+    assert cluster.view()["replicas"] == [1, 2]
+    assert cluster.view()["leader_epoch"] == epoch + 1, "EL-0: replicas that were to be added are given up"

@@ -1,4 +1,4 @@
-"""Kafka's message schemas of all requests, by API: those that come with kafka-python, and those between nodes."""
+"""Kafka's message schemas of all requests, by API: those that come with kafka-python, and those of the broker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
 
-from broker.shell.codec import schemas as between_nodes
+from broker.shell.codec import schemas as of_broker
 from broker.shell.codec.apis import LISTENER_APIS
 
 API_VERSIONS = 18
@@ -110,11 +110,12 @@ def not_served(listener: str) -> tuple[Schema, ...]:
 
 @cache
 def _all() -> dict[int, Schema]:
+    own = resources.files(of_broker.__name__).iterdir()
     texts = [
         file.read_text()
         for folder in (
             resources.files("kafka.protocol.schemas.resources"),
-            *(resources.files(f"{between_nodes.__name__}.{name}") for name in ("brokers", "quorum", "replicas")),
+            *sorted((each for each in own if each.is_dir()), key=lambda each: each.name),
         )
         for file in sorted(folder.iterdir(), key=lambda each: each.name)
         if file.name.endswith("Request.json")

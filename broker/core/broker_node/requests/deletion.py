@@ -9,10 +9,12 @@ restarts the expiration period.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from broker.core.broker_node import directories
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState
+from broker.core.configuration import topics
 from broker.core.log.compaction import policy
 from broker.core.messages import DeletedRecords, DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsResponse
 from broker.core.messages.errors import ErrorCode
@@ -41,7 +43,7 @@ def _delete(broker: BrokerState, part: DeleteRecordsPartition) -> DeletedRecords
     if replica.role is not Role.LEADER:
         return DeletedRecords(part.topic, part.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     topic = broker.image.topics.get(part.topic)
-    if topic is not None and not policy.deletes(broker.settings, topic.name, topic.configs):
+    if topic is not None and not policy.may_delete_records(broker.settings, topic.name, topic.configs):
         return DeletedRecords(part.topic, part.partition, ErrorCode.POLICY_VIOLATION)
     offset = replica.high_watermark if part.offset == -1 else part.offset
     if not 0 <= offset <= broker.rules.fetch.deletion_bound(replica.high_watermark, replica.log.end_offset):
@@ -80,8 +82,11 @@ def retention(settings: Settings, topic: str, configs: Mapping[str, str]) -> tup
 
     The node's default retention time never applies to committed offsets, whatever their topic's policy.
     """
-    default_ms = FOR_EVER if topic == OFFSETS_TOPIC else settings.log_retention_ms
-    return int(configs.get("retention.ms", default_ms)), int(configs.get("retention.bytes", FOR_EVER))
+    if topic == OFFSETS_TOPIC:
+        settings = replace(settings, log_retention_ms=FOR_EVER, log_retention_bytes=FOR_EVER)
+    if not policy.deletes(settings, topic, configs):
+        return FOR_EVER, FOR_EVER
+    return topics.RETENTION_MS.value(settings, configs), topics.RETENTION_BYTES.value(settings, configs)
 
 
 def _retain_ms(broker: BrokerState, replica: Replica, retention_ms: int) -> None:

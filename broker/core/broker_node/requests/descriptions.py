@@ -1,22 +1,16 @@
-"""Describes settings, the cluster, log directories, and partitions with their ELR."""
+"""Describes the cluster, log directories, and partitions with their ELR."""
 
 from __future__ import annotations
 
 from broker.core.broker_node import directories
-from broker.core.broker_node.requests import deletion
 from broker.core.broker_node.requests.queries import offline_replicas, reachable_brokers
 from broker.core.broker_node.state import BrokerState
-from broker.core.log.compaction import policy
 from broker.core.messages import (
     DescribeClusterRequest,
     DescribeClusterResponse,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    DescribedConfig,
     DescribedLog,
     DescribedLogDirectory,
     DescribedPartition,
-    DescribedResource,
     DescribedTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -27,7 +21,6 @@ from broker.core.messages import (
 from broker.core.messages.errors import ErrorCode
 from broker.core.replica.state import Replica
 
-_TOPIC, _BROKER = 2, 4
 _BROKERS = 1
 _PARTITIONS_MAX = 2_000
 """Of one page of DescribeTopicPartitions, however many are asked for; Kafka's `max.request.partition.size.limit`."""
@@ -61,48 +54,6 @@ def log_directories(broker: BrokerState, request: DescribeLogDirsRequest) -> Des
 def _log(replica: Replica) -> DescribedLog:
     lag = max(0, replica.high_watermark - replica.log.end_offset)
     return DescribedLog(replica.topic, replica.partition, replica.log.size_bytes, lag)
-
-
-def configs(broker: BrokerState, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """DescribeConfigs (32) of topics, and of this broker."""
-    return DescribeConfigsResponse(tuple(_resource(broker, *asked) for asked in request.resources))
-
-
-def _resource(broker: BrokerState, kind: int, name: str, keys: tuple[str, ...] | None) -> DescribedResource:
-    settings = broker.settings
-    retention_ms, retention_bytes = deletion.retention(settings, name if kind == _TOPIC else "", {})
-    defaults = {
-        "min.insync.replicas": str(settings.min_insync_replicas),
-        "unclean.leader.election.enable": str(settings.unclean_leader_election_enable).lower(),
-        "segment.bytes": str(settings.log_segment_bytes),
-        "max.message.bytes": str(settings.message_max_bytes),
-        "retention.ms": str(retention_ms),
-        "retention.bytes": str(retention_bytes),
-        "cleanup.policy": policy.policy(settings, name if kind == _TOPIC else "", {}),
-        "min.cleanable.dirty.ratio": str(settings.log_cleaner_min_cleanable_ratio),
-        "min.compaction.lag.ms": str(settings.log_cleaner_min_compaction_lag_ms),
-        "delete.retention.ms": str(settings.log_cleaner_delete_retention_ms),
-    }
-    if settings.unclean_recovery_strategy is not None:
-        defaults["unclean.recovery.strategy"] = settings.unclean_recovery_strategy
-    defaults |= broker.image.configs  # what the metadata has for the cluster comes before this node's file
-    topic = broker.image.topics.get(name) if kind == _TOPIC else None
-    if kind == _TOPIC and topic is None:
-        return DescribedResource(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None, kind, name, ())
-    if kind not in (_TOPIC, _BROKER):
-        return DescribedResource(ErrorCode.INVALID_REQUEST, "expected a topic or a broker", kind, name, ())
-    chosen = topic.configs if topic is not None else broker.image.configs
-    return DescribedResource(
-        ErrorCode.NONE,
-        None,
-        kind,
-        name,
-        tuple(
-            DescribedConfig(key, value, key not in chosen)
-            for key, value in {**defaults, **chosen}.items()
-            if keys is None or key in keys
-        ),
-    )
 
 
 def topic_partitions(broker: BrokerState, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:

@@ -20,6 +20,7 @@ from broker.core.ports.files import StorageError
 from broker.core.ports.marks import sometimes
 from broker.core.records import BatchHeader
 from broker.core.replica import leader
+from broker.core.replica.intake import Unfit, taken
 from broker.core.replica.state import Replica, Role
 
 DUPLICATE = sometimes("produce: a duplicate is answered with the offset it has (PR-5)")
@@ -84,11 +85,16 @@ def handle(broker: BrokerState, event: RequestReceived, request: ProduceRequest)
 def _append(broker: BrokerState, part: ProducePartition, acks: int) -> tuple[ProducedPartition, int | None]:
     """Append one partition's records: its response on success, and the offset that has to be replicated first."""
 
-    def refused(error: ErrorCode) -> tuple[ProducedPartition, None]:
+    def refused(error: ErrorCode, message: str | None = None) -> tuple[ProducedPartition, None]:
         if error in _REFUSED:
             broker.runtime.mark(_REFUSED[error])
         return ProducedPartition(
-            part.topic, part.partition, error, topic_id=part.topic_id, current_leader=_current_leader(replica)
+            part.topic,
+            part.partition,
+            error,
+            topic_id=part.topic_id,
+            error_message=message,
+            current_leader=_current_leader(replica),
         ), None
 
     replica = broker.replicas.get((part.topic, part.partition))
@@ -112,14 +118,37 @@ def _append(broker: BrokerState, part: ProducePartition, acks: int) -> tuple[Pro
         return refused(verdict.error)
     if verdict.duplicate_of is not None:
         base_offset, last_offset = verdict.duplicate_of
+        append_time_ms = _append_time(log.batch_at(base_offset))
         broker.runtime.mark(DUPLICATE if last_offset < replica.high_watermark else DUPLICATE_WAITS)
     else:
-        appended = _append_to_log(broker, replica, part.records, headers)
+        records, append_time_ms = part.records, -1
+        if replica.intake is not None:
+            now_ms = broker.runtime.wall_clock_ms
+            try:
+                records, header = taken(replica.intake, records, headers[0], now_ms, log.config.max_batch_bytes)
+            except Unfit as unfit:
+                return refused(unfit.error, str(unfit))
+            headers = (header,)
+            append_time_ms = _append_time(header)
+        appended = _append_to_log(broker, replica, records, headers)
         if isinstance(appended, ErrorCode):
             return refused(appended)
         base_offset, last_offset = appended
-    answer = ProducedPartition(part.topic, part.partition, ErrorCode.NONE, base_offset, log.start_offset, part.topic_id)
+    answer = ProducedPartition(
+        part.topic,
+        part.partition,
+        ErrorCode.NONE,
+        base_offset,
+        log.start_offset,
+        part.topic_id,
+        log_append_time_ms=append_time_ms,
+    )
     return answer, last_offset + 1
+
+
+def _append_time(header: BatchHeader | None) -> int:
+    """The time that a batch got from the leader, in ms since 1970; -1 if it has the producer's."""
+    return header.max_timestamp if header is not None and header.has_log_append_time else -1
 
 
 def append_own(broker: BrokerState, replica: Replica, records: bytes) -> Appended | ErrorCode:

@@ -1,130 +1,177 @@
-"""Serves IncrementalAlterConfigs: settings of topics and of the cluster that change at run time."""
+"""Serves AlterConfigs and IncrementalAlterConfigs: settings of topics and of brokers that change at run time."""
 
 from __future__ import annotations
 
-import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
 
+from broker.core.configuration.alteration import (
+    Alterable,
+    Operation,
+    Refused,
+    altered,
+    broker_setting,
+    refuse_repeated,
+    topic_setting,
+)
+from broker.core.configuration.topics import MIN_ISR as MIN_ISR_SETTING
+from broker.core.configuration.topics import UNCLEAN_ELECTION, UNCLEAN_STRATEGY
 from broker.core.controller import changes, recovery
 from broker.core.controller.partition_changes import elections_for_leaderless, min_isr_of
 from broker.core.controller.state import ControllerState
-from broker.core.log.compaction.policy import POLICIES, is_ratio
 from broker.core.messages import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
     AlteredConfig,
+    ConfigOperation,
     ConfigResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+    ResourceType,
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.messages.refusals import shown
-from broker.core.metadata.records import ConfigChanged, MetadataRecord, PartitionSet
+from broker.core.metadata.records import BrokerConfigChanged, ConfigChanged, MetadataRecord, PartitionSet
 from broker.core.ports.marks import sometimes
-from broker.core.settings import STRATEGIES
 
-MIN_ISR = "min.insync.replicas"
-_UNCLEAN_KEYS = ("unclean.leader.election.enable", "unclean.recovery.strategy")
+MIN_ISR = MIN_ISR_SETTING.name
+_UNCLEAN_KEYS = (UNCLEAN_ELECTION.name, UNCLEAN_STRATEGY.name)
+_DIGITS_MAX = 10
+_ALL = ""
+"""The name of the broker that stands for all."""
 
 MIN_ISR_RAISED = sometimes("min ISR: raised")
 MIN_ISR_LOWERED = sometimes("min ISR: lowered")
 
-TOPIC = 2
-CLUSTER = 4
-"""The resource type of brokers: with an empty name, all of them."""
-
-_SET, _DELETE = 0, 1
-_INTEGER = re.compile("-?[0-9]{1,19}")
-_BOUNDED_INTEGERS = {
-    MIN_ISR: 1,
-    "retention.ms": -1,
-    "retention.bytes": -1,
-    "segment.bytes": 1,
-    "max.message.bytes": 0,
-    "min.compaction.lag.ms": 0,
-    "delete.retention.ms": 0,
-}
-_CHOICES = {
-    "unclean.leader.election.enable": ("true", "false"),
-    "unclean.recovery.strategy": (*STRATEGIES, *(name.capitalize() for name in STRATEGIES)),
-    "cleanup.policy": POLICIES,
-}
-_RATIO = "min.cleanable.dirty.ratio"
-TOPIC_KEYS = (*_BOUNDED_INTEGERS, *_CHOICES, _RATIO)
-"""The settings that a topic may have."""
-
-CLUSTER_KEYS = (MIN_ISR, "unclean.leader.election.enable", "unclean.recovery.strategy")
-"""The settings that all topics take from the cluster unless they have their own."""
+_Change = ConfigChanged | BrokerConfigChanged
 
 
-def is_legal(key: str, value: str) -> bool:
-    """Whether a topic may have this setting with this value."""
-    if key in _BOUNDED_INTEGERS:
-        return _INTEGER.fullmatch(value) is not None and int(value) >= _BOUNDED_INTEGERS[key]
-    if key == _RATIO:
-        return is_ratio(value)
-    return value in _CHOICES.get(key, ())
+class _Target(NamedTuple):
+    """A resource with settings of its own. `error` is for values that are not legal, as in Kafka (KAFKA-13609)."""
+
+    own: Mapping[str, str]
+    error: ErrorCode
+    broker_id: int | None = None
+    topic: str = ""
+
+    def setting(self, key: str) -> Alterable:
+        """A setting that it may have. Raises `Refused`."""
+        return topic_setting(key) if self.topic else broker_setting(key, of_all=self.broker_id is None)
+
+    def changed(self, key: str, value: str | None) -> _Change:
+        """The record of a new value, or of none."""
+        if self.broker_id is not None:
+            return BrokerConfigChanged(self.broker_id, key, value)
+        return ConfigChanged(self.topic, key, value)
 
 
 def publish_min_isr(controller: ControllerState) -> None:
     """PR-2: put the cluster's min ISR into the metadata, once: the check of a produce and the ELR need the same one.
 
-    Until then each node uses its own file's; from then on it changes by IncrementalAlterConfigs only, as in Kafka 4.
+    Until then each node uses its own file's; from then on it changes by alteration only, as in Kafka 4.
     """
     if MIN_ISR not in controller.image.configs and controller.rules.metadata.publishes_min_isr():
-        changes.append(controller, [ConfigChanged("", MIN_ISR, str(controller.settings.min_insync_replicas))])
+        changes.append(controller, [ConfigChanged(_ALL, MIN_ISR, str(controller.file.min_insync_replicas))])
 
 
-def alter(controller: ControllerState, request_id: int, request: IncrementalAlterConfigsRequest) -> None:
-    """Change each topic's settings, or return its error."""
-    results = tuple(_alter(controller, resource, request.validate_only) for resource in request.resources)
-    changes.reply(controller, request_id, request, IncrementalAlterConfigsResponse(results))
-
-
-def _alter(controller: ControllerState, resource: ConfigResource, validate_only: bool) -> AlteredConfig:
-    def result(error: ErrorCode, message: str | None = None) -> AlteredConfig:
-        return AlteredConfig(error, message, resource.resource_type, resource.name)
-
-    if resource.resource_type not in (TOPIC, CLUSTER) or (resource.resource_type == CLUSTER and resource.name):
-        return result(
-            ErrorCode.INVALID_REQUEST, "expected settings of a topic, or of the cluster: a broker without a name"
-        )
-    known = TOPIC_KEYS if resource.resource_type == TOPIC else CLUSTER_KEYS
-    if resource.resource_type == TOPIC and resource.name not in controller.image.topics:
-        return result(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    records: list[ConfigChanged] = []
-    for key, operation, value in resource.operations:
-        if operation == _DELETE and key in known:
-            records.append(ConfigChanged(resource.name, key, None))
-        elif operation == _SET and key in known and value is not None and is_legal(key, value):
-            records.append(ConfigChanged(resource.name, key, value))
-        else:
-            return result(
-                ErrorCode.INVALID_CONFIG,
-                f"expected a known setting with a legal value, found {shown(f'{key}={value}')}",
+def alter(
+    controller: ControllerState, request_id: int, request: AlterConfigsRequest | IncrementalAlterConfigsRequest
+) -> None:
+    """Change each resource's settings, or return its error; a refused resource does not stop the others."""
+    named = Counter((resource.resource_type, resource.name) for resource in request.resources)
+    results = []
+    for resource in request.resources:
+        try:
+            if named[resource.resource_type, resource.name] > 1:
+                raise Refused(
+                    ErrorCode.INVALID_REQUEST, f"expected each resource once, found {shown(repr(resource.name))} again"
+                )
+            target = _target(controller, resource.resource_type, resource.name)
+            records = (
+                _of_operations(target, resource.operations)
+                if isinstance(resource, ConfigResource)
+                else _of_replacement(target, resource.configs)
             )
-    if not validate_only:
-        _change(controller, records)
-    return result(ErrorCode.NONE)
+        except Refused as refused:
+            results.append(AlteredConfig(refused.error, str(refused), resource.resource_type, resource.name))
+            continue
+        if not request.validate_only:
+            _change(controller, records)
+        results.append(AlteredConfig(ErrorCode.NONE, None, resource.resource_type, resource.name))
+    kind = AlterConfigsResponse if isinstance(request, AlterConfigsRequest) else IncrementalAlterConfigsResponse
+    changes.reply(controller, request_id, request, kind(tuple(results)))
 
 
-def _change(controller: ControllerState, records: list[ConfigChanged]) -> None:
+def _target(controller: ControllerState, resource_type: int, name: str) -> _Target:
+    image = controller.image
+    if resource_type == ResourceType.TOPIC:
+        if not name:
+            raise Refused(
+                ErrorCode.INVALID_REQUEST,
+                "expected the name of a topic, found none; all topics take theirs from the settings of brokers",
+            )
+        topic = image.topics.get(name)
+        if topic is None:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {shown(repr(name))}")
+        return _Target(topic.configs, ErrorCode.INVALID_CONFIG, topic=name)
+    if resource_type != ResourceType.BROKER:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST, f"expected settings of a topic or a broker, found type {resource_type}"
+        )
+    if name == _ALL:
+        return _Target(image.configs, ErrorCode.INVALID_REQUEST)
+    if not (name.isascii() and name.isdecimal()):
+        raise Refused(ErrorCode.INVALID_REQUEST, f"expected the id of a broker or nothing, found {shown(repr(name))}")
+    if len(name) > _DIGITS_MAX or int(name) not in image.brokers:
+        raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {shown(name)}")
+    return _Target(image.broker_configs.get(int(name), {}), ErrorCode.INVALID_REQUEST, int(name))
+
+
+def _of_operations(target: _Target, operations: tuple[ConfigOperation, ...]) -> list[_Change]:
+    """The records of an incremental change. To delete what the resource has not is no error, and changes nothing."""
+    refuse_repeated(operation.key for operation in operations)
+    records = []
+    for operation in operations:
+        key = operation.key
+        if operation.operation != Operation.DELETE:
+            value = altered(operation, target.setting(key), target.own.get(key), target.error)
+            records.append(target.changed(key, value))
+        elif key in target.own:
+            records.append(target.changed(key, None))
+    return records
+
+
+def _of_replacement(target: _Target, configs: tuple[tuple[str, str | None], ...]) -> list[_Change]:
+    """The records that leave a resource with these settings and no others of its own."""
+    operations = tuple(ConfigOperation(key, Operation.SET, value) for key, value in configs)
+    named = {key for key, _ in configs}
+    dropped = [target.changed(key, None) for key in target.own if key not in named]
+    return dropped + _of_operations(target, operations)
+
+
+def _change(controller: ControllerState, records: list[_Change]) -> None:
     """Append the settings with what follows from them: ELR-6, and elections that they allow (EL-8, UR-3)."""
-    if any(record == ConfigChanged("", MIN_ISR, None) for record in records):
-        records = [*records, ConfigChanged("", MIN_ISR, str(controller.settings.min_insync_replicas))]
+    if ConfigChanged(_ALL, MIN_ISR, None) in records:
+        records = [*records, ConfigChanged(_ALL, MIN_ISR, str(controller.file.min_insync_replicas))]
     changes.append(controller, [*records, *_after_min_isr_change(controller, records)])
     if controller.rules.elections.elects_on_new_settings() and any(record.key in _UNCLEAN_KEYS for record in records):
         changes.append(controller, list(elections_for_leaderless(controller)))
         recovery.consider_all(controller)
 
 
-def _after_min_isr_change(controller: ControllerState, records: list[ConfigChanged]) -> list[MetadataRecord]:
+def _after_min_isr_change(controller: ControllerState, records: list[_Change]) -> list[MetadataRecord]:
     """ELR-6: under another min ISR a blocked high watermark may move, so the ELR's guarantee is void.
 
     With an empty ISR there is no leader and nothing moves, so the ELR keeps its guarantee.
     """
-    set_now = {record.topic: record.value for record in records if record.key == MIN_ISR}
+    set_now = {
+        record.topic: record.value for record in records if isinstance(record, ConfigChanged) and record.key == MIN_ISR
+    }
     if not set_now or not controller.rules.elections.forgets_elr_on_new_min_isr():
         return []
     image = controller.image
-    default = set_now.get("", image.configs.get(MIN_ISR)) or str(controller.settings.min_insync_replicas)
+    default = set_now.get(_ALL, image.configs.get(MIN_ISR)) or str(controller.file.min_insync_replicas)
     voided: list[MetadataRecord] = []
     for topic in image.topics.values():
         old, new = min_isr_of(controller, topic), int(set_now.get(topic.name, topic.configs.get(MIN_ISR)) or default)

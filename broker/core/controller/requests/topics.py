@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 
+from broker.core.configuration import alteration, description
+from broker.core.configuration.alteration import Refused
+from broker.core.configuration.description import Detail, Layers
+from broker.core.configuration.in_force import layers
 from broker.core.controller import changes
 from broker.core.controller.placement import Assignment, place
-from broker.core.controller.requests import configs
 from broker.core.controller.state import ControllerState
 from broker.core.messages import (
     CreatedTopic,
@@ -37,12 +40,6 @@ PARTITIONS_AT_ONCE_MAX = 2_000
 """A request that creates more, altogether, is refused as a mistake or an attack."""
 
 
-class _Refused(Exception):
-    def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.error = error
-
-
 # --- create ----------------------------------------------------------------------------------------------------------
 
 
@@ -56,7 +53,7 @@ def create(controller: ControllerState, request_id: int, request: CreateTopicsRe
             created = _create(controller, topic, room, colliding, validate_only=request.validate_only)
             room -= created.num_partitions
             answers.append(created)
-        except _Refused as refused:
+        except Refused as refused:
             answers.append(CreatedTopic(topic.name, refused.error, str(refused)))
     changes.reply(controller, request_id, request, CreateTopicsResponse(tuple(answers)))
 
@@ -66,36 +63,40 @@ def _create(
 ) -> CreatedTopic:
     """Create a topic of at most `room` partitions; `colliding` has the names that there are, with "_" for "."."""
     if not is_legal_name(topic.name):
-        raise _Refused(
+        raise Refused(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"expected a name of up to 249 letters, digits, '.', '_' and '-', none reserved, "
             f"found {shown(repr(topic.name))}",
         )
     if topic.name in controller.image.topics:
-        raise _Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name!r} already exists")
+        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name!r} already exists")
     other = colliding.get(topic.name.replace(".", "_"))
     if other is not None:
-        raise _Refused(
+        raise Refused(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"expected a name that differs from {other!r} in more than '.' and '_', found {shown(repr(topic.name))}",
         )
-    for key, value in topic.configs:
-        if value is not None and not configs.is_legal(key, value):
-            raise _Refused(
-                ErrorCode.INVALID_CONFIG,
-                f"expected a known setting with a legal value, found {shown(f'{key}={value}')}",
-            )
+    configs = alteration.created(topic.configs)
     assignments = _assignments(controller, topic, room)
     topic_id = _topic_id(controller, topic.name)
     records: list[MetadataRecord] = [TopicCreated(topic.name, topic_id)]
-    records += [ConfigChanged(topic.name, key, value) for key, value in topic.configs if value is not None]
+    records += [ConfigChanged(topic.name, key, value) for key, value in configs.items()]
     records += [_new_partition(controller, topic_id, number, replicas) for number, replicas in enumerate(assignments)]
     colliding[topic.name.replace(".", "_")] = topic.name
     if not validate_only:
         changes.append(controller, records)
         controller.runtime.log("info", f"topic {topic.name} created with {len(assignments)} partitions")
     factor = max(len(replicas) for replicas in assignments)
-    return CreatedTopic(topic.name, ErrorCode.NONE, None, topic_id, len(assignments), factor)
+    described = description.topic(configs, Layers(controller.file, *layers(controller.image, None)), Detail())
+    return CreatedTopic(
+        topic.name,
+        ErrorCode.NONE,
+        None,
+        topic_id,
+        len(assignments),
+        factor,
+        tuple((each.name, each.value, each.read_only, each.config_source) for each in described),
+    )
 
 
 def _assignments(controller: ControllerState, topic: NewTopic, room: int) -> list[Assignment]:
@@ -103,7 +104,7 @@ def _assignments(controller: ControllerState, topic: NewTopic, room: int) -> lis
         raise _too_many(len(topic.assignments), room)
     if topic.assignments:
         if sorted(number for number, _ in topic.assignments) != list(range(len(topic.assignments))):
-            raise _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "expected partitions 0, 1, 2 … without a gap")
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "expected partitions 0, 1, 2 … without a gap")
         return [_checked(controller, replicas) for _, replicas in sorted(topic.assignments)]
     settings = controller.settings
     partitions = settings.num_partitions if topic.num_partitions == -1 else topic.num_partitions
@@ -112,21 +113,21 @@ def _assignments(controller: ControllerState, topic: NewTopic, room: int) -> lis
     if not 1 <= partitions <= room:
         raise _too_many(partitions, room)
     if not 1 <= factor <= len(brokers):
-        raise _Refused(
+        raise Refused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"expected a replication factor from 1 to the number of brokers ({len(brokers)}), found {factor}",
         )
     return [replicas for _, replicas in place(brokers, partitions, factor, _placed(controller))]
 
 
-def _too_many(found: int, room: int) -> _Refused:
+def _too_many(found: int, room: int) -> Refused:
     most = f"1 to {room} of the {PARTITIONS_AT_ONCE_MAX} partitions that one request may create"
-    return _Refused(ErrorCode.INVALID_PARTITIONS, f"expected {most}, found {found}")
+    return Refused(ErrorCode.INVALID_PARTITIONS, f"expected {most}, found {found}")
 
 
 def _checked(controller: ControllerState, replicas: Assignment) -> Assignment:
     if not replicas or len(set(replicas)) < len(replicas) or not set(replicas) <= set(controller.image.brokers):
-        raise _Refused(
+        raise Refused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"expected distinct registered brokers, found {shown(list(replicas))}"
         )
     return replicas
@@ -146,7 +147,7 @@ def _new_partition(controller: ControllerState, topic_id: str, number: int, repl
     """A new partition whose first ISR is its active replicas (KAFKA-13083)."""
     isr = tuple(replica for replica in replicas if controller.image.is_active(replica))
     if not isr:
-        raise _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"no replica of partition {number} is active")
+        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"no replica of partition {number} is active")
     return PartitionSet(topic_id, number, PartitionState(replicas, isr, isr[0], 0, 0))
 
 
@@ -168,7 +169,7 @@ def add_partitions(controller: ControllerState, request_id: int, request: Create
         try:
             room -= _add_partitions(controller, wanted, room, validate_only=request.validate_only)
             results.append(NamedResult(wanted.topic, ErrorCode.NONE))
-        except _Refused as refused:
+        except Refused as refused:
             results.append(NamedResult(wanted.topic, refused.error, str(refused)))
     changes.reply(controller, request_id, request, CreatePartitionsResponse(tuple(results)))
 
@@ -177,7 +178,7 @@ def _add_partitions(controller: ControllerState, wanted: NewPartitions, room: in
     """Add partitions, at most `room`; return how many."""
     topic = controller.image.topics.get(wanted.topic)
     if topic is None:
-        raise _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {shown(repr(wanted.topic))}")
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {shown(repr(wanted.topic))}")
     present = len(topic.partitions)
     more = wanted.total_count - present
     if not 1 <= more <= room:
@@ -188,7 +189,7 @@ def _add_partitions(controller: ControllerState, wanted: NewPartitions, room: in
     elif len(wanted.assignments) == more:
         assignments = [_checked(controller, replicas) for replicas in wanted.assignments]
     else:
-        raise _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"expected {more} lists of replicas")
+        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"expected {more} lists of replicas")
     records: list[MetadataRecord] = [
         _new_partition(controller, topic.topic_id, present + number, replicas)
         for number, replicas in enumerate(assignments)

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
+from broker.core.configuration import topics
 from broker.core.settings import Settings
 
-DELETE = "delete"
 COMPACT = "compact"
-POLICIES = (DELETE, COMPACT, f"{COMPACT},{DELETE}", f"{DELETE},{COMPACT}")
-"""The values of `cleanup.policy`."""
 
 BYTES_PER_KEY = 200
 """What a key takes of `log.cleaner.dedupe.buffer.size`: its fingerprint and its offset."""
@@ -25,22 +23,22 @@ class Compaction(NamedTuple):
     delete_retention_ms: int
 
 
-def policy(settings: Settings, topic: str, configs: Mapping[str, str]) -> str:
+def policy(settings: Settings, topic: str, configs: Mapping[str, str]) -> tuple[str, ...]:
     """The `cleanup.policy` of a topic; that of committed offsets is compacted unless it says otherwise."""
-    return configs.get("cleanup.policy", COMPACT if topic == OFFSETS_TOPIC else settings.log_cleanup_policy)
-
-
-def is_ratio(value: str) -> bool:
-    """Whether a text is a legal `min.cleanable.dirty.ratio`: a number from 0 to 1."""
-    try:
-        return 0 <= float(value) <= 1
-    except ValueError:
-        return False
+    if topic == OFFSETS_TOPIC and topics.CLEANUP.name not in configs:
+        return (COMPACT,)
+    words: tuple[str, ...] = topics.CLEANUP.value(settings, configs)
+    return words
 
 
 def deletes(settings: Settings, topic: str, configs: Mapping[str, str]) -> bool:
-    """Whether `retention.ms` and `retention.bytes` apply, and DeleteRecords."""
-    return DELETE in policy(settings, topic, configs)
+    """Whether `retention.ms` and `retention.bytes` apply."""
+    return "delete" in policy(settings, topic, configs)
+
+
+def may_delete_records(settings: Settings, topic: str, configs: Mapping[str, str]) -> bool:
+    """Whether DeleteRecords is served: not where records are only compacted, as in Kafka."""
+    return policy(settings, topic, configs) != (COMPACT,)
 
 
 def compaction(settings: Settings, topic: str, configs: Mapping[str, str]) -> Compaction | None:
@@ -48,7 +46,7 @@ def compaction(settings: Settings, topic: str, configs: Mapping[str, str]) -> Co
     if COMPACT not in policy(settings, topic, configs):
         return None
     return Compaction(
-        float(configs.get("min.cleanable.dirty.ratio", settings.log_cleaner_min_cleanable_ratio)),
-        int(configs.get("min.compaction.lag.ms", settings.log_cleaner_min_compaction_lag_ms)),
-        int(configs.get("delete.retention.ms", settings.log_cleaner_delete_retention_ms)),
+        topics.MIN_DIRTY_RATIO.value(settings, configs),
+        topics.MIN_COMPACTION_LAG_MS.value(settings, configs),
+        topics.DELETE_RETENTION_MS.value(settings, configs),
     )

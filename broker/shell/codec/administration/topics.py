@@ -28,6 +28,7 @@ from broker.shell.codec.mapping import (
     Message,
     by_topic,
     many,
+    many_from,
     mapped,
     message,
     nullable,
@@ -42,7 +43,7 @@ from broker.shell.codec.wire import Parts
 _NEW_TOPIC = record(
     NewTopic, assignments=many(row("partition_index", ("broker_ids", ARRAY))), configs=many(row("name", "value"))
 )
-_CREATED = record(CreatedTopic, topic_id=UUID)
+_CREATED = record(CreatedTopic, topic_id=UUID, configs=many_from(5, row("name", "value", "read_only", "config_source")))
 
 CREATE_TOPICS = mapped(
     (2, 7),

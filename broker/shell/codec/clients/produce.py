@@ -15,7 +15,6 @@ _ACKS_TIMEOUT = struct.Struct(">hi")
 _RESULT = struct.Struct(">ihqq")  # index, error code, base offset, log append time
 _RESULT_WITH_START = struct.Struct(">ihqqq")  # … and log start offset (v5+)
 _LEADER = struct.Struct(">iix")  # leader id, leader epoch, no tags
-_NO_TIMESTAMP = -1
 _UNTHROTTLED = INT32.pack(0)
 
 
@@ -65,7 +64,7 @@ def _encode_request(request: ProduceRequest, version: int) -> Parts:
 
 
 def _result(result: ProducedPartition, version: int) -> bytes:
-    head = (result.partition, result.error_code, result.base_offset, _NO_TIMESTAMP)
+    head = (result.partition, result.error_code, result.base_offset, result.log_append_time_ms)
     if version < 5:
         return _RESULT.pack(*head)
     fixed = _RESULT_WITH_START.pack(*head, result.log_start_offset)
@@ -98,10 +97,11 @@ def _encode_response(response: ProduceResponse, version: int) -> Parts:
 def _read_result(data: bytes, position: int, version: int, topic: str) -> tuple[ProducedPartition, int]:
     log_start_offset = -1
     if version < 5:
-        partition, error_code, base_offset, _ = _RESULT.unpack_from(data, position)
+        partition, error_code, base_offset, append_time_ms = _RESULT.unpack_from(data, position)
         position += _RESULT.size
     else:
-        partition, error_code, base_offset, _, log_start_offset = _RESULT_WITH_START.unpack_from(data, position)
+        fields = _RESULT_WITH_START.unpack_from(data, position)
+        partition, error_code, base_offset, append_time_ms, log_start_offset = fields
         position += _RESULT_WITH_START.size
     flexible = version >= _FLEXIBLE
     message = leader = None
@@ -113,11 +113,13 @@ def _read_result(data: bytes, position: int, version: int, topic: str) -> tuple[
                 position = wire.skip_tags(data, position)
         message, position = wire.read_nullable_string(data, position, flexible)
     if flexible:
-        fields, position = wire.read_tags(data, position)
-        if version >= 10 and 0 in fields:
-            leader = _LEADER.unpack_from(data, fields[0][0])
+        tags, position = wire.read_tags(data, position)
+        if version >= 10 and 0 in tags:
+            leader = _LEADER.unpack_from(data, tags[0][0])
     return (
-        ProducedPartition(topic, partition, error_code, base_offset, log_start_offset, "", message, leader),
+        ProducedPartition(
+            topic, partition, error_code, base_offset, log_start_offset, "", message, leader, append_time_ms
+        ),
         position,
     )
 

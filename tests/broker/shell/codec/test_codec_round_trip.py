@@ -7,16 +7,16 @@ from itertools import groupby
 import pytest
 from kafka.protocol.admin import DescribeConfigsResponse as WireDescribeConfigsResponse
 
-from broker.core.controller.requests.configs import TOPIC_KEYS
 from broker.core.messages import (
+    AlterConfigsRequest,
     AlteredPartition,
     AlterPartitionPartition,
     AlterPartitionReassignmentsRequest,
     AlterPartitionRequest,
     AlterPartitionResponse,
-    ConfigOperation,
-    ConfigResource,
     Coordinator,
+    CreatedTopic,
+    CreateTopicsResponse,
     DescribeConfigsResponse,
     DescribedConfig,
     DescribedResource,
@@ -25,6 +25,7 @@ from broker.core.messages import (
     FetchRequest,
     FetchResponse,
     IncrementalAlterConfigsRequest,
+    ListConfigResourcesRequest,
     MetadataRequest,
     MetadataResponse,
     ProducedPartition,
@@ -36,8 +37,14 @@ from broker.core.messages import (
 from broker.core.messages.groups import DescribedGroup, DescribeGroupsResponse
 from broker.core.messages.operations import NOT_ASKED
 from broker.shell.codec import frames
-from broker.shell.codec.administration.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
+from broker.shell.codec.administration.configs import (
+    ALTER_CONFIGS,
+    DESCRIBE_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+    LIST_CONFIG_RESOURCES,
+)
 from broker.shell.codec.administration.partitions import ALTER_PARTITION_REASSIGNMENTS
+from broker.shell.codec.administration.topics import CREATE_TOPICS
 from broker.shell.codec.apis import CODECS, codec_of
 from broker.shell.codec.clients.fetch import FETCH
 from broker.shell.codec.clients.lookups import METADATA
@@ -84,11 +91,7 @@ def test_a_message_that_was_read_is_written_with_the_same_bytes_again(codec, ver
         assert b"".join(again) == b"".join(body)
 
 
-LOSSY = {"AlterConfigs"}
-"""Read as another API's request, which has more fields."""
-
-
-@pytest.mark.parametrize("codec", [pytest.param(codec, id=codec.name) for codec in CODECS if codec.name not in LOSSY])
+@pytest.mark.parametrize("codec", [pytest.param(codec, id=codec.name) for codec in CODECS])
 def test_the_highest_version_carries_everything_the_core_says(codec):
     version = codec.versions[1]
     for seed in range(40):
@@ -228,28 +231,40 @@ def test_without_a_word_on_it_the_replication_factor_may_change():
     assert through_request(ALTER_PARTITION_REASSIGNMENTS, 0, forbidding)[1].allow_replication_factor_change
 
 
-@pytest.mark.parametrize("version", range(3))
-def test_the_old_way_to_alter_settings_resets_those_that_it_does_not_name(version):
-    named = (ConfigOperation("min.insync.replicas", 0, "2"), ConfigOperation("retention.ms", 0, None))
-    request = IncrementalAlterConfigsRequest((ConfigResource(2, "t", named),))
-    (resource,) = through_request(ALTER_CONFIGS, version, request)[1].resources
-    assert resource.operations[-2:] == (named[0], ConfigOperation("retention.ms", 1, None))
-    reset = {operation.key for operation in resource.operations if operation.operation == 1}
-    assert reset == set(TOPIC_KEYS) - {"min.insync.replicas"}
-
-
-def test_between_nodes_settings_are_altered_in_the_new_way():
+def test_the_two_ways_to_alter_settings_have_requests_of_their_own_between_nodes_too():
+    assert codec_of(AlterConfigsRequest(())) is ALTER_CONFIGS
     assert codec_of(IncrementalAlterConfigsRequest(())) is INCREMENTAL_ALTER_CONFIGS
 
 
-def test_a_setting_has_its_origin():
-    chosen, given = DescribedConfig("a", "1", is_default=False), DescribedConfig("b", None, is_default=True)
-    results = tuple(DescribedResource(0, None, kind, "x", (chosen, given)) for kind in (2, 4))
-    body = b"".join(DESCRIBE_CONFIGS.encode_response(DescribeConfigsResponse(results), 4))
-    of_topic, of_broker = WireDescribeConfigsResponse.decode(body, version=4).results
-    assert [config.config_source for config in of_topic.configs] == [1, 5]
-    assert [config.config_source for config in of_broker.configs] == [4, 5]
-    assert [config.read_only for config in (*of_topic.configs, *of_broker.configs)] == [False, False, True, True]
+def test_synonyms_and_types_of_settings_come_with_their_versions():
+    synonyms = (("a", "1", 1), ("log.a", None, 5))
+    config = DescribedConfig("a", "1", True, 1, 7, synonyms, "what it does")
+    response = DescribeConfigsResponse((DescribedResource(0, None, 2, "t", (config,)),))
+
+    def described(version):
+        body = b"".join(DESCRIBE_CONFIGS.encode_response(response, version))
+        return WireDescribeConfigsResponse.decode(body, version=version).results[0].configs[0]
+
+    for version in range(1, 5):
+        wire = described(version)
+        assert (wire.name, wire.value, wire.read_only, wire.config_source) == ("a", "1", True, 1)
+        assert [(each.name, each.value, each.source) for each in wire.synonyms] == list(synonyms)
+    assert [described(version).config_type for version in (1, 2, 3, 4)] == [0, 0, 7, 7]
+    assert [described(version).documentation or "" for version in (2, 3)] == ["", "what it does"]
+
+
+def test_version_0_lists_resources_of_clients_metrics_only():
+    asked = through_request(LIST_CONFIG_RESOURCES, 0, ListConfigResourcesRequest(()))[1]
+    assert asked == ListConfigResourcesRequest((16,))
+    assert through_request(LIST_CONFIG_RESOURCES, 1, ListConfigResourcesRequest((2, 4)))[1].resource_types == (2, 4)
+
+
+def test_a_created_topic_tells_its_settings_from_version_5_on():
+    created = CreatedTopic("t", 0, None, "", 1, 1, (("a", "1", False, 1), ("b", None, True, 5)))
+    for version, expected in ((4, ()), (5, created.configs)):
+        body = b"".join(CREATE_TOPICS.encode_response(CreateTopicsResponse((created,)), version))
+        (read,) = CREATE_TOPICS.decode_response(body, 0, version).topics
+        assert read.configs == expected
 
 
 def test_a_tagged_field_from_the_future_is_ignored():

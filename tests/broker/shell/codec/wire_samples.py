@@ -11,6 +11,8 @@ import uuid
 from broker.shell.codec.base import Codec
 
 _INT8 = {
+    "config_source",
+    "config_type",
     "election_type",
     "endpoint_type",
     "isolation_level",
@@ -18,6 +20,7 @@ _INT8 = {
     "leader_recovery_state",
     "operation",
     "resource_type",
+    "resource_types",
 }
 _INT16 = {"acks", "producer_epoch", "replication_factor"}
 _INT64 = {
@@ -101,6 +104,10 @@ class Sampler:
             return self._random.choice(((self._text("topic"), ""), (None, self._text("topic_id"))))
         if name == "resources" and arguments[0] is int:  # described by type, name and keys
             return (self._bits(8), self._text("name"), self._value("keys", arguments[2]))
+        if name == "resources" and arguments == (str, int):  # a resource's name and type
+            return (self._text("name"), self._bits(8))
+        if name in ("synonyms", "configs") and arguments[-1] is int:  # a setting, and the number of its source
+            return (*(self._value(name, argument) for argument in arguments[:-1]), self._bits(8))
         if name in ("assignments", "results") and arguments[:2] == (str, str):  # directory, topic, partition, error
             ids = (self._text("topic_id"), self._text("topic_id"))
             return (*ids, *(self._integer(kind) for kind in ("partition", "error_code")[: len(arguments) - 2]))
@@ -111,6 +118,8 @@ class Sampler:
     def _integer(self, name: str) -> int:
         if name == "error_code":
             return self._random.choice(_ERROR_CODES)
+        if name == "log_append_time_ms":
+            return self._random.choice((-1, 0, 1_700_000_000_123))
         if name == "port":
             return self._random.randrange(1 << 16)
         for names, bits in ((_INT8, 8), (_INT16, 16), (_INT64, 64)):

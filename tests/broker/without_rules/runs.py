@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.broker.spec.without_rules.mutants import Mutant
-from tests.broker.spec.without_rules.processes import LIMIT_S, NOT_APPLIED, Baseline, Trial, baseline
-from tests.broker.spec.without_rules.rows import Row
+from tests.broker.without_rules.mutants import Mutant
+from tests.broker.without_rules.processes import LIMIT_S, NOT_APPLIED, Baseline, Trial, baseline
+from tests.broker.without_rules.rows import Row
 
 TESTS = (
     "tests/broker/spec",

@@ -14,6 +14,7 @@ ANSWERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "ElectionRules.last_known": ("()",),
         "_LastLeaderKnown.last_known": ("()", "computed"),
         "ElectionRules.recovery_quorum": ("last_known_elr", "replicas"),
+        "ElectionRules.quorum_on_request": ("tuple(range(100))",),
         "ElectionRules.eligible": ("((), ())", "(change.elr, change.last_known_elr)"),
         "HighWatermarkRules.candidate": ("leader_end",),
         "HighWatermarkRules.of_follower": ("reported", "log_start", "log_end"),
@@ -23,6 +24,7 @@ ANSWERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "InsyncReplicaRules.maximal": ("frozenset(committed)", "frozenset(proposed or committed)"),
         "InsyncReplicaRules.ms_until_request": ("50",),
         "InsyncReplicaRules.after_answer": ("AfterAnswer.ADOPT", "AfterAnswer.ROLL_BACK"),
+        "StorageRules.unfolded_bytes_max": ("1 << 62",),
         "StorageRules.initial_high_watermark": (
             "log_start",
             "log_end",

@@ -1,7 +1,7 @@
 """Takes each rule of the protocol out of the broker and runs its tests: prints the rules that no test holds.
 
-    python -m tests.broker.spec.without_rules                 all rules: about ... minutes on two cores
-    python -m tests.broker.spec.without_rules --rule HB-2     one rule: each mutant, and what notices it
+    python -m tests.broker.without_rules                 all rules: a quarter of an hour of processor time
+    python -m tests.broker.without_rules --rule HB-2     one rule: each mutant, and what notices it
 
 A *mutant* is the broker without one decision: a function that names the rule answers at once, one of its conditions is
 always True or always False, one clause is left out, or a known flaw is planted. It is noticed if a test fails. Status
@@ -12,14 +12,15 @@ own test does not notice that its rule is missing.
 from __future__ import annotations
 
 import argparse
+import resource
 import sys
 import time
 
-from tests.broker.spec.without_rules.mutants import Mutant, all_mutants, not_taken_out, rule_ids
-from tests.broker.spec.without_rules.report import Result, lines
-from tests.broker.spec.without_rules.rows import rows
-from tests.broker.spec.without_rules.runs import TESTS, Outcome, Plugin, try_out
-from tests.broker.spec.without_rules.tables import EQUIVALENT
+from tests.broker.without_rules.mutants import Mutant, all_mutants, not_taken_out, rule_ids
+from tests.broker.without_rules.report import Result, lines
+from tests.broker.without_rules.rows import rows
+from tests.broker.without_rules.runs import TESTS, Outcome, Plugin, try_out
+from tests.broker.without_rules.tables import EQUIVALENT
 
 
 def main() -> int:
@@ -74,6 +75,7 @@ def _tried(chosen: list[Mutant], everything: list[Mutant], options: argparse.Nam
         frozenset(mutant.name for mutant in all_mutants(thorough=True)),
         {} if partly else not_taken_out(everything),
         time.monotonic() - begun,
+        sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)),
     )
     sys.stdout.write("\n" + "\n".join(lines(result)) + "\n")
     return result.status

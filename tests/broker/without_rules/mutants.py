@@ -18,9 +18,9 @@ from pathlib import Path
 from broker.core.rules.flaws import FLAWS, Flaw
 from docs.protocol import ROOT, named_in, places
 from history.protocol import protocol_rules
-from tests.broker.spec.without_rules.changes import Change, conditions, whole
-from tests.broker.spec.without_rules.sources import compiled, definition, function_at
-from tests.broker.spec.without_rules.tables import ANSWERS, NO_WAY
+from tests.broker.without_rules.changes import Change, conditions, whole
+from tests.broker.without_rules.sources import compiled, definition, function_at
+from tests.broker.without_rules.tables import ANSWERS, NO_WAY
 
 CORE = "broker/core/"
 _FLAWS = "broker/core/rules/flaws/"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.broker.spec.without_rules.runs import Outcome
+from tests.broker.without_rules.runs import Outcome
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,9 @@ class Result:
     """Names of all mutants that there are."""
     not_taken_out: Mapping[str, str]
     """Rules without a mutant: why."""
-    seconds: float
+    elapsed_s: float
+    processor_s: float = 0.0
+    """Of all processes."""
 
     @property
     def unheld(self) -> list[Outcome]:
@@ -73,7 +75,7 @@ def lines(result: Result) -> Iterator[str]:
         f"{len(result.outcomes)} mutants: {noticed} noticed, {len(result.unheld)} not noticed, "
         f"{explained} that no test can notice"
     )
-    yield f"{result.seconds:.0f} s"
+    yield f"{result.elapsed_s:.0f} s, {result.processor_s:.0f} s of processor time"
 
 
 def _unnoticed(outcome: Outcome) -> str:

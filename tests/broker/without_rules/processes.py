@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from _pytest.runner import runtestprotocol
 
-from tests.broker.spec.without_rules.sources import watch
+from tests.broker.without_rules.sources import watch
 
 LIMIT_S = 60
 """Of processor time: a mutant may make a test go on for ever, which counts as noticed."""

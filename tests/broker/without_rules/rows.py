@@ -25,8 +25,10 @@ def rows(page: Path = PAGE) -> list[Row]:
     """The rows of the page's first table, in order."""
     found = []
     for line in page.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("| "):
+            continue
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         test = re.search(r"`(tests/[\w/]+\.py(?:::\w+)?)`", cells[-1])
-        if len(cells) == 3 and test:
-            found.append(Row(cells[0], tuple(sorted(named_in(cells[1]))), test[1]))
+        if test:
+            found.append(Row(cells[0], tuple(sorted(named_in(cells[-2]))), test[1]))
     return found

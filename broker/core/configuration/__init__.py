@@ -1,0 +1,1 @@
+"""The settings of brokers and topics: tables, values in force, alteration and description."""
