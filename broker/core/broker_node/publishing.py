@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from broker.core.broker_node import compaction, directories, isr_changes, lifecycle, replication, storage
+from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.requests import producing
 from broker.core.broker_node.state import BrokerState
 from broker.core.configuration.in_force import in_force, layers
@@ -193,10 +194,12 @@ def publish(broker: BrokerState) -> None:
     """Update every replica to match the image, whatever happened in between (level-triggered)."""
     image = broker.image
     _adopt_settings(broker)
+    of_most = _configured(broker, "", {})
     _create_missing(broker)
     for topic in image.topics.values():
         min_insync_replicas = image.min_insync_replicas(topic.name, broker.settings.min_insync_replicas)
-        log_config, intake = _configured(broker, topic.name, topic.configs)
+        is_special = topic.configs or topic.name == OFFSETS_TOPIC
+        log_config, intake = _configured(broker, topic.name, topic.configs) if is_special else of_most
         for number, state in topic.partitions.items():
             replica = broker.replicas.get((topic.name, number))
             if replica is None or broker.broker_id not in state.replicas:

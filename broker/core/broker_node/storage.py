@@ -49,7 +49,7 @@ def log_config(
         flush_messages=topics.FLUSH_MESSAGES.value(settings, configs),
         max_batch_bytes=topics.MAX_MESSAGE_BYTES.value(settings, configs),
         rules=rules.storage,
-        compaction=cleanup.compaction(settings, topic, configs) if topic else None,
+        compaction=cleanup.compaction(settings, topic, configs),
     )
 
 

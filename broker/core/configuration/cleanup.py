@@ -20,8 +20,13 @@ def _policy(settings: Settings, topic: str, configs: Mapping[str, str]) -> tuple
 
 
 def deletes(settings: Settings, topic: str, configs: Mapping[str, str]) -> bool:
-    """Whether `retention.ms` and `retention.bytes` apply, and DeleteRecords."""
+    """Whether `retention.ms` and `retention.bytes` apply."""
     return DELETE in _policy(settings, topic, configs)
+
+
+def may_delete_records(settings: Settings, topic: str, configs: Mapping[str, str]) -> bool:
+    """Whether DeleteRecords is served: not where records are only compacted, as in Kafka."""
+    return _policy(settings, topic, configs) != (COMPACT,)
 
 
 def compaction(settings: Settings, topic: str, configs: Mapping[str, str]) -> Compaction | None:

@@ -9,6 +9,7 @@ import pytest
 
 from broker.core.broker_node.compaction import COMPACTED
 from broker.core.messages import (
+    ConfigOperation,
     ConfigResource,
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -175,7 +176,7 @@ def test_records_without_a_key_are_refused_in_a_compacted_topic_only() -> None:
     cluster = cluster_of()
     assert write(cluster, (b"a", b"1"), (None, b"2")) == ErrorCode.INVALID_RECORD
     assert write(cluster, (b"a", b"1")) == ErrorCode.NONE
-    altered = ConfigResource(2, TOPIC, (("cleanup.policy", 0, "delete"),))
+    altered = ConfigResource(2, TOPIC, (ConfigOperation("cleanup.policy", 0, "delete"),))
     cluster.call(1, IncrementalAlterConfigsRequest((altered,)))
     cluster.run(500)
     assert write(cluster, (None, b"2")) == ErrorCode.NONE
@@ -204,7 +205,7 @@ def test_the_settings_of_a_compacted_topic_are_described_and_refused_if_wrong() 
         ("min.cleanable.dirty.ratio", "1.5"),
         ("delete.retention.ms", "-1"),
     ):
-        request = IncrementalAlterConfigsRequest((ConfigResource(2, TOPIC, ((key, 0, value),)),))
+        request = IncrementalAlterConfigsRequest((ConfigResource(2, TOPIC, (ConfigOperation(key, 0, value),)),))
         assert cluster.call(1, request).results[0].error_code == ErrorCode.INVALID_CONFIG  # type: ignore[union-attr]
 
 

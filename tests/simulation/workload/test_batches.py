@@ -5,6 +5,7 @@ from __future__ import annotations
 import cramjam
 import pytest
 
+from broker.core.log.compression import DECOMPRESSED_BYTES_MAX
 from broker.core.log.validation import check_batches
 from broker.core.records import HEADER_BYTES, MalformedBatch, Record, decode_records, encode_batch
 from simulation.workload.batches import Producer, encode_values
@@ -30,7 +31,7 @@ def test_the_snappy_block_is_one_that_others_read() -> None:
 def test_a_padded_batch_is_small_and_unfolds_to_more_than_a_lookup_may() -> None:
     batch = encode_values((1, 2), Producer(), compression="gzip", padding_bytes=33 << 20)
     assert len(batch) < 1 << 16
-    with pytest.raises(MalformedBatch, match="at most 33554432 bytes"):
+    with pytest.raises(MalformedBatch, match=f"at most {DECOMPRESSED_BYTES_MAX} bytes"):
         next(decode_records(batch))
 
 

@@ -42,7 +42,7 @@ def _delete(broker: BrokerState, part: DeleteRecordsPartition) -> DeletedRecords
     if replica.role is not Role.LEADER:
         return DeletedRecords(part.topic, part.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     topic = broker.image.topics.get(part.topic)
-    if topic is not None and not cleanup.deletes(broker.settings, topic.name, topic.configs):
+    if topic is not None and not cleanup.may_delete_records(broker.settings, topic.name, topic.configs):
         return DeletedRecords(part.topic, part.partition, ErrorCode.POLICY_VIOLATION)
     offset = replica.high_watermark if part.offset == -1 else part.offset
     if not 0 <= offset <= broker.rules.fetch.deletion_bound(replica.high_watermark, replica.log.end_offset):
