@@ -11,6 +11,7 @@ import os
 import sys
 from pathlib import Path
 
+from broker.core.configuration.settings import CLIENT_LISTENER
 from broker.core.messages import (
     MetadataBroker,
     MetadataPartition,
@@ -21,7 +22,6 @@ from broker.core.messages import (
     ProduceRequest,
     ProduceResponse,
 )
-from broker.core.settings import CLIENT_LISTENER
 from broker.shell.codec import api_versions
 from broker.shell.codec.apis import LISTENER_APIS
 from broker.shell.codec.frames import FrameBuffer, read_request, read_request_header, response_frame

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from broker.core.broker_node.node import BrokerNode
+from broker.core.configuration.settings import CONTROLLER_LISTENER, Settings
 from broker.core.controller.node import ControllerNode
 from broker.core.log import checkpoints
 from broker.core.metadata.records import METADATA_TOPIC
@@ -32,7 +33,6 @@ from broker.core.ports.events import (
 )
 from broker.core.ports.files import Files, StorageError
 from broker.core.ports.runtime import Node
-from broker.core.settings import CONTROLLER_LISTENER, Settings
 
 _BROKER, _CONTROLLER = 0, 1
 

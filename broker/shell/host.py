@@ -14,6 +14,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping
 
+from broker.core.configuration.settings import Address, Settings
 from broker.core.ports.events import (
     CONTROLLER_CHANNELS,
     CancelTimer,
@@ -34,7 +35,6 @@ from broker.core.ports.files import Files
 from broker.core.ports.marks import Mark
 from broker.core.ports.runtime import Node
 from broker.core.rules.features import features_of
-from broker.core.settings import Address, Settings
 from broker.shell.files.flusher import Flusher
 from broker.shell.files.fsyncs import Fsyncs
 from broker.shell.network.peers import Peers

@@ -16,12 +16,12 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
+from broker.core.configuration.settings import Settings
 from broker.core.node import WrongCluster, make_node
 from broker.core.ports.events import StopRequested
 from broker.core.ports.files import Files, StorageError
 from broker.core.ports.runtime import Node
 from broker.core.rules.flaws import UnknownRules
-from broker.core.settings import Settings
 from broker.shell import properties
 from broker.shell.files.fsyncs import Fsyncs
 from broker.shell.files.joined_files import JoinedFiles

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from broker.core.configuration.brokers import BROKER_SETTINGS
+from broker.core.configuration.settings import BROKER_LISTENER, CLIENT_LISTENER, CONTROLLER_LISTENER, Settings
 from broker.core.configuration.values import ImpossibleValue
-from broker.core.settings import BROKER_LISTENER, CLIENT_LISTENER, CONTROLLER_LISTENER, Settings
 
 _REQUIRED = ("node.id", "controller.quorum.voters", "listeners", "log.dirs")
 _LISTENERS_OF_ROLE = {

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from broker.core.configuration.settings import Settings
 from broker.core.messages import (
     AlterPartitionReassignmentsRequest,
     AnyRequest,
@@ -20,7 +21,6 @@ from broker.core.messages import (
     NewTopic,
     Reassignment,
 )
-from broker.core.settings import Settings
 from simulation.directed.client import CLIENT, DirectedClient
 from simulation.directed.conditions import shortfall
 from simulation.directed.files import DirectedSchedule, DirectedScheduleError, ScheduleStep

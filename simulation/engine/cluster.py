@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from broker.core.configuration.settings import Settings
 from broker.core.messages import AnyRequest, AnyResponse
 from broker.core.node import make_node
 from broker.core.ports.events import (
@@ -33,7 +34,6 @@ from broker.core.ports.events import (
 )
 from broker.core.ports.files import StorageError
 from broker.core.ports.marks import Mark
-from broker.core.settings import Settings
 from simulation.engine.choices import ChoiceSequence, RollingHash
 from simulation.engine.disk import Survival, Sync
 from simulation.engine.event_queue import MS, EventQueue

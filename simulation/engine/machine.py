@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from broker.core.configuration.settings import Settings
 from broker.core.ports.events import Event
 from broker.core.ports.runtime import Node
-from broker.core.settings import Settings
 from simulation.engine.disk import SimulatedDisk
 from simulation.engine.event_queue import MS
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+from broker.core.configuration.settings import BROKER_LISTENER, CLIENT_LISTENER, CONTROLLER_LISTENER
 from broker.core.messages import AnyRequest, AnyResponse
 from broker.core.ports.events import (
     CONTROLLER_CHANNELS,
@@ -17,7 +18,6 @@ from broker.core.ports.events import (
     RequestReceived,
     ResponseReceived,
 )
-from broker.core.settings import BROKER_LISTENER, CLIENT_LISTENER, CONTROLLER_LISTENER
 from simulation.engine.choices import Stream
 from simulation.engine.event_queue import MS, EventQueue
 from simulation.engine.machine import SimulatedMachine

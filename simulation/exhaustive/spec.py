@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from broker.core.configuration.settings import Settings
 from broker.core.messages import AlterPartitionReassignmentsRequest, AnyRequest, Listener, Reassignment
 from broker.core.rules import Rules
-from broker.core.settings import Settings
 from common.names import unknown
 
 TOPIC = "log"

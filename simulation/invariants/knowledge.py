@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from broker.core.configuration.settings import Settings
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import PartitionState
 from broker.core.ports.marks import sometimes
-from broker.core.settings import Settings
 from simulation.engine.cluster import SimulatedCluster
 from simulation.invariants.ghost import Entries, Ghost, Lineage, Mirror, ReplicaMirror
 from simulation.invariants.properties import DATA_PROPERTIES, Violation, data_excuse, with_excuse

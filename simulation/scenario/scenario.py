@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from broker.core.configuration.settings import STRATEGIES, Role, Settings
 from broker.core.messages import (
     AnyResponse,
     CreateTopicsRequest,
@@ -15,7 +16,6 @@ from broker.core.messages import (
     NewTopic,
 )
 from broker.core.messages.errors import ErrorCode
-from broker.core.settings import STRATEGIES, Role, Settings
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster, fingerprint
 from simulation.engine.event_queue import MS

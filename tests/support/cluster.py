@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Hashable, Mapping
 from itertools import count
 
+from broker.core.configuration.settings import Settings
 from broker.core.messages import (
     AnyRequest,
     AnyResponse,
@@ -46,7 +47,6 @@ from broker.core.ports.files import StorageError
 from broker.core.ports.marks import Mark
 from broker.core.ports.runtime import Node
 from broker.core.records import decode_records, encode_batch, iterate_headers
-from broker.core.settings import Settings
 from tests.support.memory_files import MemoryFiles
 
 CONTROLLER = 100

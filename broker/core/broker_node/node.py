@@ -27,6 +27,7 @@ from broker.core.broker_node.requests import (
     queries,
 )
 from broker.core.broker_node.state import BrokerState, Lifecycle
+from broker.core.configuration.settings import BROKER_LISTENER, Settings
 from broker.core.messages import (
     AllocateProducerIdsResponse,
     AlterPartitionPartition,
@@ -77,7 +78,6 @@ from broker.core.ports.files import Files, StorageError
 from broker.core.ports.runtime import NotServed, OpenRequest
 from broker.core.replica.state import Replica, Role
 from broker.core.rules.flaws import rules_for
-from broker.core.settings import BROKER_LISTENER, Settings
 
 
 class BrokerNode:

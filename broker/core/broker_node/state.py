@@ -7,6 +7,7 @@ from enum import Enum
 
 from broker.core.broker_node.groups.state import GroupCoordinator
 from broker.core.broker_node.requests.fetch_sessions import INITIAL_EPOCH, NO_SESSION, Fetch, FetchSessions, begin
+from broker.core.configuration.settings import Settings
 from broker.core.log.compaction.cleaning import Cleaning
 from broker.core.messages import FetchPartition, ProducedPartition
 from broker.core.messages.errors import ErrorCode
@@ -16,7 +17,6 @@ from broker.core.ports.runtime import Runtime
 from broker.core.quorum.observer import MetadataCopy
 from broker.core.replica.state import Replica
 from broker.core.rules import Rules
-from broker.core.settings import Settings
 
 CONTROL = "control"
 """The channel for short requests to the controller."""

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from broker.core.broker_node import directories
 from broker.core.broker_node.state import BrokerState
 from broker.core.configuration import cleanup, topics
+from broker.core.configuration.settings import Settings
 from broker.core.log import checkpoints
 from broker.core.log.log import Log, LogConfig
 from broker.core.log.segment import CorruptLog
@@ -18,7 +19,6 @@ from broker.core.ports.marks import sometimes
 from broker.core.quorum import observer
 from broker.core.replica.state import Replica, Role
 from broker.core.rules import Rules
-from broker.core.settings import Settings
 
 OPENED_CLEAN = sometimes("opening: the clean-shutdown marker is there (BL-9)")
 OPENED_UNCLEAN = sometimes("opening: no clean-shutdown marker, the logs are recovered (ST-6)")

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.configuration import topics
 from broker.core.configuration.logs import COMPACT, DELETE
+from broker.core.configuration.settings import Settings
 from broker.core.log.compaction.policy import Compaction
-from broker.core.settings import Settings
 
 
 def _policy(settings: Settings, topic: str, configs: Mapping[str, str]) -> tuple[str, ...]:

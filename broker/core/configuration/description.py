@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from broker.core.configuration.brokers import BROKER_SETTINGS
 from broker.core.configuration.setting import BrokerSetting, Scope
+from broker.core.configuration.settings import Settings
 from broker.core.configuration.topics import TOPIC_SETTINGS, TopicSetting
 from broker.core.messages import DescribedConfig
-from broker.core.settings import Settings
 
 
 class Source(IntEnum):

@@ -11,9 +11,9 @@ from typing import Any
 
 from broker.core.configuration.brokers import BROKER_SETTINGS
 from broker.core.configuration.setting import Scope
+from broker.core.configuration.settings import Settings
 from broker.core.configuration.values import ImpossibleValue
 from broker.core.metadata.image import Image
-from broker.core.settings import Settings
 
 
 def layers(image: Image, broker_id: int | None) -> tuple[Mapping[str, str], Mapping[str, str]]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
 from enum import Enum
 
+from broker.core.configuration.settings import Settings
 from broker.core.configuration.values import ValueType
-from broker.core.settings import Settings
 
 
 class Scope(Enum):

@@ -10,6 +10,7 @@ from typing import Any
 from broker.core.configuration.brokers import BROKER_SETTINGS
 from broker.core.configuration.logs import CLEANUP_POLICY, TIMESTAMP_TYPE
 from broker.core.configuration.setting import BrokerSetting
+from broker.core.configuration.settings import Settings
 from broker.core.configuration.values import (
     BOOLEAN,
     COMPRESSION,
@@ -23,7 +24,6 @@ from broker.core.configuration.values import (
     long,
     whole,
 )
-from broker.core.settings import Settings
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Any
 
-from broker.core.log.compression import CODECS, UnknownCodec, compress
-from broker.core.messages import Listener
-from broker.core.messages.refusals import shown
-from broker.core.settings import (
+from broker.core.configuration.settings import (
     BROKER_LISTENER,
     CLIENT_LISTENER,
     CONTROLLER_LISTENER,
@@ -21,6 +18,9 @@ from broker.core.settings import (
     Address,
     ReplicaSelector,
 )
+from broker.core.log.compression import CODECS, UnknownCodec, compress
+from broker.core.messages import Listener
+from broker.core.messages.refusals import shown
 
 INT16_MAX = (1 << 15) - 1
 INT32_MAX = (1 << 31) - 1

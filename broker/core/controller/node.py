@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Hashable
 
+from broker.core.configuration.settings import BROKER_LISTENER, Settings
 from broker.core.controller import changes, membership, recovery, role
 from broker.core.controller.partition_changes import all_partitions
 from broker.core.controller.requests import (
@@ -70,7 +71,6 @@ from broker.core.quorum import elections, replication, snapshots
 from broker.core.quorum.state import Quorum
 from broker.core.records import decode_records, iterate_headers
 from broker.core.rules.flaws import rules_for
-from broker.core.settings import BROKER_LISTENER, Settings
 
 _PRODUCER_ID_BLOCK = 1000
 

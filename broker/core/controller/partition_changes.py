@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from broker.core.configuration.settings import STRATEGIES, UncleanRecoveryStrategy
 from broker.core.controller.state import ControllerState
 from broker.core.messages import NO_LEADER
 from broker.core.metadata.image import TopicImage
@@ -11,7 +12,6 @@ from broker.core.metadata.records import RECOVERING, PartitionSet, PartitionStat
 from broker.core.rules import Rules
 from broker.core.rules.cluster_metadata import Move
 from broker.core.rules.elections import IsrChange
-from broker.core.settings import STRATEGIES, UncleanRecoveryStrategy
 
 
 def changed(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from broker.core.configuration.settings import Settings
 from broker.core.controller.losses import PotentialLosses
 from broker.core.messages import (
     AnyRequest,
@@ -18,7 +19,6 @@ from broker.core.metadata.image import Image
 from broker.core.ports.runtime import Runtime
 from broker.core.quorum.state import Quorum
 from broker.core.rules import Rules
-from broker.core.settings import Settings
 
 
 class PendingReply(NamedTuple):

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from zlib import crc32
 
+from broker.core.configuration.settings import Settings
 from broker.core.log.log import Log
 from broker.core.messages import NO_LEADER, UNKNOWN
 from broker.core.ports.files import Files
 from broker.core.ports.runtime import Runtime
 from broker.core.rules.quorum import QuorumRules
-from broker.core.settings import Settings
 
 QUORUM_STATE = "quorum-state"
 

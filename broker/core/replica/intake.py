@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from broker.core.configuration import topics
+from broker.core.configuration.settings import UNLIMITED, Settings
 from broker.core.configuration.values import PRODUCER, UNCOMPRESSED
 from broker.core.log.compression import CODECS, UnknownCodec, compress
 from broker.core.log.timestamps import NO_TIMESTAMP
@@ -25,7 +26,6 @@ from broker.core.records import (
     uncompressed,
     with_records,
 )
-from broker.core.settings import UNLIMITED, Settings
 
 RECORDS_MAX = 100_000
 """Of how many records the timestamps are compared with bounds; a batch of more is refused where there are bounds."""

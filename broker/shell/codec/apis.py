@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from broker.core.configuration.settings import BROKER_LISTENER, CLIENT_LISTENER, CONTROLLER_LISTENER
 from broker.core.messages import AnyRequest, AnyResponse
-from broker.core.settings import BROKER_LISTENER, CLIENT_LISTENER, CONTROLLER_LISTENER
 from broker.shell.codec.administration.configs import (
     ALTER_CONFIGS,
     DESCRIBE_CONFIGS,

@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import cast
 
+from broker.core.configuration.settings import Address
 from broker.core.ports.events import Event, RequestFailed, ResponseReceived, Send
-from broker.core.settings import Address
 from broker.shell.codec.apis import AnyCodec, codec_of
 from broker.shell.codec.frames import FrameBuffer, read_response, request_frame
 from broker.shell.codec.wire import DecodeError

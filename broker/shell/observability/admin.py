@@ -14,9 +14,9 @@ from functools import partial
 from http import HTTPStatus
 from urllib.parse import parse_qs, urlsplit
 
+from broker.core.configuration.settings import Address
 from broker.core.ports.files import StorageError
 from broker.core.ports.runtime import Node
-from broker.core.settings import Address
 from broker.shell.observability.metrics import CONTENT_TYPE
 
 _REQUEST_S_MAX = 5.0

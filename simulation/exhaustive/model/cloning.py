@@ -12,9 +12,9 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from broker.core.broker_node.node import BrokerNode
+from broker.core.configuration.settings import Settings
 from broker.core.controller.node import ControllerNode
 from broker.core.log.log import Log
-from broker.core.settings import Settings
 from simulation.engine.disk import SimulatedDisk
 
 CoreNode = TypeVar("CoreNode", BrokerNode, ControllerNode)

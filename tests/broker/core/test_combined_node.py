@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from broker.core.broker_node import lifecycle
+from broker.core.configuration.settings import Settings
 from broker.core.messages import Listener
 from broker.core.node import CombinedNode
 from broker.core.ports.events import Exit, Send, Started, StopRequested, TimerFired
-from broker.core.settings import Settings
 from tests.support.memory_files import MemoryFiles
 
 

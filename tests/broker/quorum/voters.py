@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker.core.configuration.settings import Settings
 from broker.core.log.log import Log, LogConfig
 from broker.core.ports.events import CancelTimer, Send, SetTimer
 from broker.core.ports.runtime import Runtime
@@ -9,7 +10,6 @@ from broker.core.quorum.elections import ELECTION
 from broker.core.quorum.state import FetchProgress, Quorum, QuorumRole
 from broker.core.records import encode_batch
 from broker.core.rules.flaws import rules_for
-from broker.core.settings import Settings
 from tests.support.memory_files import MemoryFiles
 
 NOBODY, UNKNOWN = -1, -1

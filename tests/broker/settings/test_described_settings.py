@@ -9,6 +9,7 @@ import pytest
 from broker.core.configuration.brokers import BROKER_SETTINGS
 from broker.core.configuration.description import Source
 from broker.core.configuration.setting import Scope
+from broker.core.configuration.settings import Settings
 from broker.core.configuration.topics import TOPIC_SETTINGS
 from broker.core.messages import (
     ConfigOperation,
@@ -20,7 +21,6 @@ from broker.core.messages import (
     NewTopic,
 )
 from broker.core.messages.errors import ErrorCode
-from broker.core.settings import Settings
 from broker.shell import properties
 from tests.support.cluster import TOPIC, Cluster
 

@@ -10,6 +10,7 @@ import pytest
 
 from broker.core.configuration import values
 from broker.core.configuration.brokers import BROKER_SETTINGS
+from broker.core.configuration.settings import UNLIMITED
 from broker.core.log.compression import CODECS, compress, decompress
 from broker.core.messages import (
     ConfigOperation,
@@ -35,7 +36,6 @@ from broker.core.records import (
 )
 from broker.core.replica import intake
 from broker.core.replica.intake import Intake, Unfit, taken
-from broker.core.settings import UNLIMITED
 from tests.support.batches import batch_of, recompressed, sealed
 from tests.support.cluster import TOPIC, Cluster
 

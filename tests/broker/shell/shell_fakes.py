@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from broker.core.configuration.settings import Settings
 from broker.core.messages import Listener
 from broker.core.ports.events import Effect, Event
-from broker.core.settings import Settings
 from broker.shell.codec import frames
 from broker.shell.codec.apis import codec_of
 

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from broker.core.configuration.brokers import BROKER_SETTINGS
+from broker.core.configuration.settings import Settings
 from broker.core.messages import Listener
-from broker.core.settings import Settings
 from broker.shell import properties
 from broker.shell.properties import SettingsError
 

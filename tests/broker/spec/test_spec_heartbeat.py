@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from broker.core.configuration.settings import Settings
 from broker.core.controller.membership import BrokerControlState, next_state
 from broker.core.controller.node import ControllerNode
 from broker.core.messages import BrokerHeartbeatRequest
 from broker.core.metadata.image import BrokerImage, TopicImage
 from broker.core.metadata.records import PartitionState
-from broker.core.settings import Settings
 from tests.support.memory_files import MemoryFiles
 
 EPOCH = 10

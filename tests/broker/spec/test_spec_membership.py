@@ -10,6 +10,7 @@ from broker.core.broker_node import lifecycle
 from broker.core.broker_node.lifecycle import HEARTBEAT, REGISTER, SHUTDOWN_DEADLINE
 from broker.core.broker_node.node import BrokerNode
 from broker.core.broker_node.state import BrokerState, Lifecycle
+from broker.core.configuration.settings import Settings
 from broker.core.messages import (
     AlterPartitionPartition,
     AlterPartitionRequest,
@@ -21,7 +22,6 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.events import CancelTimer, Exit, Send, SetTimer
-from broker.core.settings import Settings
 from tests.support.cluster import CONTROLLER, TOPIC, Cluster
 from tests.support.memory_files import MemoryFiles
 

@@ -20,6 +20,7 @@ from tests.broker.without_rules.rows import Row
 TESTS = (
     "tests/broker/spec",
     "tests/broker/core",
+    "tests/broker/storage",
     "tests/broker/log",
     "tests/broker/quorum",
     "tests/broker/groups",

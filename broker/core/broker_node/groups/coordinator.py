@@ -23,6 +23,7 @@ from broker.core.broker_node.groups.state import (
 )
 from broker.core.broker_node.state import CONTROL, BrokerState
 from broker.core.configuration.logs import COMPACT
+from broker.core.configuration.settings import CLIENT_LISTENER
 from broker.core.messages import (
     Coordinator,
     CreateTopicsRequest,
@@ -55,7 +56,6 @@ from broker.core.messages.groups import (
 )
 from broker.core.ports.events import RequestReceived
 from broker.core.replica.state import Role
-from broker.core.settings import CLIENT_LISTENER
 
 __all__ = ["TIMER", "find_coordinators", "find_shard", "handle", "settle", "timer_fired"]
 

@@ -15,12 +15,12 @@ from broker.core.broker_node import directories
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState
 from broker.core.configuration import cleanup, topics
+from broker.core.configuration.settings import Settings
 from broker.core.messages import DeletedRecords, DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsResponse
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.files import StorageError
 from broker.core.ports.marks import sometimes
 from broker.core.replica.state import Replica, Role
-from broker.core.settings import Settings
 
 DELETED = sometimes("log start: moved by DeleteRecords (LO-3)")
 EXPIRED = sometimes("log start: moved because records are older than retention.ms (LO-3)")

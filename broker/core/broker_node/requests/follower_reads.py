@@ -7,10 +7,10 @@ that it is told for some minutes, and comes back to the leader when it meets an 
 from __future__ import annotations
 
 from broker.core.broker_node.state import BrokerState
+from broker.core.configuration.settings import CLIENT_LISTENER
 from broker.core.messages import NO_PREFERRED_REPLICA, FetchPartition
 from broker.core.ports.marks import sometimes
 from broker.core.replica.state import Replica
-from broker.core.settings import CLIENT_LISTENER
 
 SENT_TO_FOLLOWER = sometimes("fetch: the leader sends a consumer to a follower in its rack (FE-13)")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.core.broker_node import directories
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState
+from broker.core.configuration.settings import CLIENT_LISTENER
 from broker.core.log.timestamps import Effort
 from broker.core.messages import (
     EpochEnd,
@@ -31,7 +32,6 @@ from broker.core.metadata.records import PartitionState, is_legal_name
 from broker.core.ports.files import StorageError
 from broker.core.ports.marks import sometimes
 from broker.core.replica.state import Replica, Role
-from broker.core.settings import CLIENT_LISTENER
 
 END_NOT_CERTAIN = sometimes("ListOffsets refused: the high watermark is not certain (LO-2)")
 EFFORT_SPENT = sometimes("ListOffsets refused: the searches before it in the same request took too long")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.core.broker_node.requests.deletion import FOR_EVER, retention
+from broker.core.configuration.settings import Settings
 from broker.core.messages import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
@@ -14,7 +15,6 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.records import encode_batch
-from broker.core.settings import Settings
 from tests.support.cluster import TOPIC, Cluster
 
 NOW_MS = 1_800_000_000_000
