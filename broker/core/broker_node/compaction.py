@@ -70,10 +70,12 @@ def _uncompacted(broker: BrokerState, replica: Replica) -> tuple[float, list[Seg
         before_ms = broker.runtime.wall_clock_ms - config.min_lag_ms
         young = (number for number, segment in enumerate(segments) if not _is_older(segment, before_ms))
         segments = segments[: next(young, len(segments))]
-    total = sum(segment.size for segment in segments)
-    dirty = sum(segment.size for segment in segments if segment.end_offset > log.compacted_offset)
-    share = dirty / total if total else 0.0
-    return (share, segments) if share >= config.min_dirty_ratio else (0.0, [])
+    dirty = [segment for segment in segments if segment.end_offset > log.compacted_offset]
+    if not dirty:
+        return 0.0, []
+    share = sum(segment.size for segment in dirty) / max(1, sum(segment.size for segment in segments))
+    is_overdue = 0 <= dirty[0].first_timestamp < broker.runtime.wall_clock_ms - config.max_lag_ms
+    return (share, segments) if share >= config.min_dirty_ratio or is_overdue else (0.0, [])
 
 
 def _is_older(segment: Segment, before_ms: int) -> bool:

@@ -46,6 +46,7 @@ def log_config(
     """The log configuration, from the settings, a topic's own `configs` and the rules."""
     return LogConfig(
         segment_bytes=topics.SEGMENT_BYTES.value(settings, configs),
+        segment_ms=cleanup.segment_ms(settings, topic, configs),
         flush_messages=topics.FLUSH_MESSAGES.value(settings, configs),
         max_batch_bytes=topics.MAX_MESSAGE_BYTES.value(settings, configs),
         rules=rules.storage,

@@ -29,6 +29,13 @@ def may_delete_records(settings: Settings, topic: str, configs: Mapping[str, str
     return _policy(settings, topic, configs) != (COMPACT,)
 
 
+def segment_ms(settings: Settings, topic: str, configs: Mapping[str, str]) -> int:
+    """How old a segment becomes before another begins, in milliseconds: so that compaction comes in time, too."""
+    configured: int = topics.SEGMENT_MS.value(settings, configs)
+    planned = compaction(settings, topic, configs)
+    return configured if planned is None else min(configured, planned.max_lag_ms)
+
+
 def compaction(settings: Settings, topic: str, configs: Mapping[str, str]) -> Compaction | None:
     """How a topic's logs are compacted; None if they are not."""
     if COMPACT not in _policy(settings, topic, configs):
@@ -36,5 +43,6 @@ def compaction(settings: Settings, topic: str, configs: Mapping[str, str]) -> Co
     return Compaction(
         topics.MIN_CLEANABLE_RATIO.value(settings, configs),
         topics.MIN_COMPACTION_LAG.value(settings, configs),
+        topics.MAX_COMPACTION_LAG.value(settings, configs),
         topics.DELETE_RETENTION.value(settings, configs),
     )

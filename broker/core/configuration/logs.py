@@ -36,6 +36,19 @@ def logs() -> Iterator[BrokerSetting]:
         "log.segment.bytes", whole(1024, INT32_MAX), "A log begins a new segment before one is larger", Scope.BROKER
     )
     yield broker_setting(
+        "log.roll.ms",
+        long(1),
+        "A log begins a new segment before a record that is so much later than the first of the segment",
+        Scope.BROKER,
+    )
+    yield broker_setting(
+        "log.segment.delete.delay.ms",
+        long(0),
+        "How much later than a segment Kafka deletes its files. Has no effect here: nobody reads them any more, so they "
+        "go at once",
+        Scope.BROKER,
+    )
+    yield broker_setting(
         "log.flush.interval.messages",
         INTERVAL,
         "1: fsync before a record counts; n: after every n records",
@@ -59,6 +72,12 @@ def logs() -> Iterator[BrokerSetting]:
         "log.cleaner.min.compaction.lag.ms",
         long(0),
         "How long a record stays at least before it may be compacted",
+        Scope.BROKER,
+    )
+    yield broker_setting(
+        "log.cleaner.max.compaction.lag.ms",
+        long(1),
+        "A log whose oldest uncompacted record is older is compacted, whatever the share",
         Scope.BROKER,
     )
     yield broker_setting(

@@ -74,6 +74,12 @@ class Settings:
     """`replica.selector.class`: which replica a leader sends consumers to (KIP-392)."""
 
     log_segment_bytes: int = 1 << 30
+    log_roll_ms: int = 604_800_000
+    """How much later than a segment's first record another one may be, to be appended to it."""
+
+    log_segment_delete_delay_ms: int = 60_000
+    """Has no effect: the files of a segment go with it, for nobody reads them any more."""
+
     log_flush_interval_messages: int = 0
     """1: fsync before a record counts; n: after every n records; 0: never."""
 
@@ -105,6 +111,9 @@ class Settings:
     """Share of a log's closed segments that must be uncompacted before it is compacted."""
 
     log_cleaner_min_compaction_lag_ms: int = 0
+    log_cleaner_max_compaction_lag_ms: int = UNLIMITED
+    """After how long a record is compacted, whatever the share."""
+
     log_cleaner_delete_retention_ms: int = 86_400_000
     """How long readers can see a tombstone after a compaction has first met it."""
 

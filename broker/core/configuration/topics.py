@@ -71,11 +71,23 @@ DELETE_RETENTION = _setting(
     "log.cleaner.delete.retention.ms",
     "How long readers can see a tombstone after a compaction has first met it",
 )
+FILE_DELETE_DELAY = _setting(
+    "file.delete.delay.ms",
+    long(0),
+    "log.segment.delete.delay.ms",
+    "Has no effect: the files of a deleted segment go at once",
+)
 FLUSH_MESSAGES = _setting(
     "flush.messages",
     INTERVAL,
     "log.flush.interval.messages",
     "1: fsync before a record counts; n: after every n records",
+)
+MAX_COMPACTION_LAG = _setting(
+    "max.compaction.lag.ms",
+    long(1),
+    "log.cleaner.max.compaction.lag.ms",
+    "A log whose oldest uncompacted record is older is compacted, whatever the share",
 )
 MAX_MESSAGE_BYTES = _setting(
     "max.message.bytes", whole(0, INT32_MAX), "message.max.bytes", "The largest batch that is accepted"
@@ -126,6 +138,12 @@ RETENTION_MS = _setting("retention.ms", long(-1), "log.retention.ms", "How long 
 SEGMENT_BYTES = _setting(
     "segment.bytes", whole(1, INT32_MAX), "log.segment.bytes", "A log begins a new segment before one is larger"
 )
+SEGMENT_MS = _setting(
+    "segment.ms",
+    long(1),
+    "log.roll.ms",
+    "A log begins a new segment before a record that is so much later than the first of the segment",
+)
 UNCLEAN_ELECTION = _setting(
     "unclean.leader.election.enable",
     BOOLEAN,
@@ -146,7 +164,9 @@ TOPIC_SETTINGS: Mapping[str, TopicSetting] = MappingProxyType(
             CLEANUP,
             COMPRESSION_TYPE,
             DELETE_RETENTION,
+            FILE_DELETE_DELAY,
             FLUSH_MESSAGES,
+            MAX_COMPACTION_LAG,
             MAX_MESSAGE_BYTES,
             TIMESTAMP_AFTER,
             TIMESTAMP_BEFORE,
@@ -157,6 +177,7 @@ TOPIC_SETTINGS: Mapping[str, TopicSetting] = MappingProxyType(
             RETENTION_BYTES,
             RETENTION_MS,
             SEGMENT_BYTES,
+            SEGMENT_MS,
             UNCLEAN_ELECTION,
             UNCLEAN_STRATEGY,
         )

@@ -44,6 +44,7 @@ class LogConfig(NamedTuple):
     """
 
     segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
     index_interval_bytes: int = 4096
     flush_messages: int = 0
     max_batch_bytes: int = 1_048_588
@@ -200,7 +201,7 @@ class Log:
             data = stamped(records, base_offset, leader_epoch)
         else:
             data = stamped_all(records, headers, base_offset, leader_epoch)
-        self._make_room(len(data))
+        self._make_room(len(data), headers[0].max_timestamp)
         self.epochs.assign(leader_epoch, base_offset)
         segment = self._last
         self._files.append(segment.name, data)
@@ -228,7 +229,7 @@ class Log:
             log_start = self.start_offset
             self.truncate_fully(expected)
             self.start_offset = log_start
-        self._make_room(size)
+        self._make_room(size, headers[0].max_timestamp)
         segment = self._last
         for header in headers:
             self.epochs.assign(header.leader_epoch, header.base_offset)
@@ -261,10 +262,19 @@ class Log:
             header.is_control,
         )
 
-    def _make_room(self, size: int) -> None:
-        """Roll to a new segment if the last one has no room for `size` bytes."""
-        if self._last.size + size > self.config.segment_bytes and self._last.size:
+    def _make_room(self, size: int, timestamp: int) -> None:
+        """Roll to a new segment if the last one has no room for `size` bytes, or is too old for a later `timestamp`.
+
+        The age is that between records, so that no clock is needed, and all replicas agree.
+        """
+        if not self._last.size:
+            return
+        if self._last.size + size > self.config.segment_bytes or self._is_too_old(timestamp):
             self._roll()
+
+    def _is_too_old(self, timestamp: int) -> bool:
+        first = self._last.first_timestamp
+        return 0 <= first < timestamp - self.config.segment_ms
 
     def _roll(self) -> None:
         """Start a new segment at the log end."""

@@ -53,6 +53,7 @@ class Segment:
     __slots__ = (
         "_directory",
         "_files",
+        "_first_timestamp",
         "_index_interval_bytes",
         "_indexes",
         "_loaded",
@@ -74,6 +75,7 @@ class Segment:
         self._files = files
         self._directory = directory
         self._index_interval_bytes = index_interval_bytes
+        self._first_timestamp: int | None = None
         self.base_offset = base_offset
         self._stem = f"{directory}/{base_offset:020d}"
         self.name = self._stem + LOG_SUFFIX
@@ -116,6 +118,15 @@ class Segment:
         twin._tail_last_offsets = self._tail_last_offsets[:]
         return twin
 
+    @property
+    def first_timestamp(self) -> int:
+        """The latest timestamp of the first batch; -1 if there is none."""
+        if self._first_timestamp is None:
+            if not self.size:
+                return -1
+            self._first_timestamp = self.header_at(0).max_timestamp
+        return self._first_timestamp
+
     # --- writing -------------------------------------------------------------------------------------------------
 
     def clear(self) -> None:
@@ -127,6 +138,7 @@ class Segment:
         self._loaded = True
         self._indexes = Indexes()
         self._unindexed_bytes = 0
+        self._first_timestamp = None
         self._start_tail(0, self.base_offset)
 
     def _start_tail(self, position: int, offset: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from broker.core.configuration.settings import UNLIMITED
 from broker.core.log.compaction.cleaning import Cleaning, Progress
 from broker.core.log.compaction.policy import Compaction
 from broker.core.log.log import Log, LogConfig
@@ -12,7 +13,8 @@ from broker.core.records import Record, decode_records, encode_batch, iterate_he
 from tests.support.memory_files import MemoryFiles
 
 DELETE_RETENTION_MS = 1000
-CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=150, compaction=Compaction(0.0, 0, DELETE_RETENTION_MS))
+COMPACTION = Compaction(0.0, 0, UNLIMITED, DELETE_RETENTION_MS)
+CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=150, compaction=COMPACTION)
 
 
 class Written(NamedTuple):

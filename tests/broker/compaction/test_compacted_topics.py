@@ -214,3 +214,16 @@ def test_young_records_are_not_compacted() -> None:
     write_many(cluster, 4, 60, {})
     cluster.run(20 * BACKOFF_MS)
     assert not cluster.compactions
+
+
+def test_an_old_record_is_compacted_whatever_the_share() -> None:
+    """`max.compaction.lag.ms` also bounds how old a segment becomes before another begins."""
+    cluster = cluster_of(segment_bytes="100000", min_cleanable_dirty_ratio="1.0", max_compaction_lag_ms="3000")
+    values: dict[bytes, bytes] = {}
+    write_many(cluster, 1, 20, values)
+    cluster.run(10 * BACKOFF_MS)
+    assert not cluster.compactions, "nothing is old enough"
+    cluster.run(4_000)
+    write_many(cluster, 2, 1, values)
+    cluster.run_until(lambda: set(cluster.compactions) == {1, 2, 3})
+    assert values_of(cluster, cluster.leader())[0] == values

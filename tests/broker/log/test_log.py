@@ -130,6 +130,18 @@ def test_a_full_segment_is_followed_by_a_new_one() -> None:
     assert log.end_offset == 40
 
 
+def test_a_segment_that_is_too_old_for_a_later_record_is_followed_by_a_new_one() -> None:
+    log = new_log(LogConfig(segment_ms=1000))
+    follower = new_log(LogConfig(segment_ms=1000))
+    for timestamp in (5_000, 6_000, 4_000, 6_001, 7_001, -1, 7_002):
+        log.append_as_leader(batch(timestamp=timestamp), 0)
+        follower.append_as_follower(log.read(log.end_offset - 1, 1 << 20, log.end_offset), 0)
+    assert log.segment_offsets == follower.segment_offsets == (0, 3, 6)
+    reopened = Log.open(log._files, log.directory, LogConfig(segment_ms=1000), clean=False)
+    reopened.append_as_leader(batch(timestamp=8_003), 0)
+    assert reopened.segment_offsets == (0, 3, 6, 7)
+
+
 def test_a_batch_larger_than_a_segment_has_one_to_itself() -> None:
     log = new_log()
     log.append_as_leader(batch(), 1)

@@ -13,4 +13,5 @@ class Compaction(NamedTuple):
 
     min_dirty_ratio: float
     min_lag_ms: int
+    max_lag_ms: int
     delete_retention_ms: int
