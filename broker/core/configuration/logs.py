@@ -44,7 +44,7 @@ def logs() -> Iterator[BrokerSetting]:
     yield broker_setting(
         "log.segment.delete.delay.ms",
         long(0),
-        "How much later than a segment Kafka deletes its files. Has no effect here: nobody reads them any more, so they "
+        "How much later than a segment Kafka deletes its files. No effect here: nobody reads them any more, and they "
         "go at once",
         Scope.BROKER,
     )
