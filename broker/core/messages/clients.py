@@ -81,6 +81,7 @@ class ProducedPartition(NamedTuple):
     error_message: str | None = None
     current_leader: tuple[int, int] | None = None  # (leader id, leader epoch), v10+
     log_append_time_ms: int = -1  # the time that the leader gave all records, -1 if they keep the producer's
+    record_errors: tuple[tuple[int, str | None], ...] = ()  # place in the batch, and what is wrong (v8+)
 
 
 class ProduceResponse(NamedTuple):

@@ -172,6 +172,15 @@ def test_tombstones_go_after_their_time() -> None:
     assert {record[3] for record in log["records"]} == {"a2VwdA=="}, "only the key that is kept is there"
 
 
+def test_an_answer_names_the_records_without_a_key() -> None:
+    cluster = cluster_of()
+    data = encode_batch([(b"a", b"1"), (None, b"2"), (b"b", b"3"), (None, b"4")], 0, 0, cluster.now_ms)
+    answer = cluster.call(cluster.leader(), ProduceRequest(-1, 2000, (ProducePartition(TOPIC, 0, data),)))
+    (part,) = answer.partitions  # type: ignore[union-attr]
+    assert part.error_code == ErrorCode.INVALID_RECORD  # type: ignore[union-attr]
+    assert [place for place, _ in part.record_errors] == [1, 3]  # type: ignore[union-attr]
+
+
 def test_records_without_a_key_are_refused_in_a_compacted_topic_only() -> None:
     cluster = cluster_of()
     assert write(cluster, (b"a", b"1"), (None, b"2")) == ErrorCode.INVALID_RECORD

@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.core.broker_node import directories, isr_changes, storage
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState, WaitingProduce
-from broker.core.log.compaction.filtering import has_keys
+from broker.core.log.compaction.filtering import without_keys
 from broker.core.log.log import Appended
 from broker.core.messages import (
     NO_LEADER,
@@ -45,6 +45,9 @@ _REFUSED = {
 
 DEADLINE = "produce-deadline"
 ALL_REPLICAS = -1
+_KEY_NEEDED = "expected a key, found none: the topic is compacted"
+_ERRORS_MAX = 100
+"""Of so many records an answer says what is wrong (KIP-467)."""
 """The `acks` that waits for all in-sync replicas."""
 
 
@@ -111,8 +114,13 @@ def _append(broker: BrokerState, part: ProducePartition, acks: int) -> tuple[Pro
     headers = log.check_batches(part.records)
     if isinstance(headers, ErrorCode):
         return refused(headers)
-    if log.config.compaction is not None and not has_keys(part.records, headers[0]):
-        return refused(ErrorCode.INVALID_RECORD)
+    if log.config.compaction is not None:
+        unkeyed = without_keys(part.records, headers[0])
+        if unkeyed is None:
+            return refused(ErrorCode.INVALID_RECORD)
+        if unkeyed:
+            answer, _ = refused(ErrorCode.INVALID_RECORD, f"{len(unkeyed)} records are wrong, and none is appended")
+            return answer._replace(record_errors=tuple((place, _KEY_NEEDED) for place in unkeyed[:_ERRORS_MAX])), None
     verdict = log.producers.verdict(headers[0])
     if verdict.error != ErrorCode.NONE:
         return refused(verdict.error)

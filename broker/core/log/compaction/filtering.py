@@ -95,13 +95,15 @@ def stored_records(batch: bytes, header: BatchHeader) -> list[StoredRecord]:
     return records
 
 
-def has_keys(batch: bytes, header: BatchHeader) -> bool:
-    """Whether a compacted topic may take a producer's batch: its records can be read, and each has a key."""
+def without_keys(batch: bytes, header: BatchHeader) -> tuple[int, ...] | None:
+    """The records without a key, by their place in a producer's batch; None if the records cannot be read."""
     try:
         records = stored_records(batch, header)
     except MalformedBatch:
-        return False
-    return all(record.key is not None and record.offset == header.base_offset + at for at, record in enumerate(records))
+        return None
+    if any(record.offset != header.base_offset + place for place, record in enumerate(records)):
+        return None
+    return tuple(place for place, record in enumerate(records) if record.key is None)
 
 
 def latest_in(batch: bytes, header: BatchHeader) -> Iterator[tuple[bytes, int]]:

@@ -71,7 +71,10 @@ def _result(result: ProducedPartition, version: int) -> bytes:
     if version < 8:
         return fixed
     flexible = version >= _FLEXIBLE
-    fixed += wire.array_size(0, flexible) + wire.nullable_string(result.error_message, flexible)
+    fixed += wire.array_size(len(result.record_errors), flexible)
+    for place, message in result.record_errors:
+        fixed += INT32.pack(place) + wire.nullable_string(message, flexible) + (NO_TAGS if flexible else b"")
+    fixed += wire.nullable_string(result.error_message, flexible)
     if not flexible:
         return fixed
     if version < 10 or result.current_leader is None:
@@ -105,10 +108,13 @@ def _read_result(data: bytes, position: int, version: int, topic: str) -> tuple[
         position += _RESULT_WITH_START.size
     flexible = version >= _FLEXIBLE
     message = leader = None
+    record_errors = []
     if version >= 8:
         errors, position = wire.read_array_size(data, position, flexible)
         for _ in range(errors):
-            _, position = wire.read_nullable_string(data, position + 4, flexible)
+            (place,) = INT32.unpack_from(data, position)
+            wrong, position = wire.read_nullable_string(data, position + INT32.size, flexible)
+            record_errors.append((place, wrong))
             if flexible:
                 position = wire.skip_tags(data, position)
         message, position = wire.read_nullable_string(data, position, flexible)
@@ -118,7 +124,16 @@ def _read_result(data: bytes, position: int, version: int, topic: str) -> tuple[
             leader = _LEADER.unpack_from(data, tags[0][0])
     return (
         ProducedPartition(
-            topic, partition, error_code, base_offset, log_start_offset, "", message, leader, append_time_ms
+            topic,
+            partition,
+            error_code,
+            base_offset,
+            log_start_offset,
+            "",
+            message,
+            leader,
+            append_time_ms,
+            tuple(record_errors),
         ),
         position,
     )

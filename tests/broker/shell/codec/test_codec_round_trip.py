@@ -195,10 +195,19 @@ def test_diverging_epoch_and_leader_and_snapshot_survive(version):
 
 
 def test_producers_that_support_it_get_the_new_leader():
-    result = ProducedPartition("t", 0, 6, current_leader=(2, 5), error_message="moved")
+    result = ProducedPartition(
+        "t", 0, 6, current_leader=(2, 5), error_message="moved", record_errors=((1, "no key"), (3, None))
+    )
     for version, expected in ((7, result._replace(current_leader=None, error_message=None)), (10, result)):
         body = b"".join(PRODUCE.encode_response(ProduceResponse((result,)), version))
         assert PRODUCE.decode_response(body, 0, version) == ProduceResponse((expected,))
+
+
+@pytest.mark.parametrize("version", [8, 9, 10])
+def test_producers_learn_which_records_of_a_batch_are_wrong(version):
+    result = ProducedPartition("t", 0, 87, error_message="2 are wrong", record_errors=((1, "no key"), (3, None)))
+    body = b"".join(PRODUCE.encode_response(ProduceResponse((result,)), version))
+    assert PRODUCE.decode_response(body, 0, version) == ProduceResponse((result,))
 
 
 def test_partitions_of_a_topic_are_grouped_on_the_wire():
