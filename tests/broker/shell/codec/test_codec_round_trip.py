@@ -195,9 +195,7 @@ def test_diverging_epoch_and_leader_and_snapshot_survive(version):
 
 
 def test_producers_that_support_it_get_the_new_leader():
-    result = ProducedPartition(
-        "t", 0, 6, current_leader=(2, 5), error_message="moved", record_errors=((1, "no key"), (3, None))
-    )
+    result = ProducedPartition("t", 0, 6, current_leader=(2, 5), error_message="moved")
     for version, expected in ((7, result._replace(current_leader=None, error_message=None)), (10, result)):
         body = b"".join(PRODUCE.encode_response(ProduceResponse((result,)), version))
         assert PRODUCE.decode_response(body, 0, version) == ProduceResponse((expected,))
