@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from broker.core.broker_node import isr_changes
 from broker.core.messages import (
+    AlteredPartition,
+    AlterPartitionPartition,
+    AlterPartitionRequest,
     AlterPartitionResponse,
     ConfigOperation,
     ConfigResource,
@@ -13,6 +17,7 @@ from broker.core.messages import (
     IncrementalAlterConfigsRequest,
 )
 from broker.core.messages.errors import ErrorCode
+from broker.core.replica.state import PendingIsr
 from tests.support.cluster import CONTROLLER, TOPIC, Cluster
 
 
@@ -260,3 +265,18 @@ def test_a_lower_min_isr_lets_the_high_watermark_of_a_leader_that_is_alone_move(
     operation = ConfigOperation("min.insync.replicas", 0, "1")
     cluster.call(leader, IncrementalAlterConfigsRequest((ConfigResource(2, TOPIC, (operation,)),)))
     cluster.run_until(lambda: cluster.replica(leader)["high_watermark"] == 1, 500)
+
+
+def test_an_answer_to_a_change_of_the_isr_that_is_not_pending_changes_nothing(cluster: Cluster) -> None:
+    """ISR-4: the answer may be that of a request which was given up; the ISR is what the metadata says."""
+    cluster.run_until(cluster.is_whole)
+    number = cluster.leader()
+    state = cluster.machines[number].node.state  # type: ignore[union-attr]
+    replica = state.replicas[TOPIC, 0]
+    late = AlterPartitionPartition(TOPIC, 0, replica.leader_epoch, replica.partition_epoch, ((number, 1),))
+    asked = AlterPartitionRequest(number, state.broker_epoch, (late,))
+    answer = AlteredPartition(TOPIC, 0, 0, number, replica.leader_epoch, (number,), partition_epoch=99)
+    for pending in (None, PendingIsr((number, 2), late._replace(partition_epoch=50))):
+        replica.pending_isr = pending
+        isr_changes.answered(state, replica.key, asked, AlterPartitionResponse(ErrorCode.NONE, (answer,)))
+        assert (len(replica.isr), replica.pending_isr) == (3, pending)

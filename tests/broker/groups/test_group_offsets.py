@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from broker.core.broker_node.groups import loading
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.messages import CreateTopicsRequest, FetchRequest, NewTopic, ProducePartition, ProduceRequest
 from broker.core.messages.errors import ErrorCode
@@ -344,3 +345,27 @@ def test_a_request_is_never_answered_twice_whatever_comes_after() -> None:
     cluster.run_until(lambda: earlier in cluster.answers)
     assert cluster.answers[earlier].error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert later not in cluster.answers
+
+
+# --- loading ---------------------------------------------------------------------------------------------------------
+
+
+def test_only_partitions_of_the_offsets_topic_have_groups(cluster: Cluster) -> None:
+    assert cluster.produce(cluster.leader(), 1) == ErrorCode.NONE
+    for number in (1, 2, 3):
+        assert not cluster.machines[number].node.state.coordinator.shards  # type: ignore[union-attr]
+
+
+def test_loading_goes_on_at_the_start_of_a_log_that_has_moved_meanwhile(cluster: Cluster) -> None:
+    client = loner(cluster)
+    for offset in range(5):
+        assert client.commit(offset) == ErrorCode.NONE
+    state = cluster.machines[client.coordinator].node.state  # type: ignore[union-attr]
+    partition = replica_of_group(cluster, client.coordinator)["partition"]
+    replica = state.replicas[OFFSETS_TOPIC, partition]
+    shard = loading.begin(replica)
+    replica.log.advance_start(replica.log.end_offset - 1)
+    replica.leader_epoch_start = replica.log.end_offset
+    loading.go_on(state, shard, replica)
+    assert shard.load_from is None
+    assert shard.groups

@@ -19,6 +19,7 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.records import decode_records, iterate_headers
+from broker.core.rules.requests import FetchRules
 from tests.support.cluster import TOPIC, Cluster
 
 RACKS = {1: "a", 2: "b", 3: "c"}
@@ -266,3 +267,9 @@ def test_racks_are_told_to_clients(cluster):
     described = cluster.call(1, DescribeClusterRequest())
     assert {one.node_id: one.rack for one in metadata.brokers} == RACKS
     assert {one.node_id: one.rack for one in described.brokers} == RACKS
+
+
+def test_a_replica_that_neither_leads_nor_follows_serves_nobody() -> None:
+    rules = FetchRules()
+    assert not rules.serves(by_follower=False, leads=False, follows=False, rack="a")
+    assert rules.serves(by_follower=False, leads=False, follows=True, rack="a")

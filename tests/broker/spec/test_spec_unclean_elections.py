@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.core.messages import (
+    AlterPartitionRequest,
     CreateTopicsRequest,
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -13,6 +14,7 @@ from broker.core.messages import (
     NewTopic,
 )
 from broker.core.messages.errors import ErrorCode
+from broker.core.metadata.records import RECOVERED, RECOVERING
 from tests.support.cluster import CONTROLLER, TOPIC, Cluster
 
 UNCLEAN = 1
@@ -233,3 +235,18 @@ def test_clean_elections_are_not_reported() -> None:
     cluster.stop(first)
     cluster.run_until(lambda: cluster.leader() != first)
     assert _losses(cluster) == []
+
+
+# --- what the elected leader does ------------------------------------------------------------------------------------
+
+
+def test_a_leader_of_an_unclean_election_says_that_it_has_recovered() -> None:
+    """EL-9: until then nobody else joins its ISR."""
+    cluster = _without_leader(unclean_recovery_strategy="manual")
+    state = cluster.machines[CONTROLLER].node.state  # type: ignore[union-attr]
+    cluster.held = lambda *passing: isinstance(passing[2], AlterPartitionRequest)
+    assert _elect(cluster) == ErrorCode.NONE
+    assert state.image.partition(TOPIC, 0).recovery_state == RECOVERING
+    cluster.held = None
+    cluster.run_until(lambda: state.image.partition(TOPIC, 0).recovery_state == RECOVERED)
+    cluster.run_until(lambda: SHORT in cluster.view()["isr"])  # type: ignore[operator]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from broker.core.broker_node import directories
 from broker.core.messages import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
@@ -20,6 +21,7 @@ from broker.core.messages import (
     ReplicaLogInfoPartition,
 )
 from broker.core.messages.errors import ErrorCode
+from broker.core.metadata.records import METADATA_DIRECTORY
 from broker.core.ports.files import StorageError, directory_of
 from broker.core.records import encode_batch
 from tests.support.cluster import TOPIC, Cluster
@@ -349,3 +351,30 @@ def test_a_broker_that_can_read_no_directory_does_not_start():
     cluster.machines[1].files.fail = lambda *_: True
     with pytest.raises(StorageError):
         cluster.start(1)
+
+
+def test_what_comes_late_from_a_directory_that_has_failed_changes_nothing():
+    cluster = cluster_of()
+    state = cluster.machines[1].node.state
+    late = StorageError("late", f"{places_of(state)[0]}/x")
+    directories.fail(state, late)
+    notes = len(state.runtime.effects)
+    directories.fail(state, late)
+    assert cluster.machines[1].node.state.failed_directories.keys() == {directory_of(late.name)}
+    assert len(state.runtime.effects) == notes
+
+
+def test_the_copy_of_the_metadata_goes_with_its_directory():
+    cluster = cluster_of()
+    state = cluster.machines[1].node.state
+    assert state.metadata.stored is not None
+    directories.fail(state, StorageError("gone", next(r for r in state.replicas.values() if in_first(r)).log.directory))
+    assert state.metadata.stored is None
+
+
+def places_of(state):
+    return [replica.log.directory for replica in state.replicas.values()]
+
+
+def in_first(replica):
+    return directories.of(replica) == directory_of(METADATA_DIRECTORY)

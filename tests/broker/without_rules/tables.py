@@ -59,6 +59,17 @@ NO_WAY: Mapping[str, str] = MappingProxyType(
 
 EQUIVALENT: Mapping[str, str] = MappingProxyType(
     {
+        "rules/requests.py FetchRules.check_epoch: boundary of given < local": "equal epochs have been answered before",
+        "broker_node/isr_changes.py high_watermark_may_move: "
+        "if replica.high_watermark < replica.log.end_offset: False": (
+            "what follows only counts how often a high watermark is held back"
+        ),
+        "broker_node/isr_changes.py shrink_all: if replica.role is not Role.LEADER: False": (
+            "who does not lead knows of no remote replica, so none lags"
+        ),
+        "broker_node/isr_changes.py propose: if replica.pending_isr is not None: False": (
+            "what follows only counts what was proposed"
+        ),
         "rules/insync_replicas.py AlterPartitionRules.check_form: without and bool(members)": (
             "a set that includes the leader is not empty"
         ),
