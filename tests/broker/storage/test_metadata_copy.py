@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from broker.core.messages import CreateTopicsRequest, FetchRequest, FetchSnapshotRequest, NewTopic
+from broker.core.broker_node import publishing
+from broker.core.messages import (
+    CreateTopicsRequest,
+    FetchRequest,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    NewTopic,
+)
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import METADATA_DIRECTORY, METADATA_TOPIC
 from broker.core.node import CombinedNode, WrongCluster, make_node
@@ -261,3 +268,25 @@ def test_nobody_may_create_a_topic_with_the_name_of_the_metadata_log():
     cluster = ready()
     answer = cluster.call(1, CreateTopicsRequest((NewTopic(METADATA_TOPIC, 1, 3),)))
     assert answer.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_a_snapshot_comes_in_pieces_and_only_the_next_one_is_taken():
+    cluster = ready(metadata_snapshot_records=4, metadata_snapshot_fetch_max_bytes=100)
+    cluster.kill(3, lose_page_cache=True)
+    cluster.machines[3].files.delete(METADATA_DIRECTORY)
+    for name in ("one", "two", "three"):
+        create(cluster, name)
+    seen = requests_of(cluster)
+    cluster.start(3)
+    cluster.run_until(lambda: seen.count("snapshot") > 2)
+    broker, image = state(cluster), state(cluster).image
+    data = broker.snapshot_data
+    for late in (
+        None,
+        FetchSnapshotResponse(ErrorCode.SNAPSHOT_NOT_FOUND),
+        FetchSnapshotResponse(ErrorCode.NONE, (1, 0), len(data) + 3, len(data) + 1, b"no!"),
+    ):
+        publishing.snapshot_arrived(broker, late)
+        assert (broker.snapshot_data, broker.image) == (data, image)
+    cluster.run_until(lambda: caught_up(cluster))
+    assert "three" in state(cluster).image.topics
