@@ -49,6 +49,9 @@ BEGIN_EPOCH = "begin-quorum-epoch"
 END_EPOCH = "end-quorum-epoch"
 CHANNEL = "quorum"
 
+EPOCHS_AHEAD_MAX = 1 << 24
+"""Elections that a voter may have missed; more at once are no epoch that a quorum has reached."""
+
 
 def boot(quorum: Quorum) -> None:
     """QU-1: continue from the stored state."""
@@ -245,6 +248,14 @@ def timed_out(quorum: Quorum) -> None:
             become_prospective(quorum)
 
 
+def _is_credible(quorum: Quorum, sender: int, epoch: int) -> bool:
+    """Whether a request that may move this voter to a newer epoch comes from another voter, with an epoch within reach.
+
+    The epoch is a number of 32 bits: one near its end, once adopted, leaves none for the next election.
+    """
+    return sender in quorum.others and epoch - quorum.epoch <= EPOCHS_AHEAD_MAX
+
+
 def handle_vote(quorum: Quorum, request: VoteRequest) -> VoteResponse:
     """QU-2, QU-3, QU-8, QU-9."""
     if request.cluster_id != quorum.settings.cluster_id:
@@ -252,7 +263,8 @@ def handle_vote(quorum: Quorum, request: VoteRequest) -> VoteResponse:
     if request.voter_id not in (quorum.node_id, UNKNOWN):
         return VoteResponse(ErrorCode.INVALID_VOTER_KEY)
     malformed = request.last_epoch > request.candidate_epoch - (not request.pre_vote)
-    if request.candidate_id not in quorum.others or request.last_epoch_end_offset < 0 or malformed:
+    believed = _is_credible(quorum, request.candidate_id, request.candidate_epoch)
+    if not believed or request.last_epoch_end_offset < 0 or malformed:
         return VoteResponse(ErrorCode.INVALID_REQUEST, quorum.leader, quorum.epoch)
     if request.candidate_epoch < quorum.epoch:
         quorum.runtime.mark(VOTE_OF_OLD_EPOCH)
@@ -339,7 +351,8 @@ def handle_begin_epoch(quorum: Quorum, request: BeginQuorumEpochRequest) -> Begi
         quorum.runtime.mark(OLD_EPOCH_ANNOUNCED)
         return BeginQuorumEpochResponse(ErrorCode.FENCED_LEADER_EPOCH, quorum.leader, quorum.epoch)
     known = quorum.leader if request.leader_epoch == quorum.epoch else NO_LEADER
-    if request.leader_id not in quorum.others or known not in (NO_LEADER, request.leader_id):
+    believed = _is_credible(quorum, request.leader_id, request.leader_epoch)
+    if not believed or known not in (NO_LEADER, request.leader_id):
         return BeginQuorumEpochResponse(ErrorCode.INVALID_REQUEST, quorum.leader, quorum.epoch)
     follow_newer(quorum, request.leader_epoch, request.leader_id)
     return BeginQuorumEpochResponse(ErrorCode.NONE, quorum.leader, quorum.epoch)
@@ -370,6 +383,10 @@ def handle_end_epoch(quorum: Quorum, request: EndQuorumEpochRequest) -> EndQuoru
         return EndQuorumEpochResponse(ErrorCode.INCONSISTENT_CLUSTER_ID)
     if request.leader_epoch < quorum.epoch:
         return EndQuorumEpochResponse(ErrorCode.FENCED_LEADER_EPOCH, quorum.leader, quorum.epoch)
+    known = quorum.leader if request.leader_epoch == quorum.epoch else NO_LEADER
+    believed = _is_credible(quorum, request.leader_id, request.leader_epoch)
+    if not believed or known not in (NO_LEADER, request.leader_id):
+        return EndQuorumEpochResponse(ErrorCode.INVALID_REQUEST, quorum.leader, quorum.epoch)
     if request.leader_epoch > quorum.epoch:
         become_unattached(quorum, request.leader_epoch)
     if quorum.role in (QuorumRole.FOLLOWER, QuorumRole.UNATTACHED):

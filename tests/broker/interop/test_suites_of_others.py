@@ -26,7 +26,7 @@ from benchmarks.broker.suites_of_others.results import (
     table,
 )
 from benchmarks.broker.suites_of_others.sources import SuiteFailedError
-from tests.support.local_cluster import LocalCluster
+from tests.support.local_cluster import START_S_MAX, LocalCluster, eventually
 
 HANG_S = 600
 LIMIT_S = 4.0
@@ -300,16 +300,23 @@ def test_the_script_of_topics_does_what_tests_ask_of_it(cluster: LocalCluster, c
     def script(*what: str) -> int:
         return topics_script.main(["--bootstrap-server", ",".join(cluster.bootstrap), "--topic", "scripted", *what])
 
+    def is_seen_with(partitions: int) -> None:
+        def same() -> bool:
+            found = admin.describe_topics(["scripted"])
+            return [len(each["partitions"]) for each in found] == [partitions]
+
+        eventually(same, START_S_MAX, f"the topic with {partitions} partitions")  # brokers learn of it one by one
+
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
     try:
         asked = ("--create", "--partitions", "2", "--replication-factor", "1", "--config", "retention.ms=5000")
         assert script(*asked) == 0
-        assert [len(each["partitions"]) for each in admin.describe_topics(["scripted"])] == [2]
+        is_seen_with(2)
         assert script("--alter", "--partitions", "3") == 0
-        assert [len(each["partitions"]) for each in admin.describe_topics(["scripted"])] == [3]
+        is_seen_with(3)
         assert script(*asked) == 1
         assert "scripted" in capsys.readouterr().err
         assert script("--delete") == 0
-        assert "scripted" not in admin.list_topics()
+        eventually(lambda: "scripted" not in admin.list_topics(), START_S_MAX, "the topic's end")
     finally:
         admin.close()

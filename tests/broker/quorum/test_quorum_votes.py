@@ -7,6 +7,7 @@ import pytest
 from broker.core.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
     VoteRequest,
     VoteResponse,
 )
@@ -389,6 +390,37 @@ def test_qu_14_who_begins_when_a_leader_has_stopped(
     assert (quorum.role, quorum.epoch) == (role, now)
     if role is QuorumRole.UNATTACHED:
         assert timer(quorum) == 500
+
+
+@pytest.mark.parametrize(
+    ("sender", "epoch"),
+    [
+        pytest.param(7, EPOCH, id="who is no voter"),
+        pytest.param(7, EPOCH + 1, id="who is no voter, of a newer epoch"),
+        pytest.param(ME, EPOCH + 1, id="the voter itself"),
+        pytest.param(THIRD, EPOCH, id="a voter that does not lead the epoch"),
+    ],
+)
+def test_qu_14_an_end_told_by_another_than_the_leader_is_refused(sender: int, epoch: int) -> None:
+    quorum = voter(QuorumRole.FOLLOWER, OTHER)
+    answer = elections.handle_end_epoch(quorum, EndQuorumEpochRequest(CLUSTER, sender, epoch, (ME,)))
+    assert answer == EndQuorumEpochResponse(ErrorCode.INVALID_REQUEST, OTHER, EPOCH)
+    assert (quorum.role, quorum.epoch, quorum.leader) == (QuorumRole.FOLLOWER, EPOCH, OTHER)
+
+
+@pytest.mark.parametrize("ahead", [elections.EPOCHS_AHEAD_MAX, elections.EPOCHS_AHEAD_MAX + 1, 2**31 - 1 - EPOCH])
+def test_qu_3_an_epoch_out_of_reach_moves_no_voter(ahead: int) -> None:
+    epoch = EPOCH + ahead
+    adopted = ahead <= elections.EPOCHS_AHEAD_MAX
+    refused = ErrorCode.NONE if adopted else ErrorCode.INVALID_REQUEST
+    for answered in (
+        lambda quorum: elections.handle_vote(quorum, request(epoch)),
+        lambda quorum: elections.handle_begin_epoch(quorum, BeginQuorumEpochRequest(CLUSTER, ME, OTHER, epoch)),
+        lambda quorum: elections.handle_end_epoch(quorum, EndQuorumEpochRequest(CLUSTER, OTHER, epoch, ())),
+    ):
+        quorum = voter(QuorumRole.FOLLOWER, OTHER)
+        assert answered(quorum).error_code == refused
+        assert quorum.epoch == (epoch if adopted else EPOCH)
 
 
 def test_qu_14_a_candidate_does_not_begin_again() -> None:
