@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from broker.core.messages import (
@@ -12,10 +14,10 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import METADATA_TOPIC
-from broker.core.quorum import replication
+from broker.core.quorum import elections, replication
 from broker.core.quorum.state import FetchProgress, Quorum, QuorumRole
 from broker.core.records import encode_batch
-from tests.broker.quorum.voters import END, EPOCH, LAST, ME, NOBODY, OTHER, THIRD, UNKNOWN, sent, voter
+from tests.broker.quorum.voters import END, EPOCH, LAST, ME, NOBODY, OTHER, THIRD, UNKNOWN, sent, timer, voter
 
 # --- QU-11, QU-16 to QU-19, QU-22: the metadata log -------------------------------------------------------------------
 
@@ -94,6 +96,15 @@ def test_qu_11_voters_count_and_observers_do_not() -> None:
     assert not replication.advance_high_watermark(voter(QuorumRole.FOLLOWER, OTHER))
 
 
+def test_qu_11_a_deposed_leader_commits_nothing_by_the_fetches_that_it_saw() -> None:
+    quorum = voter(QuorumRole.LEADER)
+    quorum.log.mark_flushed(END, quorum.log.truncations)
+    quorum.voters[OTHER].log_end = END
+    elections.become_follower(quorum, EPOCH + 1, THIRD)
+    assert not replication.advance_high_watermark(quorum)
+    assert quorum.high_watermark == 0
+
+
 def test_qu_13_a_fetch_that_proves_nothing_still_shows_that_the_voter_lives() -> None:
     quorum = voter(QuorumRole.LEADER)
     quorum.runtime.now_ms = 70
@@ -109,6 +120,17 @@ def test_qu_25_brokers_read_what_is_committed_and_voters_everything() -> None:
     assert whole == 3 * committed > 0
     assert replication.read(quorum, fetch_by(1, 1)).records == b""
     assert replication.read(quorum, fetch_by(OTHER, END)).records == b""
+
+
+@pytest.mark.parametrize(("asked", "allowed", "batches"), [(3.0, 3.0, 3), (1.5, 3.0, 1), (3.0, 2.5, 2), (0.5, 3.0, 1)])
+def test_qu_16_a_fetch_gets_as_much_as_it_asks_for_and_the_leader_allows(
+    asked: float, allowed: float, batches: int
+) -> None:
+    quorum = voter(QuorumRole.LEADER)
+    size = len(replication.read(quorum, fetch_by(OTHER, 0)).records) // 3
+    quorum.settings = replace(quorum.settings, metadata_fetch_max_bytes=int(allowed * size))
+    request = FetchRequest((part(0)._replace(max_bytes=int(asked * size)),), replica_id=OTHER)
+    assert len(replication.read(quorum, request).records) == batches * size
 
 
 def test_qu_12_a_follower_fetches_from_what_is_on_its_disk() -> None:
@@ -173,6 +195,18 @@ def test_qu_4_answers_that_are_passed_over(answer: dict[str, object]) -> None:
     assert (quorum.log.end_offset, quorum.high_watermark) == (END, 0)
 
 
+@pytest.mark.parametrize("answer", [None, FetchResponse((), ErrorCode.INCONSISTENT_CLUSTER_ID)])
+def test_qu_17_a_fetch_that_brings_nothing_is_repeated_after_a_pause(answer: FetchResponse | None) -> None:
+    quorum = voter(QuorumRole.FOLLOWER, OTHER)
+    quorum.fetching = True
+    quorum.log.mark_flushed(END, quorum.log.truncations)
+    assert not replication.fetched(quorum, OTHER, fetch_by(ME, END), answer)
+    assert timer(quorum, replication.FETCH) == quorum.settings.metadata_retry_backoff_ms
+    assert sent(quorum, FetchRequest) == {}
+    replication.fetch(quorum)
+    assert list(sent(quorum, FetchRequest)) == [OTHER]
+
+
 def test_qu_4_an_answer_may_bring_a_newer_epoch() -> None:
     quorum, moved = following(records=RECORD, current_leader=(THIRD, EPOCH + 1))
     assert not moved
@@ -188,6 +222,14 @@ def test_qu_17_a_follower_cuts_where_the_logs_part_and_never_what_is_committed()
     quorum.high_watermark = END
     with pytest.raises(AssertionError, match="below high watermark"):
         replication._truncate(quorum, LAST, 2)
+
+
+def test_qu_17_a_follower_cuts_where_its_own_records_of_the_epoch_end() -> None:
+    quorum = voter(QuorumRole.FOLLOWER, OTHER)
+    for _ in range(3):
+        quorum.log.append_as_leader(encode_batch([(None, b"record")], 0, 0, 0), LAST + 2)
+    replication._truncate(quorum, LAST + 1, END + 2)
+    assert (quorum.log.end_offset, quorum.log.last_epoch) == (END, LAST)
 
 
 def test_qu_21_a_follower_that_is_offered_a_snapshot_asks_for_it() -> None:
