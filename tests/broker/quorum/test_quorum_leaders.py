@@ -16,12 +16,14 @@ from broker.core.messages.errors import ErrorCode
 from broker.core.quorum import elections
 from broker.core.quorum.elections import CHECK
 from broker.core.quorum.state import QuorumRole, read_stored
+from broker.core.rules.flaws import rules_for
 from tests.broker.quorum.voters import CLUSTER, END, EPOCH, ME, NOBODY, OTHER, THIRD, UNKNOWN, sent, timer, voter
 
 
-def test_qu_10_a_new_leader_appends_a_record_of_its_epoch_and_announces_it() -> None:
+@pytest.mark.parametrize("now_ms", [0, 5_000])
+def test_qu_10_a_new_leader_appends_a_record_of_its_epoch_and_announces_it(now_ms: int) -> None:
     quorum = voter(QuorumRole.CANDIDATE)
-    quorum.runtime.now_ms = 5_000
+    quorum.runtime.now_ms = now_ms
     elections.become_leader(quorum)
     assert (quorum.role, quorum.leader, quorum.epoch_start) == (QuorumRole.LEADER, ME, END)
     assert (quorum.log.end_offset, quorum.log.last_epoch) == (END + 1, EPOCH)
@@ -83,6 +85,15 @@ def test_qu_13_a_leader_without_a_majority_resigns(fetched_ms: tuple[int, int], 
     elections.check_quorum(quorum)
     assert quorum.leads is leads
     assert (timer(quorum, CHECK) is not None) is leads
+
+
+def test_qu_13_a_leader_with_the_flaw_stays_without_a_majority() -> None:
+    quorum = voter(QuorumRole.LEADER)
+    quorum.rules = rules_for("K5", ("quorum-leader-stays",)).quorum
+    quorum.runtime.now_ms = 10_000
+    elections.check_quorum(quorum)
+    assert quorum.leads
+    assert timer(quorum, CHECK) is not None
 
 
 def test_qu_10_only_who_does_not_fetch_is_told_of_the_epoch_again() -> None:
@@ -150,6 +161,13 @@ def test_qu_14_an_end_told_by_another_than_the_leader_is_refused(sender: int, ep
     answer = elections.handle_end_epoch(quorum, EndQuorumEpochRequest(CLUSTER, sender, epoch, (ME,)))
     assert answer == EndQuorumEpochResponse(ErrorCode.INVALID_REQUEST, OTHER, EPOCH)
     assert (quorum.role, quorum.epoch, quorum.leader) == (QuorumRole.FOLLOWER, EPOCH, OTHER)
+
+
+def test_qu_14_the_end_of_a_newer_epoch_is_believed_of_whoever_may_have_led_it() -> None:
+    quorum = voter(QuorumRole.FOLLOWER, OTHER)
+    answer = elections.handle_end_epoch(quorum, EndQuorumEpochRequest(CLUSTER, THIRD, EPOCH + 1, (ME,)))
+    assert answer == EndQuorumEpochResponse(ErrorCode.NONE, NOBODY, EPOCH + 1)
+    assert (quorum.role, quorum.epoch) == (QuorumRole.PROSPECTIVE, EPOCH + 1)
 
 
 def test_qu_14_a_candidate_does_not_begin_again() -> None:

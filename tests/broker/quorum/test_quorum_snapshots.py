@@ -177,7 +177,7 @@ def test_qu_21_a_follower_asks_piece_by_piece_and_begins_its_log_where_the_snaps
         pytest.param(FetchSnapshotResponse(ErrorCode.SNAPSHOT_NOT_FOUND, OFFERED), QuorumRole.FOLLOWER, id="an error"),
         pytest.param(PIECE._replace(snapshot_id=(8, LAST)), QuorumRole.FOLLOWER, id="of another snapshot"),
         pytest.param(PIECE._replace(position=20), QuorumRole.FOLLOWER, id="of another place"),
-        pytest.param(PIECE, QuorumRole.CANDIDATE, id="to one that follows no more"),
+        pytest.param(PIECE._replace(data=DATA), QuorumRole.CANDIDATE, id="to one that follows no more"),
         pytest.param(PIECE._replace(data=DATA[:-1] + b"?"), QuorumRole.FOLLOWER, id="damaged"),
     ],
 )

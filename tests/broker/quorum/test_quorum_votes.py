@@ -107,6 +107,12 @@ def test_qu_2_qu_3_votes_that_are_refused_at_once(asked: VoteRequest, error: Err
     assert read_stored(quorum.files) is None
 
 
+def test_qu_8_a_candidate_with_an_empty_log_has_the_votes_of_its_like() -> None:
+    quorum = voter()
+    quorum.log.truncate_fully(0)
+    assert elections.handle_vote(quorum, request(last_epoch=0, last_epoch_end_offset=0)).vote_granted
+
+
 def test_qu_2_a_voter_need_not_be_named() -> None:
     assert elections.handle_vote(voter(), request(voter_id=UNKNOWN)).vote_granted
 
@@ -318,6 +324,14 @@ def test_qu_7_a_lost_round_is_followed_by_a_wait_that_grows_to_its_bound(
     wait_ms = timer(quorum)
     assert wait_ms is not None
     assert 1 + step_ms // 2 <= wait_ms <= 1 + step_ms // 2 + step_ms
+
+
+def test_qu_6_who_loses_the_pre_votes_and_knows_no_leader_waits() -> None:
+    quorum = in_a_round(QuorumRole.PROSPECTIVE)
+    for one in (OTHER, THIRD):
+        elections.vote_answered(quorum, one, request(pre_vote=True), YES._replace(vote_granted=False))
+    assert (quorum.role, quorum.leader, quorum.failed_rounds) == (QuorumRole.UNATTACHED, NOBODY, 1)
+    assert timer(quorum) is not None
 
 
 def test_qu_6_a_follower_that_loses_the_pre_votes_follows_on() -> None:
