@@ -9,7 +9,9 @@ import pytest
 from broker.core.broker_node import publishing
 from broker.core.messages import (
     CreateTopicsRequest,
+    FetchedPartition,
     FetchRequest,
+    FetchResponse,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
     NewTopic,
@@ -290,3 +292,21 @@ def test_a_snapshot_comes_in_pieces_and_only_the_next_one_is_taken():
         assert (broker.snapshot_data, broker.image) == (data, image)
     cluster.run_until(lambda: caught_up(cluster))
     assert "three" in state(cluster).image.topics
+
+
+@pytest.mark.parametrize(("ahead", "epochs", "flips"), [(3, 0, 0), (0, -1, 0), (0, 0, 1)], ids=["gap", "epoch", "bits"])
+def test_records_that_do_not_continue_the_copy_have_it_fetched_anew_and_damaged_ones_do_not(ahead, epochs, flips):
+    cluster = ready()
+    broker = state(cluster)
+    end = broker.metadata.image.end_offset
+    records = bytearray(encode_batch([(None, b"value")], end + ahead, broker.metadata.epoch + epochs, 0, control=True))
+    records[-1] ^= flips
+    (opened,) = (number for number, each in broker.runtime.open_requests.items() if each.purpose == publishing.FETCH)
+    del broker.runtime.open_requests[opened]
+    answer = FetchedPartition(METADATA_TOPIC, 0, ErrorCode.NONE, records=bytes(records))
+    publishing.fetched(broker, FetchResponse((answer,)))
+    assert broker.metadata.image.end_offset == (end if flips else 0)
+    assert TOPIC in broker.image.topics
+    create(cluster, "later")
+    cluster.run_until(lambda: caught_up(cluster))
+    assert len(lines(cluster, "dropped and fetched anew")) == (0 if flips else 1)

@@ -67,8 +67,8 @@ EQUIVALENT: Mapping[str, str] = MappingProxyType(
         "broker_node/isr_changes.py shrink_all: if replica.role is not Role.LEADER: False": (
             "who does not lead knows of no remote replica, so none lags"
         ),
-        "broker_node/isr_changes.py propose: if replica.pending_isr is not None: False": (
-            "what follows only counts what was proposed"
+        "broker_node/publishing.py _apply: if replica.pending_isr is not None: False": (
+            "what follows only counts how a pending change is superseded"
         ),
         "rules/insync_replicas.py AlterPartitionRules.check_form: without and bool(members)": (
             "a set that includes the leader is not empty"
