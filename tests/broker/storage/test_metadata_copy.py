@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from broker.core.broker_node import publishing
+from broker.core.log.checkpoints import CLEAN_SHUTDOWN
 from broker.core.messages import (
     CreateTopicsRequest,
     FetchedPartition,
@@ -106,6 +107,19 @@ def test_a_clean_stop_leaves_the_whole_copy_on_the_disk_and_a_power_failure_what
     assert cluster.machines[3].files.size(LOG) == end
     cluster.start(3)
     cluster.run_until(lambda: caught_up(cluster))
+
+
+def test_nothing_is_read_from_a_directory_that_has_failed_as_the_broker_starts():
+    cluster = ready(log_dirs=("/a", "/b"))
+    cluster.kill(3)
+    files = cluster.machines[3].files
+    files.fail = lambda operation, name: (operation, name) == ("delete", CLEAN_SHUTDOWN)
+    cluster.start(3)
+    assert state(cluster).failed_directories.keys() == {0}
+    assert (state(cluster).metadata.image.end_offset, state(cluster).metadata.stored) == (0, None)
+    size = files.size(LOG)
+    cluster.run_until(lambda: caught_up(cluster))
+    assert files.size(LOG) == size > 0
 
 
 def test_without_a_controller_a_restarted_broker_knows_its_partitions_and_serves_none():
