@@ -346,9 +346,11 @@ def check_quorum(quorum: Quorum) -> None:
 
 
 def handle_begin_epoch(quorum: Quorum, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
-    """QU-3, QU-10: another voter has won the election."""
+    """QU-2, QU-3, QU-10: another voter has won the election."""
     if request.cluster_id != quorum.settings.cluster_id:
         return BeginQuorumEpochResponse(ErrorCode.INCONSISTENT_CLUSTER_ID)
+    if request.voter_id not in (quorum.node_id, UNKNOWN):
+        return BeginQuorumEpochResponse(ErrorCode.INVALID_VOTER_KEY)
     if request.leader_epoch < quorum.epoch:
         quorum.runtime.mark(OLD_EPOCH_ANNOUNCED)
         return BeginQuorumEpochResponse(ErrorCode.FENCED_LEADER_EPOCH, quorum.leader, quorum.epoch)

@@ -17,7 +17,20 @@ from broker.core.quorum import elections
 from broker.core.quorum.elections import CHECK
 from broker.core.quorum.state import QuorumRole, read_stored
 from broker.core.rules.flaws import rules_for
-from tests.broker.quorum.voters import CLUSTER, END, EPOCH, ME, NOBODY, OTHER, THIRD, UNKNOWN, sent, timer, voter
+from tests.broker.quorum.voters import (
+    CLUSTER,
+    END,
+    EPOCH,
+    ME,
+    NOBODY,
+    OTHER,
+    THIRD,
+    UNKNOWN,
+    UNKNOWN,
+    sent,
+    timer,
+    voter,
+)
 
 
 @pytest.mark.parametrize("now_ms", [0, 5_000])
@@ -37,15 +50,20 @@ def test_qu_10_a_new_leader_appends_a_record_of_its_epoch_and_announces_it(now_m
 @pytest.mark.parametrize(
     ("asked", "error", "now"),
     [
-        pytest.param(("other", EPOCH), ErrorCode.INCONSISTENT_CLUSTER_ID, (EPOCH, NOBODY), id="another cluster"),
-        pytest.param((CLUSTER, EPOCH - 1), ErrorCode.FENCED_LEADER_EPOCH, (EPOCH, NOBODY), id="old"),
-        pytest.param((CLUSTER, EPOCH), ErrorCode.NONE, (EPOCH, OTHER), id="of this epoch"),
-        pytest.param((CLUSTER, EPOCH + 1), ErrorCode.NONE, (EPOCH + 1, OTHER), id="newer"),
+        pytest.param((CLUSTER, EPOCH, THIRD), ErrorCode.INVALID_VOTER_KEY, (EPOCH, NOBODY), id="meant for another"),
+        pytest.param((CLUSTER, EPOCH, UNKNOWN), ErrorCode.NONE, (EPOCH, OTHER), id="for nobody in particular"),
+        pytest.param(("other", EPOCH, ME), ErrorCode.INCONSISTENT_CLUSTER_ID, (EPOCH, NOBODY), id="another cluster"),
+        pytest.param((CLUSTER, EPOCH - 1, ME), ErrorCode.FENCED_LEADER_EPOCH, (EPOCH, NOBODY), id="old"),
+        pytest.param((CLUSTER, EPOCH, ME), ErrorCode.NONE, (EPOCH, OTHER), id="of this epoch"),
+        pytest.param((CLUSTER, EPOCH + 1, ME), ErrorCode.NONE, (EPOCH + 1, OTHER), id="newer"),
     ],
 )
-def test_qu_3_qu_10_a_leader_is_announced(asked: tuple[str, int], error: ErrorCode, now: tuple[int, int]) -> None:
+def test_qu_2_qu_3_qu_10_a_leader_is_announced(
+    asked: tuple[str, int, int], error: ErrorCode, now: tuple[int, int]
+) -> None:
     quorum = voter()
-    answer = elections.handle_begin_epoch(quorum, BeginQuorumEpochRequest(asked[0], ME, OTHER, asked[1]))
+    cluster, epoch, meant = asked
+    answer = elections.handle_begin_epoch(quorum, BeginQuorumEpochRequest(cluster, meant, OTHER, epoch))
     assert answer.error_code == error
     assert (quorum.epoch, quorum.leader) == now
 
