@@ -26,7 +26,6 @@ from tests.broker.quorum.voters import (
     OTHER,
     THIRD,
     UNKNOWN,
-    UNKNOWN,
     sent,
     timer,
     voter,
