@@ -70,6 +70,10 @@ EQUIVALENT: Mapping[str, str] = MappingProxyType(
         "broker_node/isr_changes.py propose: if replica.pending_isr is not None: False": (
             "what follows only counts what was proposed"
         ),
+        "broker_node/requests/fetching.py _record_follower: "
+        "if entry is not None and _is_at_rest(broker, request, part, entry): False": (
+            "a fetch at rest passes every check again, and is of an ISR member whose log end stays"
+        ),
         "rules/insync_replicas.py AlterPartitionRules.check_form: without and bool(members)": (
             "a set that includes the leader is not empty"
         ),
