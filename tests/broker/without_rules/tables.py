@@ -74,6 +74,9 @@ EQUIVALENT: Mapping[str, str] = MappingProxyType(
         "if entry is not None and _is_at_rest(broker, request, part, entry): False": (
             "a fetch at rest passes every check again, and is of an ISR member whose log end stays"
         ),
+        "log/log.py Log.append_as_leader: if len(headers) == 1: False": (
+            "a single batch is stamped the same among several, with one copy of it more"
+        ),
         "rules/insync_replicas.py AlterPartitionRules.check_form: without and bool(members)": (
             "a set that includes the leader is not empty"
         ),
