@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import IntEnum
 
-from broker.core.log.segment import LOG_SUFFIX
+from broker.core.log.segments.segment import LOG_SUFFIX
 from broker.core.metadata.records import METADATA_DIRECTORY
 from broker.core.ports.files import StorageError
 from broker.core.records import MalformedBatch, iterate_headers

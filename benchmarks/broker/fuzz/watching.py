@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import socket
-import struct
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.broker.fuzz.sending import read_exactly
+from benchmarks.broker.fuzz.probing import Probe, probe, probe_processes
 from benchmarks.broker.fuzz.target import Target
 from tests.support.local_cluster import LISTENERS_OF, LocalNode
 
@@ -20,14 +17,7 @@ ANSWER_S_MAX = 1.0
 MEMORY_MB_MAX = 150
 """A node's resident memory; more is a failure."""
 
-_PROBE_S_MAX = 20.0
 _INTERVAL_S = 1.0
-_API_VERSIONS = struct.pack(">hhih", 18, 0, 1, -1)
-_SECOND_REQUESTS = {
-    "CLIENT": struct.pack(">hhihi", 3, 1, 2, -1, -1),  # Metadata of all topics
-    "BROKER": struct.pack(">hhihi", 23, 2, 2, -1, 0),  # OffsetForLeaderEpoch of nothing
-    "CONTROLLER": struct.pack(">hhih", 55, 0, 2, -1) + b"\0\2\x13__cluster_metadata\2\0\0\0\0\0\0\0",  # DescribeQuorum
-}
 
 
 class Failure(NamedTuple):
@@ -61,6 +51,7 @@ class Watching:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self.health = {node.number: Health(0.0, 0.0, 0, 0, 0) for node in target.nodes}
+        self._processes = probe_processes(len(target.nodes))
         self._threads = [threading.Thread(target=self._watch, args=(node,), daemon=True) for node in target.nodes]
         for thread in self._threads:
             thread.start()
@@ -70,6 +61,7 @@ class Watching:
         self._stop.set()
         for thread in self._threads:
             thread.join()
+        self._processes.shutdown()
 
     def _watch(self, node: LocalNode) -> None:
         counted, pid = 0, node.pid
@@ -96,19 +88,13 @@ class Watching:
     def _probe(self, node: LocalNode) -> None:
         role = "CLIENT" if "CLIENT" in node.addresses else "CONTROLLER"
         for listener in LISTENERS_OF["broker" if role == "CLIENT" else "controller"]:
-            waited_before_s = _waited_for_processor_s(node.pid)
-            began = time.monotonic()
-            try:
-                _ask(self._target.address_of(node, listener), _API_VERSIONS, _SECOND_REQUESTS[listener])
-                error = ""
-            except (OSError, EOFError) as failure:
-                error = f" ({failure or type(failure).__name__})"
-            with_waiting_s = time.monotonic() - began
-            took_s = max(0.0, with_waiting_s - (_waited_for_processor_s(node.pid) - waited_before_s))
-            self._update(node, lambda health, found=(took_s, with_waiting_s): _with_answer(health, *found))
-            if (took_s > ANSWER_S_MAX or error) and node.process is not None and node.process.poll() is None:
-                text = f"node {node.number}: a probe on {listener} took {took_s:.2f} s{error}"
-                self._failed(Failure("slow", node.number, f"{text}, or {with_waiting_s:.2f} s with waiting"))
+            address = self._target.address_of(node, listener)
+            found = self._processes.submit(probe, node.pid, address, listener).result()
+            self._update(node, lambda health, found=found: _with_answer(health, found))
+            error = f" ({found.error})" if found.error else ""
+            if (found.took_s > ANSWER_S_MAX or error) and node.process is not None and node.process.poll() is None:
+                text = f"node {node.number}: a probe on {listener} took {found.took_s:.2f} s{error}"
+                self._failed(Failure("slow", node.number, f"{text}, or {found.with_waiting_s:.2f} s with waiting"))
 
     def _count_incidents(self, node: LocalNode, before: int) -> int:
         try:
@@ -140,27 +126,9 @@ class Watching:
 _INCIDENTS = "harrow_incidents_total"
 
 
-def _ask(address: tuple[str, int], *requests: bytes) -> None:
-    """Send requests over a fresh connection, and read their answers. Raises OSError, EOFError."""
-    with socket.create_connection(address, _PROBE_S_MAX) as connection:
-        for request in requests:
-            connection.sendall(struct.pack(">i", len(request)) + request)
-            (size,) = struct.unpack(">i", read_exactly(connection, 4))
-            read_exactly(connection, size)
-
-
-def _with_answer(health: Health, took_s: float, with_waiting_s: float) -> Health:
+def _with_answer(health: Health, found: Probe) -> Health:
     return health._replace(
-        slowest_s=max(health.slowest_s, took_s),
-        slowest_with_waiting_s=max(health.slowest_with_waiting_s, with_waiting_s),
+        slowest_s=max(health.slowest_s, found.took_s),
+        slowest_with_waiting_s=max(health.slowest_with_waiting_s, found.with_waiting_s),
         probes=health.probes + 1,
     )
-
-
-def _waited_for_processor_s(pid: int) -> float:
-    """How long a process and this thread have been runnable without running, since they began."""
-    files = (Path(f"/proc/{pid}/schedstat"), Path("/proc/thread-self/schedstat"))
-    try:
-        return sum(int(file.read_text().split()[1]) for file in files) / 1e9
-    except (OSError, IndexError):
-        return 0.0

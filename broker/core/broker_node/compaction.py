@@ -9,7 +9,7 @@ from broker.core.broker_node import directories, storage
 from broker.core.broker_node.state import BrokerState
 from broker.core.log.compaction.cleaning import Cleaning, Progress
 from broker.core.log.compaction.policy import BYTES_PER_KEY
-from broker.core.log.segment import Segment
+from broker.core.log.segments.segment import Segment
 from broker.core.ports.events import Flush
 from broker.core.ports.files import StorageError
 from broker.core.ports.marks import sometimes

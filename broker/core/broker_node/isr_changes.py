@@ -38,13 +38,13 @@ BUILD = "isr-build"
 
 def propose(broker: BrokerState, replica: Replica) -> None:
     """ISR-1: send the proposed change with the state that it was judged by."""
-    if replica.pending_isr is not None:
-        gone = len(replica.isr) - len(replica.pending_isr.isr)
-        broker.runtime.mark(EXPANSION_PROPOSED if gone < 0 else SHRINK_PROPOSED)
-        if gone > 1:
-            broker.runtime.mark(SHRINK_OF_SEVERAL)
+    assert replica.pending_isr is not None, "a proposed change is pending"
+    gone = len(replica.isr) - len(replica.pending_isr.isr)
+    broker.runtime.mark(EXPANSION_PROPOSED if gone < 0 else SHRINK_PROPOSED)
+    if gone > 1:
+        broker.runtime.mark(SHRINK_OF_SEVERAL)
     delay_ms = broker.rules.isr.ms_until_request()
-    if delay_ms and replica.pending_isr is not None:
+    if delay_ms:
         broker.runtime.set_timer((BUILD, *replica.key, replica.pending_isr.request), delay_ms)
     else:
         send(broker, replica)
@@ -61,8 +61,7 @@ def build_late(broker: BrokerState, key: tuple[str, int], request: AlterPartitio
 
 def send(broker: BrokerState, replica: Replica) -> None:
     """Send the pending change; ISR-2: at most one is pending."""
-    if replica.pending_isr is None:
-        return
+    assert replica.pending_isr is not None, "only a pending change is sent"
     broker.runtime.send(
         broker.controller_id,
         AlterPartitionRequest(broker.broker_id, broker.broker_epoch, (replica.pending_isr.request,)),

@@ -181,19 +181,13 @@ def _apply(broker: BrokerState, replica: Replica, asked: FetchPartition, answer:
     _mark_answer(broker, replica, asked, answer)
     storage.checkpoint_lower_log_start(broker, replica, log_start)
     if outcome.truncated_to is not None:
-        _mark_truncation(broker, replica, answer, rolls_back=rolls_back)
+        _tell_of_truncation(broker, replica, asked, answer, rolls_back=rolls_back)
     elif replica.high_watermark < high_watermark:
         broker.runtime.mark(FOLLOWER_GOES_BACK)
     if replica.log.start_offset > log_start:
         broker.runtime.mark(LOG_START_FOLLOWS)
     if replica.waiting_fetches:  # of consumers (FE-14)
         broker.touch(replica)
-    if outcome.truncated_to is not None:
-        broker.runtime.log(
-            "info",
-            f"{replica.topic}-{replica.partition}: diverges from leader {replica.leader}; "
-            f"cut from {asked.fetch_offset} to {outcome.truncated_to}",
-        )
     if outcome.cut_later_to is not None:
         key = (CUT, *replica.key, outcome.cut_later_to)
         replica.retry_fetch_at_ms = broker.runtime.now_ms + broker.rules.truncation.ms_until_cut() + 1
@@ -218,8 +212,15 @@ def _mark_answer(broker: BrokerState, replica: Replica, asked: FetchPartition, a
         broker.runtime.mark(BACKED_OFF)
 
 
-def _mark_truncation(broker: BrokerState, replica: Replica, answer: FetchedPartition, *, rolls_back: bool) -> None:
+def _tell_of_truncation(
+    broker: BrokerState, replica: Replica, asked: FetchPartition, answer: FetchedPartition, *, rolls_back: bool
+) -> None:
     log = replica.log
+    broker.runtime.log(
+        "info",
+        f"{replica.topic}-{replica.partition}: diverges from leader {replica.leader}; "
+        f"cut from {asked.fetch_offset} to {log.end_offset}",
+    )
     broker.runtime.mark(DIVERGED)
     if answer.diverging_epoch is not None and log.last_epoch < answer.diverging_epoch[0]:
         broker.runtime.mark(DIVERGED_BY_STEPS)

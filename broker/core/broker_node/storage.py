@@ -11,7 +11,7 @@ from broker.core.configuration import cleanup, topics
 from broker.core.configuration.settings import Settings
 from broker.core.log import checkpoints
 from broker.core.log.log import Log, LogConfig
-from broker.core.log.segment import CorruptLog
+from broker.core.log.segments.segment import CorruptLog
 from broker.core.metadata.records import METADATA_DIRECTORY
 from broker.core.ports.events import Exit, Flush
 from broker.core.ports.files import Files, StorageError, directory_of, name_in

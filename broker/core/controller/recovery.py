@@ -235,14 +235,17 @@ def waited(controller: ControllerState, key: tuple[str, int]) -> None:
 def overdue(controller: ControllerState, key: tuple[str, int]) -> None:
     """UR-11: report a recovery that has not come to its end in `unclean.recovery.timeout.ms`; it goes on.
 
-    The time counts from its first beginning, however often it has begun again since.
+    The time counts from its first beginning, however often it has begun again since. Nothing is reported of a topic
+    that was deleted meanwhile.
     """
     if key not in controller.timed_recoveries:
         return
     del controller.timed_recoveries[key]
+    name = controller.image.topic_names.get(key[0])
+    if name is None:
+        return
     job = controller.recoveries.get(key)
     what = "is about to begin again" if job is None else f"waits for the log of {sorted({*job.asked} - {*job.infos})}"
-    name = controller.image.topic_names.get(key[0], key[0])
     timeout_ms = controller.settings.unclean_recovery_timeout_ms
     controller.runtime.log("error", f"{name}-{key[1]}: unclean recovery {what}, after more than {timeout_ms} ms")
 

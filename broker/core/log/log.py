@@ -8,7 +8,6 @@ After a `StorageError` a log's state is uncertain: its owner must take the direc
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,19 +17,16 @@ from broker.core.log.compaction.swapping import swap
 from broker.core.log.epoch_cache import EpochCache
 from broker.core.log.producer_state import ProducerStates, delete_snapshots_above, prune_snapshots
 from broker.core.log.recovery import Opened, Recovery, open_parts, restore_producers
-from broker.core.log.segment import Segment
-from broker.core.log.timestamps import Effort, end_of_older, latest_timestamp, offset_for_timestamp
-from broker.core.log.validation import check_batches, check_replicated
+from broker.core.log.segments.segment import Segment
+from broker.core.log.segments.sequence import Segments
+from broker.core.log.segments.timestamps import Effort, end_of_older, latest_timestamp, offset_for_timestamp
+from broker.core.log.validation import check_batches, check_replicated, first_offset_around, without_overlap
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.files import Files
 from broker.core.records import (
-    HEADER_BYTES,
     BatchHeader,
-    MalformedBatch,
-    base_offset_of,
     filler,
     headers_of,
-    read_header,
     stamped,
     stamped_all,
 )
@@ -64,7 +60,6 @@ class Log:
 
     __slots__ = (
         "_files",
-        "_last",
         "_rewritten",
         "_segments",
         "compacted_offset",
@@ -105,8 +100,7 @@ class Log:
     ) -> None:
         """Use `Log.open`."""
         self._files = files
-        self._segments = parts.segments
-        self._last = parts.segments[-1]
+        self._segments = Segments(parts.segments)
         self._rewritten = rewritten
         self.directory = directory
         self.config = config
@@ -114,7 +108,7 @@ class Log:
         self.producers = parts.producers
         self.recovery = parts.recovery
         self.truncations = 0
-        self.end_offset = self._last.end_offset
+        self.end_offset = self._segments.last.end_offset
         self.start_offset = max(start_offset, parts.start_offset)
         self.flushed_offset = self.end_offset
         self.compacted_offset = self.start_offset
@@ -157,8 +151,7 @@ class Log:
         for slot in self.__slots__:
             setattr(twin, slot, getattr(self, slot))
         twin._files = files
-        twin._segments = [segment.copy(files) for segment in self._segments]
-        twin._last = twin._segments[-1]
+        twin._segments = self._segments.copy(files)
         twin._rewritten = self._rewritten.copy(files)
         twin.epochs = self.epochs.copy(files)
         twin.producers = self.producers.copy()
@@ -172,12 +165,12 @@ class Log:
     @property
     def size_bytes(self) -> int:
         """Bytes of all segments."""
-        return sum(segment.size for segment in self._segments)
+        return self._segments.size_bytes
 
     @property
     def segment_offsets(self) -> tuple[int, ...]:
         """Base offsets of all segments."""
-        return tuple(segment.base_offset for segment in self._segments)
+        return self._segments.base_offsets
 
     # --- append --------------------------------------------------------------------------------------------------
 
@@ -202,7 +195,7 @@ class Log:
             data = stamped_all(records, headers, base_offset, leader_epoch)
         self._make_room(len(data), headers[0].max_timestamp)
         self.epochs.assign(leader_epoch, base_offset)
-        segment = self._last
+        segment = self._segments.last
         self._files.append(segment.name, data)
         for header in headers:
             last_offset = offset + header.last_offset_delta
@@ -219,8 +212,10 @@ class Log:
         An incomplete batch at the end is ignored. All or nothing: raises `OffsetMismatch`, `EpochOutOfRange` or
         `CorruptBatch` if one does not fit.
         """
-        records = _without_overlap(records, self.end_offset)
-        expected = self._next_batch_offset(records)
+        records = without_overlap(records, self.end_offset)
+        expected = self.end_offset
+        if self.start_offset == self.end_offset and self.config.rules.may_begin_inside_batch():
+            expected = first_offset_around(records, self.end_offset)
         headers, size = check_replicated(records, self.directory, expected, self.last_epoch, max_epoch)
         if not headers:
             return self.end_offset
@@ -229,7 +224,7 @@ class Log:
             self.truncate_fully(expected)
             self.start_offset = log_start
         self._make_room(size, headers[0].max_timestamp)
-        segment = self._last
+        segment = self._segments.last
         for header in headers:
             self.epochs.assign(header.leader_epoch, header.base_offset)
         self._files.append(segment.name, records[:size])
@@ -240,16 +235,6 @@ class Log:
                 self._record_producer(header, header.base_offset, last_offset)
         self.end_offset = last_offset + 1
         return last_offset + 1
-
-    def _next_batch_offset(self, records: bytes) -> int:
-        """Where the leader's next batch must begin: at the log end, but an empty log's end may lie inside it."""
-        if self.start_offset < self.end_offset or not self.config.rules.may_begin_inside_batch():
-            return self.end_offset
-        try:
-            first = read_header(records)
-        except MalformedBatch:
-            return self.end_offset
-        return min(first.base_offset, self.end_offset) if first.last_offset >= self.end_offset else self.end_offset
 
     def _record_producer(self, header: BatchHeader, base_offset: int, last_offset: int) -> None:
         self.producers.update(
@@ -266,22 +251,21 @@ class Log:
 
         The age is that between records, so that no clock is needed, and all replicas agree.
         """
-        if not self._last.size:
+        last = self._segments.last
+        if not last.size:
             return
-        if self._last.size + size > self.config.segment_bytes or self._is_too_old(timestamp):
+        too_old = 0 <= last.first_timestamp < timestamp - self.config.segment_ms
+        if too_old or last.size + size > self.config.segment_bytes:
             self._roll()
-
-    def _is_too_old(self, timestamp: int) -> bool:
-        first = self._last.first_timestamp
-        return 0 <= first < timestamp - self.config.segment_ms
 
     def _roll(self) -> None:
         """Start a new segment at the log end."""
-        self._last.write_indexes()
-        self._last.forget_tail()
+        last = self._segments.last
+        last.write_indexes()
+        last.forget_tail()
         self.producers.write_snapshot(self._files, self.directory, self.end_offset)
-        self._last = Segment.create(self._files, self.directory, self.end_offset, self.config.index_interval_bytes)
-        self._segments.append(self._last)
+        interval_bytes = self.config.index_interval_bytes
+        self._segments.append(Segment.create(self._files, self.directory, self.end_offset, interval_bytes))
 
     # --- read ----------------------------------------------------------------------------------------------------
 
@@ -294,7 +278,7 @@ class Log:
         upto = min(upto, self.end_offset)
         if not self.start_offset <= offset < upto:
             return b""
-        segment = self._segment_of(offset)
+        segment = self._segments.of(offset)
         position, size = segment.span(offset, max_bytes, upto, minimum_one)
         return segment.read(position, size) if size else b""
 
@@ -302,7 +286,7 @@ class Log:
         """Header of the batch that contains `offset`."""
         if not self.start_offset <= offset < self.end_offset:
             return None
-        segment = self._segment_of(offset)
+        segment = self._segments.of(offset)
         return segment.header_at(segment.locate(offset).position)
 
     def offset_for_timestamp(
@@ -313,22 +297,16 @@ class Log:
         For a batch whose records this broker cannot read it is the first offset, with the batch's latest timestamp.
         """
         rules = self.config.rules
-        return offset_for_timestamp(self._segments, timestamp_ms, self.start_offset, upto, rules, effort or Effort())
+        return offset_for_timestamp(
+            self._segments.all, timestamp_ms, self.start_offset, upto, rules, effort or Effort()
+        )
 
     def latest_timestamp(self, upto: int, effort: Effort | None = None) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first among the records below `upto` with the largest timestamp.
 
         For a batch whose records this broker cannot read it is the first offset. None if no record has a timestamp.
         """
-        return latest_timestamp(self._segments, self.start_offset, upto, self.config.rules, effort or Effort())
-
-    def _segment_of(self, offset: int) -> Segment:
-        if offset >= self._last.base_offset:
-            return self._last
-        return self._segments[self._index_of(offset)]
-
-    def _index_of(self, offset: int) -> int:
-        return max(0, bisect_right(self._segments, offset, key=_base_offset) - 1)
+        return latest_timestamp(self._segments.all, self.start_offset, upto, self.config.rules, effort or Effort())
 
     # --- truncate ------------------------------------------------------------------------------------------------
 
@@ -345,13 +323,12 @@ class Log:
             if self.config.rules.cuts_epochs_with_log():
                 self.epochs.truncate_from_end(offset)
             return self.end_offset
-        index = self._index_of(offset)
-        segment = self._segments[index]
+        segment = self._segments.of(offset)
         batch = segment.locate(offset)
         header = segment.header_at(batch.position)
         end_offset = offset if header.is_filler else header.base_offset
         self._rewritten.extend(header.base_offset, self.flushed_offset)
-        self._drop_segments(index + 1)
+        self._segments.delete_after(segment)
         segment.truncate(batch.position)
         if header.base_offset < end_offset:
             data = filler(header.base_offset, end_offset - 1, header.leader_epoch)
@@ -362,7 +339,7 @@ class Log:
         if self.config.rules.cuts_epochs_with_log():
             self.epochs.truncate_from_end(end_offset)
         if self.producers.states and self.config.rules.restores_producers():
-            restore_producers(self._files, self.directory, self.producers, self._segments, end_offset)
+            restore_producers(self._files, self.directory, self.producers, self._segments.all, end_offset)
         else:  # none now means none before: the log need not be read for them
             delete_snapshots_above(self._files, self.directory, end_offset)
         return end_offset
@@ -370,9 +347,7 @@ class Log:
     def truncate_fully(self, start_offset: int) -> None:
         """Drop everything and restart, empty, at `start_offset` (TR-4, TR-8)."""
         self._rewritten.extend(0, self.flushed_offset)
-        self._drop_segments(0)
-        self._last = Segment.create(self._files, self.directory, start_offset, self.config.index_interval_bytes)
-        self._segments.append(self._last)
+        self._segments.restart_with(self._files, self.directory, start_offset, self.config.index_interval_bytes)
         self.epochs.replace(())
         self.producers.clear()
         prune_snapshots(self._files, self.directory, ())
@@ -387,11 +362,7 @@ class Log:
         """
         self.start_offset = start = max(self.start_offset, min(offset, self.end_offset))
         self.epochs.truncate_from_start(start)
-        obsolete = self._index_of(start)
-        for segment in self._segments[:obsolete]:
-            segment.delete()
-        if obsolete:
-            del self._segments[:obsolete]
+        if self._segments.delete_below(start):
             prune_snapshots(self._files, self.directory, self.segment_offsets)
 
     def expire(self, before_ms: int, bound: int) -> None:
@@ -400,21 +371,15 @@ class Log:
         Never one that extends beyond offset `bound`. Before the last segment is deleted, a new one is durable:
         after a power failure only its name says where the log continues.
         """
-        end = end_of_older(self._segments, before_ms, bound)
+        end = end_of_older(self._segments.all, before_ms, bound)
         if end is None:
             return
         if end == self.end_offset:
             self._roll()
-            self._files.sync(self._last.name)
+            self._files.sync(self._segments.last.name)
         self.advance_start(end)
 
-    def _drop_segments(self, first: int) -> None:
-        for segment in reversed(self._segments[first:]):
-            segment.delete()
-        del self._segments[first:]
-
     def _end_at(self, end_offset: int) -> None:
-        self._last = self._segments[-1]
         self.end_offset = end_offset
         self.start_offset = min(self.start_offset, end_offset)
         self.flushed_offset = min(self.flushed_offset, end_offset)
@@ -425,18 +390,16 @@ class Log:
 
     def closed_segments(self, bound: int) -> list[Segment]:
         """The segments to which nothing is appended any more and that end at or before offset `bound`."""
-        return [segment for segment in self._segments[:-1] if segment.end_offset <= bound]
+        return self._segments.closed(bound)
 
     def has_segments(self, segments: Sequence[Segment]) -> bool:
         """Whether these segments are still the log's, next to one another."""
-        first = self._index_of(segments[0].base_offset)
-        return self._segments[first : first + len(segments)] == list(segments)
+        return self._segments.has(segments)
 
     def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
         """Put a segment of the same offsets, whose `.cleaned` file is synced, in place of `old`."""
         swap(self._files, old)
-        first = self._index_of(old[0].base_offset)
-        self._segments[first : first + len(old)] = [new]
+        self._segments.replace(old, new)
         new.write_indexes()
         new.forget_tail()
 
@@ -450,22 +413,14 @@ class Log:
         """
         if 0 < self.config.flush_messages <= self.end_offset - self.flushed_offset:
             return self.end_offset
-        return self._last.base_offset
+        return self._segments.last.base_offset
 
     def unflushed_files(self, upto: int | None = None) -> tuple[str, ...]:
         """Files to sync so that all below `upto`, by default the log end offset, is on the disk, oldest first.
 
         A log's other files (epochs, indexes, snapshots) are durable as soon as they are written.
         """
-        flushed = self.flushed_offset
-        upto = self.end_offset if upto is None else upto
-        if self._last.base_offset <= flushed < upto:
-            return (self._last.name,)
-        return tuple(
-            segment.name
-            for segment in self._segments
-            if segment.end_offset > flushed and segment.size and segment.base_offset < upto
-        )
+        return self._segments.unflushed_files(self.flushed_offset, self.end_offset if upto is None else upto)
 
     def mark_flushed(self, upto_offset: int, truncations: int | None = None) -> None:
         """Record the completion of a flush that was requested when the log ended at `upto_offset`.
@@ -489,27 +444,10 @@ class Log:
     def close_clean(self) -> None:
         """Flush everything, with indexes and snapshots for a fast reopening (BL-8). Nothing may be appended after."""
         self.sync()
-        self._last.write_indexes()
+        self._segments.last.write_indexes()
         self.producers.write_snapshot(self._files, self.directory, self.end_offset)
         prune_snapshots(self._files, self.directory, (*self.segment_offsets, self.end_offset))
 
     def delete(self) -> None:
         """Delete the directory."""
         self._files.delete(self.directory)
-
-
-def _base_offset(segment: Segment) -> int:
-    return segment.base_offset
-
-
-def _without_overlap(records: bytes, end_offset: int) -> bytes:
-    """A leader's batches without the part of a filler that lies before our log end."""
-    if len(records) < HEADER_BYTES or not 0 <= base_offset_of(records) < end_offset:
-        return records
-    try:
-        first = read_header(records)
-    except MalformedBatch:
-        return records
-    if not first.is_filler or first.last_offset < end_offset:
-        return records
-    return filler(end_offset, first.last_offset, first.leader_epoch) + records[first.size :]

@@ -10,9 +10,9 @@ from crc32c import crc32c
 
 from broker.core.log.compaction.swapping import finish_swaps
 from broker.core.log.epoch_cache import EpochCache
-from broker.core.log.indexes import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from broker.core.log.producer_state import ProducerStates
-from broker.core.log.segment import LOG_SUFFIX, CorruptLog, Segment
+from broker.core.log.segments.indexes import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from broker.core.log.segments.segment import LOG_SUFFIX, CorruptLog, Segment
 from broker.core.ports.files import Files
 from broker.core.records import CHECKSUMMED_FROM, CONTROL_FLAG, HEADER, HEADER_BYTES, MAGIC, PREFIX_BYTES
 

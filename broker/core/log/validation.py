@@ -5,12 +5,15 @@ from __future__ import annotations
 from broker.core.log.compression import CODECS
 from broker.core.messages.errors import ErrorCode
 from broker.core.records import (
+    HEADER_BYTES,
     LOG_APPEND_TIME_FLAG,
     MAGIC,
     TRANSACTIONAL_FLAG,
     BatchHeader,
     MalformedBatch,
+    base_offset_of,
     check_crc,
+    filler,
     iterate_headers,
     read_header,
 )
@@ -103,3 +106,25 @@ def check_replicated(
     except MalformedBatch as error:
         raise CorruptBatch(f"expected batches to replicate to {directory}: {error}") from None
     return headers, size
+
+
+def without_overlap(records: bytes, end_offset: int) -> bytes:
+    """A leader's batches without the part of a filler that lies before the end of the log that takes them."""
+    if len(records) < HEADER_BYTES or not 0 <= base_offset_of(records) < end_offset:
+        return records
+    try:
+        first = read_header(records)
+    except MalformedBatch:
+        return records
+    if not first.is_filler or first.last_offset < end_offset:
+        return records
+    return filler(end_offset, first.last_offset, first.leader_epoch) + records[first.size :]
+
+
+def first_offset_around(records: bytes, end_offset: int) -> int:
+    """Where the first of a leader's batches begins if `end_offset`, of an empty log, lies inside it; else that end."""
+    try:
+        first = read_header(records)
+    except MalformedBatch:
+        return end_offset
+    return min(first.base_offset, end_offset) if first.last_offset >= end_offset else end_offset

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from broker.core.log.log import Log, LogConfig
-from broker.core.log.segment import CorruptLog
+from broker.core.log.segments.segment import CorruptLog
 from broker.core.log.validation import check_replicated
 from broker.core.messages import UNKNOWN
 from broker.core.metadata.image import Image

@@ -12,7 +12,7 @@ from broker.core.configuration import topics
 from broker.core.configuration.settings import UNLIMITED, Settings
 from broker.core.configuration.values import PRODUCER, UNCOMPRESSED
 from broker.core.log.compression import CODECS, UnknownCodec, compress
-from broker.core.log.timestamps import NO_TIMESTAMP
+from broker.core.log.segments.timestamps import NO_TIMESTAMP
 from broker.core.messages.errors import ErrorCode
 from broker.core.records import (
     COMPRESSION_MASK,

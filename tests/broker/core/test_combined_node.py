@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+import pytest
+
 from broker.core.broker_node import lifecycle
 from broker.core.configuration.settings import Settings
-from broker.core.messages import Listener
-from broker.core.node import CombinedNode
+from broker.core.messages import FetchRequest, Listener
+from broker.core.node import CombinedNode, make_node
 from broker.core.ports.events import Exit, Send, Started, StopRequested, TimerFired
 from tests.support.memory_files import MemoryFiles
 
 
-def test_a_broker_that_has_ended_hears_nothing_while_its_controller_hands_over() -> None:
-    settings = Settings(
+def settings_of(*roles: str) -> Settings:
+    return Settings(
         node_id=1,
-        roles=("broker", "controller"),
+        roles=roles,
         voters=dict.fromkeys((1, 2, 3), ("c", 1)),
         listeners=(Listener("CLIENT", "b1", 1), Listener("BROKER", "b1", 2)),
         log_dirs=("/",),
     )
-    node = CombinedNode(settings, MemoryFiles(), "1/1")
+
+
+def test_a_broker_that_has_ended_hears_nothing_while_its_controller_hands_over() -> None:
+    node = CombinedNode(settings_of("broker", "controller"), MemoryFiles(), "1/1")
     node.handle(0, Started(0))
     heartbeat = TimerFired((0, (lifecycle.HEARTBEAT,)))
     assert any(isinstance(effect, Send) for effect in node.handle(1, heartbeat))
     assert any(isinstance(effect, Exit) for effect in node.handle(2, StopRequested()))
     assert node.handle(3, heartbeat) == []
+
+
+@pytest.mark.parametrize(("roles", "replica_id"), [(("broker", "controller"), -1), (("broker",), 1)])
+def test_what_a_broker_has_of_the_metadata_does_not_count_as_the_log_of_its_nodes_voter(
+    roles: tuple[str, ...], replica_id: int
+) -> None:
+    effects = make_node(settings_of(*roles), MemoryFiles(), "1/1").handle(0, Started(0))
+    fetches = [effect.request for effect in effects if isinstance(effect, Send)]
+    assert [each.replica_id for each in fetches if isinstance(each, FetchRequest)] == [replica_id]

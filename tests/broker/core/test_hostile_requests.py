@@ -13,8 +13,8 @@ from broker.core.broker_node.requests import descriptions
 from broker.core.configuration.topics import RETENTION_MS
 from broker.core.configuration.values import ImpossibleValue
 from broker.core.controller.requests.topics import PARTITIONS_AT_ONCE_MAX
-from broker.core.log import timestamps
 from broker.core.log.compression import DECOMPRESSED_BYTES_MAX
+from broker.core.log.segments import timestamps
 from broker.core.messages import (
     AnyRequest,
     BeginQuorumEpochRequest,

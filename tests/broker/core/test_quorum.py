@@ -78,6 +78,19 @@ def test_an_isolated_active_controller_steps_down_and_commits_nothing() -> None:
     cluster.run_until(cluster.is_whole)
 
 
+def test_a_controller_that_is_deposed_does_not_confirm_what_was_not_committed() -> None:
+    cluster = Cluster(controllers=3)
+    cluster.create_topic()
+    first = _the_active(cluster)
+    cluster.isolate(first)
+    lost = cluster.ask(first, CreateTopicsRequest((NewTopic("lost", 1, 3),)))
+    cluster.run_until(lambda: lost in cluster.answers)
+    assert first not in cluster.active_controllers()
+    answer = cluster.answers[lost]
+    assert isinstance(answer, CreateTopicsResponse)
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.NOT_CONTROLLER]
+
+
 def test_a_voter_that_was_cut_off_does_not_depose_the_leader_when_it_returns() -> None:
     cluster = Cluster(controllers=3)
     active = _the_active(cluster)

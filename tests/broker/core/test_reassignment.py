@@ -114,17 +114,35 @@ def test_a_reassignment_to_no_broker_or_to_unknown_brokers_is_refused(cluster: C
         assert _reassign(cluster, target) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_changing_min_isr_empties_the_elr(cluster: Cluster) -> None:
+def _set_min_isr(cluster: Cluster, kind: int, name: str, min_isr: int) -> None:
+    operation = ConfigOperation("min.insync.replicas", 0, str(min_isr))
+    alive = next(number for number in (1, 2, 3, 4) if cluster.machines[number].node is not None)
+    response = cluster.call(alive, IncrementalAlterConfigsRequest((ConfigResource(kind, name, (operation,)),)))
+    assert isinstance(response, IncrementalAlterConfigsResponse)
+    assert response.results[0].error_code == ErrorCode.NONE
+
+
+def _alone_in_the_isr(cluster: Cluster) -> int:
+    """The leader; another replica is eligible."""
     leader = cluster.leader()
     for number in cluster.view()["replicas"]:  # type: ignore[attr-defined]
         if number != leader:
             cluster.kill(number)
-    cluster.run_until(lambda: bool(cluster.view()["elr"]))
-    operation = ConfigOperation("min.insync.replicas", 0, "1")
-    alive = next(number for number in (1, 2, 3, 4) if cluster.machines[number].node is not None)
-    response = cluster.call(alive, IncrementalAlterConfigsRequest((ConfigResource(2, TOPIC, (operation,)),)))
-    assert isinstance(response, IncrementalAlterConfigsResponse)
-    assert response.results[0].error_code == ErrorCode.NONE
+    cluster.run_until(lambda: cluster.view()["isr"] == [leader] and bool(cluster.view()["elr"]))
+    return leader
+
+
+def test_a_min_isr_that_stays_the_same_for_a_topic_leaves_its_elr_alone(cluster: Cluster) -> None:
+    _alone_in_the_isr(cluster)
+    before = cluster.view()
+    _set_min_isr(cluster, 2, TOPIC, 2)  # as it was
+    _set_min_isr(cluster, 4, "", 1)  # for topics without one of their own
+    assert cluster.view() == before
+
+
+def test_changing_min_isr_empties_the_elr(cluster: Cluster) -> None:
+    leader = _alone_in_the_isr(cluster)
+    _set_min_isr(cluster, 2, TOPIC, 1)
     assert cluster.view()["elr"] == []
     assert cluster.produce(leader, 1) == ErrorCode.NONE
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from broker.core.broker_node import isr_changes
@@ -10,6 +12,7 @@ from broker.core.messages import (
     AlterPartitionPartition,
     AlterPartitionRequest,
     AlterPartitionResponse,
+    BrokerHeartbeatRequest,
     ConfigOperation,
     ConfigResource,
     FetchRequest,
@@ -17,6 +20,7 @@ from broker.core.messages import (
     IncrementalAlterConfigsRequest,
 )
 from broker.core.messages.errors import ErrorCode
+from broker.core.ports.events import SetTimer, TimerFired
 from broker.core.replica.state import PendingIsr
 from tests.support.cluster import CONTROLLER, TOPIC, Cluster
 
@@ -292,3 +296,61 @@ def test_an_answer_to_a_change_of_the_isr_that_is_not_pending_changes_nothing(cl
         replica.pending_isr = pending
         isr_changes.answered(state, replica.key, asked, AlterPartitionResponse(ErrorCode.NONE, (answer,)))
         assert (len(replica.isr), replica.pending_isr) == (3, pending)
+
+
+def test_hw_4_a_replica_that_does_not_lead_moves_no_high_watermark_of_its_own() -> None:
+    """Only the last leader is left, and fenced: a lower min ISR makes its records committed once it leads again."""
+    cluster = Cluster(generation="K3")
+    cluster.create_topic()
+    leader = cluster.leader()
+    for number in (1, 2, 3):
+        if number != leader:
+            cluster.kill(number)
+    cluster.run_until(lambda: cluster.replica(leader)["isr"] == [leader])
+    cluster.send(leader, 1, acks=1)
+    cluster.run(10)
+    cluster.kill(leader)
+    cluster.run_until(lambda: cluster.leader() == -1)
+    cluster.held = lambda *passing: isinstance(passing[2], BrokerHeartbeatRequest)
+    cluster.start(leader)
+    replica = cluster.machines[leader].node.state.replicas[TOPIC, 0]  # type: ignore[union-attr]
+    cluster.run_until(lambda: (replica.isr, replica.min_insync_replicas) == ((leader,), 2))
+    operation = ConfigOperation("min.insync.replicas", 0, "1")
+    cluster.call(CONTROLLER, IncrementalAlterConfigsRequest((ConfigResource(2, TOPIC, (operation,)),)))
+    cluster.run_until(lambda: replica.min_insync_replicas == 1)
+    seen = cluster.replica(leader)
+    assert (seen["role"], seen["isr"], seen["log_end"], seen["high_watermark"]) == ("none", [leader], 1, 0)
+    cluster.held = None
+    cluster.run_until(lambda: cluster.replica(leader)["high_watermark"] == 1)
+    assert cluster.replica(leader)["role"] == "leader"
+
+
+@pytest.mark.parametrize(("lag_ms", "after_ms"), [(1_500, 750), (1, 1)])
+def test_isr_s_followers_are_looked_at_twice_in_the_time_that_they_may_lag(
+    cluster: Cluster, lag_ms: int, after_ms: int
+) -> None:
+    """But not twice in the same millisecond."""
+    node = cluster.machines[1].node
+    assert node is not None
+    state = node.state  # type: ignore[attr-defined]
+    state.settings = replace(state.settings, replica_lag_time_max_ms=lag_ms)
+    effects = node.handle(cluster.now_ms, TimerFired((isr_changes.SHRINK,)))
+    assert SetTimer((isr_changes.SHRINK,), cluster.now_ms + after_ms) in effects
+
+
+def test_the_flaw_that_builds_a_request_late_sends_it_all_the_same() -> None:
+    cluster = Cluster(flaws=("check-then-build",))
+    cluster.create_topic()
+    behind = next(number for number in (1, 2, 3) if number != cluster.leader())
+    cluster.isolate(behind)
+    cluster.run_until(lambda: behind not in cluster.view()["isr"])
+    cluster.heal()
+    cluster.run_until(cluster.is_whole)
+
+
+def test_each_broker_says_in_a_line_whether_it_leads_or_follows(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    for number in (1, 2, 3):
+        role = "leads" if number == leader else f"follows {leader}"
+        line = f"{TOPIC}-0: {role} in epoch 0, log end 0, high watermark 0, ISR {cluster.view()['isr']}"
+        assert [note for note in cluster.machines[number].notes if note.endswith(line)]

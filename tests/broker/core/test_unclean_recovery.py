@@ -55,9 +55,9 @@ def _stop(cluster: Cluster, number: int) -> None:
     cluster.run_until(lambda: cluster.machines[number].node is None)
 
 
-def _moved_to_brokers_that_are_down(generation: str) -> Cluster:
-    """Records that only brokers 4 and 5 have, which are being added, and are down after a clean stop."""
-    cluster = Cluster(brokers=6, generation=generation)
+def _moved(**settings: object) -> Cluster:
+    """Records that only brokers 4 and 5 have, which are being added, and lead; 1, 2 and 3, and 6, are down."""
+    cluster = Cluster(brokers=6, **settings)  # type: ignore[arg-type]
     cluster.run_until(lambda: all(m.node is not None and m.node.is_ready() for m in cluster.machines.values()))
     cluster.call(1, CreateTopicsRequest((NewTopic(TOPIC, assignments=((0, (1, 2, 3)),)),)))
     cluster.run_until(lambda: bool(cluster.view()) and cluster.is_whole())
@@ -68,6 +68,12 @@ def _moved_to_brokers_that_are_down(generation: str) -> Cluster:
         _stop(cluster, number)
     for value in (1, 2, 3):
         assert cluster.produce(cluster.leader(), value) == ErrorCode.NONE
+    return cluster
+
+
+def _moved_to_brokers_that_are_down(generation: str) -> Cluster:
+    """Records that only brokers 4 and 5 have, which are being added, and are down after a clean stop."""
+    cluster = _moved(generation=generation)
     for number in (4, 5):
         _stop(cluster, number)
     for number in (1, 2, 3):
@@ -90,10 +96,33 @@ def test_no_reassignment_gives_up_the_only_complete_replicas(generation: str, ta
     assert _all_committed(cluster) == [1, 2, 3]
 
 
-def test_who_puts_availability_first_may_cancel_it_all_the_same() -> None:
+def test_who_puts_availability_first_gets_a_leader_all_the_same() -> None:
     cluster = _moved_to_brokers_that_are_down("K5")
     assert _alter(cluster, 2, TOPIC, "unclean.recovery.strategy", "proactive") == ErrorCode.NONE
     cluster.run_until(lambda: cluster.leader() in (1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("settings", "may"),
+    [
+        ({"unclean_recovery_strategy": "proactive"}, True),
+        ({"unclean_recovery_strategy": "proactive", "unclean_recovery_manager_enabled": False}, False),
+        ({"unclean_leader_election_enable": True, "unclean_recovery_manager_enabled": False}, True),
+    ],
+)
+def test_who_puts_availability_first_may_give_up_the_only_complete_replicas(
+    settings: dict[str, object], may: bool
+) -> None:
+    cluster = _moved(**settings)
+    cluster.held = lambda source, _, message: (
+        source in (1, 2, 3) and isinstance(message, FetchRequest) and message.partitions[0].topic == TOPIC
+    )
+    for number in (1, 2, 3):
+        cluster.start(number)
+    cluster.run(1000)
+    assert sorted(cluster.view()["isr"]) == [4, 5]  # type: ignore[call-overload]
+    assert _reassign(cluster, None) == (ErrorCode.NONE if may else ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+    cluster.run_until(lambda: cluster.leader() in ((1, 2, 3) if may else (4, 5)))
 
 
 def _without_eligible_replicas(**settings: object) -> Cluster:

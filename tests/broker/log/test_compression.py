@@ -16,7 +16,7 @@ from broker.core.log.compression import (
     decompress,
 )
 from broker.core.log.log import Log, LogConfig
-from broker.core.log.timestamps import _EXAMINED_MAX
+from broker.core.log.segments.timestamps import _EXAMINED_MAX
 from broker.core.records import COMPRESSION_MASK, HEADER_BYTES, encode_batch
 from tests.support.batches import batch_of, recompressed
 from tests.support.memory_files import MemoryFiles

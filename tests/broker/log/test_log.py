@@ -4,7 +4,7 @@ import pytest
 from crc32c import crc32c
 
 from broker.core.log.log import Log, LogConfig
-from broker.core.log.segment import CorruptLog
+from broker.core.log.segments.segment import CorruptLog
 from broker.core.log.validation import CorruptBatch, EpochOutOfRange, OffsetMismatch
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.files import StorageError

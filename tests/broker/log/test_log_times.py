@@ -9,7 +9,7 @@ from crc32c import crc32c
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from broker.core.log.log import Log, LogConfig
-from broker.core.log.timestamps import Effort
+from broker.core.log.segments.timestamps import Effort
 from broker.core.records import encode_batch
 from tests.support.memory_files import MemoryFiles
 

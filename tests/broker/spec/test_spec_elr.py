@@ -62,6 +62,14 @@ def test_case_i_an_unclean_registration_moves_a_member_of_the_elr_to_the_last_kn
     assert after(Sets(NOBODY, (), (2, 3)), (), set(), unclean={2}) == Sets(NOBODY, (), (3,), (2,))
 
 
+def test_elr_1_who_is_elected_where_one_is_enough_leaves_nobody_else_eligible() -> None:
+    """min ISR was lowered while there was no leader: what this one acknowledges alone, the others need not have."""
+    state = PartitionState((1, 2, 3), (), NOBODY, 5, 7, elr=(1, 2), last_known_elr=(3,))
+    new = changed(RULES, state, (), lambda broker: broker == 1, 1)
+    assert new is not None
+    assert Sets(new.leader, new.isr, new.elr, new.last_known_elr) == Sets(1, (1,))
+
+
 @pytest.mark.parametrize(("clean", "eligible", "last_known"), [(True, [2], []), (False, [], [2])], ids=["J", "I"])
 def test_cases_i_and_j_a_member_of_the_elr_registers_again(
     clean: bool, eligible: list[int], last_known: list[int]

@@ -1,7 +1,10 @@
-"""RA-8: the two worked examples of a reassignment (§15)."""
+"""RA-8: the two worked examples of a reassignment, and what begins, ends and refuses one (§15)."""
 
 from __future__ import annotations
 
+from broker.core.configuration.settings import Settings
+from broker.core.controller.node import ControllerNode
+from broker.core.controller.partition_changes import elections_for_leaderless, without_broker
 from broker.core.messages import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -13,7 +16,10 @@ from broker.core.messages import (
     Reassignment,
 )
 from broker.core.messages.errors import ErrorCode
+from broker.core.metadata.image import BrokerImage, TopicImage
+from broker.core.metadata.records import PartitionState
 from tests.support.cluster import TOPIC, Cluster
+from tests.support.memory_files import MemoryFiles
 
 
 def placed(brokers: int, replicas: tuple[int, ...]) -> Cluster:
@@ -152,3 +158,20 @@ def test_ra_6_a_target_without_a_member_of_the_isr_may_be_begun_and_cancelled() 
     assert answered(cluster, None) == ErrorCode.NONE
     assert cluster.view()["replicas"] == [1, 2]
     assert cluster.view()["leader_epoch"] == epoch + 1, "EL-0: replicas that were to be added are given up"
+
+
+def test_ra_3_who_comes_or_goes_elsewhere_does_not_end_a_reassignment() -> None:
+    """EL-1, EL-6: min ISR was lowered since the last change of the ISR, so the next one ends it, and nothing else."""
+    settings = Settings(node_id=100, roles=("controller",), voters={100: ("c", 1)}, listeners=(), log_dirs=("/",))
+    controller = ControllerNode(settings, MemoryFiles(), "c").state
+    for number in (1, 4, 5):
+        controller.image.brokers[number] = BrokerImage(
+            number, 10 + number, "one", (), None, fenced=False, in_controlled_shutdown=False
+        )
+    moving = PartitionState((2, 3, 4, 1), (1, 4), 1, 5, 7, adding=(4,), removing=(1,))
+    controller.image.topics["t"] = TopicImage("t", "id", {0: moving})
+    assert elections_for_leaderless(controller, arrived=5) == []
+    assert without_broker(controller, 5) == []
+    assert without_broker(controller, 5, unclean=True, registers=True) == []
+    (left,) = without_broker(controller, 1)
+    assert left.state.replicas == (2, 3, 4)

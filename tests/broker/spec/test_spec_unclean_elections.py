@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from broker.core.controller.partition_changes import changed
+from broker.core.controller.requests import leader_elections
 from broker.core.messages import (
     AlterPartitionRequest,
     CreateTopicsRequest,
+    DeleteTopicsRequest,
     ElectLeadersRequest,
     ElectLeadersResponse,
     FetchRequest,
@@ -14,7 +17,9 @@ from broker.core.messages import (
     NewTopic,
 )
 from broker.core.messages.errors import ErrorCode
-from broker.core.metadata.records import RECOVERED, RECOVERING
+from broker.core.metadata.records import RECOVERED, RECOVERING, PartitionState
+from broker.core.ports.events import TimerFired
+from broker.core.rules.flaws import rules_for
 from tests.support.cluster import CONTROLLER, TOPIC, Cluster
 
 UNCLEAN = 1
@@ -109,15 +114,40 @@ def test_an_eligible_replica_that_comes_back_meanwhile_leads_and_nothing_is_lost
     assert _losses(cluster) == []
 
 
-def test_an_operator_whose_time_is_up_gets_no_unclean_election_later() -> None:
-    cluster = _without_leader()
-    _no_answers(cluster)
+@pytest.mark.parametrize("silent", [{SHORT, LONG}, {LONG}], ids=["no replica answers", "one has answered"])
+def test_an_operator_whose_time_is_up_gets_no_unclean_election_later(silent: set[int]) -> None:
+    cluster = _without_leader(request_timeout_ms=60_000)
+    cluster.held = lambda _, to, message: to in silent and isinstance(message, GetReplicaLogInfoRequest)
     asked_ms = cluster.now_ms
     assert _elect(cluster, timeout_ms=700) == ErrorCode.REQUEST_TIMED_OUT
     assert 700 <= cluster.now_ms - asked_ms < 800
     cluster.held = None
     cluster.run(5_000)
     assert cluster.leader() == -1
+
+
+def test_a_deadline_that_was_due_already_when_the_answer_went_out_changes_nothing() -> None:
+    cluster = _without_leader()
+    machine = cluster.machines[CONTROLLER]
+    own_id = cluster.ask(CONTROLLER, ElectLeadersRequest(UNCLEAN, ((TOPIC, 0),), 10_000))
+    (deadline,) = (key for key in machine.timers if isinstance(key, tuple) and key[0] == leader_elections.DEADLINE)
+    cluster.run_until(lambda: own_id in cluster.answers)
+    assert machine.node is not None
+    assert deadline not in machine.timers
+    assert machine.node.handle(cluster.now_ms, TimerFired(deadline)) == []
+
+
+def test_an_operator_learns_that_the_partition_was_deleted_meanwhile() -> None:
+    """And the controller makes nothing of what it hears of its logs, and does not report its recovery as overdue."""
+    cluster = _without_leader(request_timeout_ms=60_000, unclean_recovery_timeout_ms=2_000)
+    cluster.held = lambda _, to, message: to == LONG and isinstance(message, GetReplicaLogInfoRequest)
+    own_id = cluster.ask(CONTROLLER, ElectLeadersRequest(UNCLEAN, ((TOPIC, 0),), 10_000))
+    cluster.run(100)
+    cluster.call(OTHER, DeleteTopicsRequest(((TOPIC, ""),)))
+    assert _code(cluster.answers[own_id]) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    cluster.run(3_000)
+    assert cluster.machines[CONTROLLER].node.state.recoveries == {}  # type: ignore[union-attr]
+    assert not any("unclean recovery" in note for note in cluster.machines[CONTROLLER].notes)
 
 
 def test_no_attempt_of_a_forwarded_request_outlives_the_operators_patience() -> None:
@@ -165,6 +195,18 @@ def test_a_controller_that_is_deposed_leaves_the_election_to_the_next_one() -> N
     cluster.isolate(active)
     cluster.run_until(lambda: own_id in cluster.answers)
     assert cluster.answers[own_id] == ElectLeadersResponse(ErrorCode.NOT_CONTROLLER, ())
+
+
+def test_a_controller_that_is_deposed_forgets_the_recoveries_that_it_has_begun() -> None:
+    """Their timers still run: to decide after a short wait (UR-6), and to report that they take long (UR-11)."""
+    cluster = _without_leader(controllers=3, request_timeout_ms=60_000, unclean_recovery_timeout_ms=3_000)
+    _no_answers(cluster)
+    (active,) = cluster.active_controllers()
+    cluster.ask(active, ElectLeadersRequest(UNCLEAN, ((TOPIC, 0),), 60_000))
+    cluster.isolate(active)
+    cluster.run(5_000)
+    assert active not in cluster.active_controllers()
+    assert not any("unclean recovery" in note for note in cluster.machines[active].notes)
 
 
 @pytest.mark.parametrize(
@@ -240,13 +282,24 @@ def test_clean_elections_are_not_reported() -> None:
 # --- what the elected leader does ------------------------------------------------------------------------------------
 
 
+def test_only_the_leader_of_an_unclean_election_ends_its_recovery() -> None:
+    """EL-9: no other change does, and to decide the same again is none."""
+    state = PartitionState((1, 2, 3), (1,), 1, 5, 7, recovery_state=RECOVERING)
+    fenced = changed(rules_for("K5", ()), state, (), lambda _: False, 2)
+    assert fenced == PartitionState((1, 2, 3), (), -1, 6, 8, elr=(1,), recovery_state=RECOVERING)
+    assert changed(rules_for("K5", ()), state, (1,), lambda _: True, 2) is None
+
+
 def test_a_leader_of_an_unclean_election_says_that_it_has_recovered() -> None:
-    """EL-9: until then nobody else joins its ISR."""
+    """EL-9: until then nobody else joins its ISR; it does not wait for somebody who would."""
     cluster = _without_leader(unclean_recovery_strategy="manual")
+    cluster.kill(SHORT)
     state = cluster.machines[CONTROLLER].node.state  # type: ignore[union-attr]
     cluster.held = lambda *passing: isinstance(passing[2], AlterPartitionRequest)
     assert _elect(cluster) == ErrorCode.NONE
     assert state.image.partition(TOPIC, 0).recovery_state == RECOVERING
     cluster.held = None
     cluster.run_until(lambda: state.image.partition(TOPIC, 0).recovery_state == RECOVERED)
+    assert cluster.view()["isr"] == [LONG]
+    cluster.start(SHORT)
     cluster.run_until(lambda: SHORT in cluster.view()["isr"])  # type: ignore[operator]

@@ -6,6 +6,8 @@ import pytest
 
 from broker.core.broker_node import directories
 from broker.core.messages import (
+    LOST_DIRECTORY,
+    AssignReplicasToDirsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     DescribeLogDirsPartition,
@@ -24,7 +26,7 @@ from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import METADATA_DIRECTORY
 from broker.core.ports.files import StorageError, directory_of
 from broker.core.records import encode_batch
-from tests.support.cluster import TOPIC, Cluster
+from tests.support.cluster import CONTROLLER, TOPIC, Cluster
 
 LOG_DIRS = ("/a", "/b")
 
@@ -370,6 +372,24 @@ def test_the_copy_of_the_metadata_goes_with_its_directory():
     assert state.metadata.stored is not None
     directories.fail(state, StorageError("gone", next(r for r in state.replicas.values() if in_first(r)).log.directory))
     assert state.metadata.stored is None
+
+
+def test_a_report_changes_nothing_if_the_controller_knows_it_or_the_broker_has_no_replica():
+    cluster = Cluster(4, log_dirs=LOG_DIRS)
+    cluster.create_topic()
+    replica, stranger = cluster.view()["replicas"][1], 10 - sum(cluster.view()["replicas"])
+    topic_id = cluster.machines[CONTROLLER].node.state.image.topics[TOPIC].topic_id
+
+    def after_report(number):
+        lost = ((LOST_DIRECTORY, topic_id, 0),)
+        cluster.call(CONTROLLER, AssignReplicasToDirsRequest(number, cluster.broker_epoch(number), lost))
+        return cluster.view()
+
+    before = cluster.view()
+    assert after_report(stranger) == before
+    first = after_report(replica)
+    assert first["offline"] == [replica]
+    assert after_report(replica) == first
 
 
 def places_of(state):

@@ -7,9 +7,12 @@ from dataclasses import replace
 import pytest
 
 from broker.core.broker_node import publishing
+from broker.core.log.checkpoints import CLEAN_SHUTDOWN
 from broker.core.messages import (
     CreateTopicsRequest,
+    FetchedPartition,
     FetchRequest,
+    FetchResponse,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
     NewTopic,
@@ -104,6 +107,19 @@ def test_a_clean_stop_leaves_the_whole_copy_on_the_disk_and_a_power_failure_what
     assert cluster.machines[3].files.size(LOG) == end
     cluster.start(3)
     cluster.run_until(lambda: caught_up(cluster))
+
+
+def test_nothing_is_read_from_a_directory_that_has_failed_as_the_broker_starts():
+    cluster = ready(log_dirs=("/a", "/b"))
+    cluster.kill(3)
+    files = cluster.machines[3].files
+    files.fail = lambda operation, name: (operation, name) == ("delete", CLEAN_SHUTDOWN)
+    cluster.start(3)
+    assert state(cluster).failed_directories.keys() == {0}
+    assert (state(cluster).metadata.image.end_offset, state(cluster).metadata.stored) == (0, None)
+    size = files.size(LOG)
+    cluster.run_until(lambda: caught_up(cluster))
+    assert files.size(LOG) == size > 0
 
 
 def test_without_a_controller_a_restarted_broker_knows_its_partitions_and_serves_none():
@@ -290,3 +306,21 @@ def test_a_snapshot_comes_in_pieces_and_only_the_next_one_is_taken():
         assert (broker.snapshot_data, broker.image) == (data, image)
     cluster.run_until(lambda: caught_up(cluster))
     assert "three" in state(cluster).image.topics
+
+
+@pytest.mark.parametrize(("ahead", "epochs", "flips"), [(3, 0, 0), (0, -1, 0), (0, 0, 1)], ids=["gap", "epoch", "bits"])
+def test_records_that_do_not_continue_the_copy_have_it_fetched_anew_and_damaged_ones_do_not(ahead, epochs, flips):
+    cluster = ready()
+    broker = state(cluster)
+    end = broker.metadata.image.end_offset
+    records = bytearray(encode_batch([(None, b"value")], end + ahead, broker.metadata.epoch + epochs, 0, control=True))
+    records[-1] ^= flips
+    (opened,) = (number for number, each in broker.runtime.open_requests.items() if each.purpose == publishing.FETCH)
+    del broker.runtime.open_requests[opened]
+    answer = FetchedPartition(METADATA_TOPIC, 0, ErrorCode.NONE, records=bytes(records))
+    publishing.fetched(broker, FetchResponse((answer,)))
+    assert broker.metadata.image.end_offset == (end if flips else 0)
+    assert TOPIC in broker.image.topics
+    create(cluster, "later")
+    cluster.run_until(lambda: caught_up(cluster))
+    assert len(lines(cluster, "dropped and fetched anew")) == (0 if flips else 1)

@@ -21,7 +21,7 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.records import encode_batch
-from tests.support.cluster import TOPIC, Cluster
+from tests.support.cluster import CONTROLLER, TOPIC, Cluster
 
 NOW_MS = 1_800_000_000_000
 """A time of day that is far from the monotonic clock."""
@@ -176,6 +176,46 @@ def test_a_start_under_a_wrong_clock_counts_from_that_clock() -> None:
     cluster.run_until(cluster.is_whole)
     cluster.run(2 * CHECK_MS)
     assert starts(cluster) == {4}
+
+
+@pytest.mark.parametrize(("allowed_bytes", "kept_from"), [("400", 3), ("250", 6), ("-1", 0)])
+def test_the_oldest_segments_of_a_log_that_is_larger_than_the_topic_allows_go(
+    allowed_bytes: str, kept_from: int
+) -> None:
+    cluster = cluster_of({"retention_bytes": allowed_bytes})
+    write(cluster, 0, 0, 0, 0, 0, 0, 0, 0)
+    cluster.run(2 * CHECK_MS)
+    assert starts(cluster) == {kept_from}
+
+
+def follower_of(cluster: Cluster) -> int:
+    return next(number for number in (1, 2, 3) if number != cluster.leader())
+
+
+def test_a_follower_deletes_what_its_leader_does_and_nothing_by_a_clock_of_its_own() -> None:
+    cluster = cluster_of({"retention_ms": "60000"})
+    write(cluster, 10_000, 10_000, 10_000, 10_000)
+    follower = follower_of(cluster)
+    cluster.kill(follower)
+    cluster.wall_clock_ahead_ms += 60_000
+    cluster.start(follower)
+    cluster.run_until(cluster.is_whole)
+    cluster.run(2 * CHECK_MS)
+    assert starts(cluster) == {0}
+
+
+def test_a_broker_that_knows_of_no_topics_yet_deletes_nothing() -> None:
+    cluster = cluster_of({"retention_ms": "60000"})
+    write(cluster, 90_000, 90_000, 90_000, 10_000)
+    follower = follower_of(cluster)
+    for number in (follower, CONTROLLER):
+        cluster.kill(number)
+    cluster.start(follower)
+    begun = cluster.replica(follower)["log_start"]
+    cluster.run(2 * CHECK_MS)
+    assert cluster.replica(follower)["log_start"] == begun
+    cluster.start(CONTROLLER)
+    cluster.run_until(lambda: starts(cluster) == {3})
 
 
 def test_committed_offsets_are_kept_for_ever() -> None:

@@ -67,8 +67,8 @@ EQUIVALENT: Mapping[str, str] = MappingProxyType(
         "broker_node/isr_changes.py shrink_all: if replica.role is not Role.LEADER: False": (
             "who does not lead knows of no remote replica, so none lags"
         ),
-        "broker_node/isr_changes.py propose: if replica.pending_isr is not None: False": (
-            "what follows only counts what was proposed"
+        "broker_node/publishing.py _apply: if replica.pending_isr is not None: False": (
+            "what follows only counts how a pending change is superseded"
         ),
         "broker_node/requests/fetching.py _record_follower: "
         "if entry is not None and _is_at_rest(broker, request, part, entry): False": (
@@ -79,6 +79,18 @@ EQUIVALENT: Mapping[str, str] = MappingProxyType(
         ),
         "rules/insync_replicas.py AlterPartitionRules.check_form: without and bool(members)": (
             "a set that includes the leader is not empty"
+        ),
+        "controller/partition_changes.py changed: without len(state.replicas) in min(min_isr, len(state.replicas))": (
+            "an ISR smaller than min ISR with all replicas in it leaves nobody out who could be eligible"
+        ),
+        "controller/partition_changes.py _complete_reassignment: without len(target) in min(min_isr, len(target))": (
+            "an ISR smaller than min ISR with all of the target in it is complete as it is"
+        ),
+        "controller/partition_changes.py without_replica: if new is None: False": (
+            "a state that is marked as altered always has a next one"
+        ),
+        "controller/recovery.py _needed: if is_asked_for: False": (
+            "the proactive strategy needs no answer in particular, as an operator does not"
         ),
         "rules/high_watermark.py HighWatermarkRules.candidate: if end == UNKNOWN: False": (
             "UNKNOWN is -1, the smallest of all ends, and comes out as the minimum"

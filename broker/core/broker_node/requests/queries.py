@@ -6,7 +6,7 @@ from broker.core.broker_node import directories
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState
 from broker.core.configuration.settings import CLIENT_LISTENER
-from broker.core.log.timestamps import Effort
+from broker.core.log.segments.timestamps import Effort
 from broker.core.messages import (
     EpochEnd,
     EpochEndPartition,

@@ -18,7 +18,7 @@ from broker.core.log.compaction.filtering import Limits, emptied, latest_in, wit
 from broker.core.log.compaction.swapping import cleaned_name
 from broker.core.log.log import Log
 from broker.core.log.producer_state import CACHED_BATCHES
-from broker.core.log.segment import Segment
+from broker.core.log.segments.segment import Segment
 from broker.core.ports.files import Files
 from broker.core.records import BatchHeader, MalformedBatch, check_crc, filler, iterate_headers, read_header
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.core.log.indexes import INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from broker.core.log.segment import LOG_SUFFIX, Segment
+from broker.core.log.segments.indexes import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from broker.core.log.segments.segment import LOG_SUFFIX, Segment
 from broker.core.ports.files import Files
 from broker.core.records import HEADER_BYTES, MalformedBatch, read_header
 

@@ -16,7 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from broker.core.log.indexes import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Indexes
+from broker.core.log.segments.indexes import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Indexes
 from broker.core.ports.files import Files, StorageError
 from broker.core.records import HEADER_BYTES, MAGIC, PREFIX_BYTES, BatchHeader, MalformedBatch, read_header
 

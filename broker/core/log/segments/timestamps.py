@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from broker.core.log.compression import DECOMPRESSED_BYTES_MAX
-from broker.core.log.segment import Segment
+from broker.core.log.segments.segment import Segment
 from broker.core.records import BatchHeader, MalformedBatch, Record, decode_unfolded, unfolded
 from broker.core.rules.log import StorageRules
 

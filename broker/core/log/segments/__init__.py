@@ -1,0 +1,1 @@
+"""Segments of a log: files of batches, their indexes, and the search in them."""

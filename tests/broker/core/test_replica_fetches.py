@@ -1,0 +1,117 @@
+"""A follower's fetches, answer by answer: when the next one is sent, and which answers no longer count (§12.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from broker.core.broker_node import replication
+from broker.core.broker_node.state import BrokerState
+from broker.core.messages import FetchedPartition, FetchResponse, ListedOffset, ListOffsetsResponse
+from broker.core.messages.errors import ErrorCode
+from broker.core.ports.events import Effect, LogEntry, Send, SetTimer
+from broker.core.replica.state import Replica, Role
+from tests.support.cluster import TOPIC, Cluster
+
+Known = Callable[[BrokerState, tuple[str, int], int, ListOffsetsResponse], None]
+ANSWERS = pytest.mark.parametrize(
+    ("known", "offset"), [(replication.leader_end_known, 0), (replication.leader_start_known, 7)], ids=["end", "start"]
+)
+"""A leader's answers on where its log ends and begins: a replica of two records that takes one begins again there."""
+
+
+def following(*flaws: str) -> tuple[BrokerState, Replica]:
+    """A broker that follows, and its replica with two records. It has no effects that wait."""
+    cluster = Cluster(flaws=flaws)
+    cluster.create_topic()
+    assert cluster.produce(cluster.leader(), 1, 2) == ErrorCode.NONE
+    cluster.run_until(cluster.is_whole)
+    number = next(number for number in (1, 2, 3) if number != cluster.leader())
+    state: BrokerState = cluster.machines[number].node.state  # type: ignore[union-attr]
+    assert state.runtime.effects == []
+    return state, state.replicas[TOPIC, 0]
+
+
+def gets(state: BrokerState, replica: Replica, answer: FetchedPartition) -> list[Effect]:
+    """What the broker does on an answer to its open fetch."""
+    session = state.leader_sessions[replica.leader]
+    replication.fetched(state, replica.leader, FetchResponse((answer,), session_id=session.session_id))
+    return state.runtime.take_effects()
+
+
+def timers(effects: list[Effect]) -> dict[object, int]:
+    return {effect.key: effect.at_ms for effect in effects if isinstance(effect, SetTimer)}
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH])
+def test_tr_7_a_follower_that_is_refused_pauses_before_it_asks_again(error: ErrorCode) -> None:
+    state, replica = following()
+    effects = gets(state, replica, FetchedPartition(TOPIC, 0, error))
+    assert not [effect for effect in effects if isinstance(effect, Send)]
+    pause_ms = state.settings.replica_fetch_backoff_ms
+    assert timers(effects) == {(replication.RETRY, replica.leader): state.runtime.now_ms + pause_ms}
+
+
+def test_tr_1_a_follower_whose_log_parts_from_the_leaders_cuts_it_says_so_and_asks_at_once() -> None:
+    state, replica = following()
+    effects = gets(state, replica, FetchedPartition(TOPIC, 0, ErrorCode.NONE, diverging_epoch=(0, 1)))
+    assert replica.log.end_offset == 0, "the whole batch of two records"
+    lines = [effect.text for effect in effects if isinstance(effect, LogEntry)]
+    assert lines == [f"{TOPIC}-0: diverges from leader {replica.leader}; cut from 2 to 0"]
+    assert [effect.to for effect in effects if isinstance(effect, Send)] == [replica.leader]
+
+
+def test_a_cut_that_the_flaw_makes_late_is_still_before_the_next_fetch() -> None:
+    state, replica = following("late-cut")
+    effects = gets(state, replica, FetchedPartition(TOPIC, 0, ErrorCode.NONE, diverging_epoch=(0, 1)))
+    assert replica.log.end_offset == 2
+    at_ms = timers(effects)
+    assert at_ms[replication.RETRY, replica.leader] > at_ms[replication.CUT, TOPIC, 0, 1]
+
+
+def _is_gone(state: BrokerState, replica: Replica) -> None:
+    del state.replicas[replica.key]
+
+
+def _leads(state: BrokerState, replica: Replica) -> None:
+    replica.role = Role.LEADER
+
+
+def _follows_in_a_later_epoch(state: BrokerState, replica: Replica) -> None:
+    replica.leader_epoch += 1
+
+
+def _goes_on(state: BrokerState, replica: Replica) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "error"),
+    [
+        (_is_gone, ErrorCode.NONE),
+        (_leads, ErrorCode.NONE),
+        (_follows_in_a_later_epoch, ErrorCode.NONE),
+        (_goes_on, ErrorCode.FENCED_LEADER_EPOCH),
+    ],
+)
+@ANSWERS
+def test_tr_8_what_a_leader_says_of_its_log_counts_for_who_still_follows_it(
+    known: Known, offset: int, meanwhile: Callable[[BrokerState, Replica], None], error: ErrorCode
+) -> None:
+    state, replica = following()
+    epoch = replica.leader_epoch
+    meanwhile(state, replica)
+    answer = ListedOffset(TOPIC, 0, error, offset=-1 if error else offset)
+    known(state, replica.key, epoch, ListOffsetsResponse((answer,)))
+    assert (replica.log.start_offset, replica.log.end_offset, replica.high_watermark) == (0, 2, 2)
+    assert state.runtime.effects == []
+
+
+@ANSWERS
+def test_tr_8_a_log_that_ends_elsewhere_than_its_leaders_begins_again_where_that_does(
+    known: Known, offset: int
+) -> None:
+    state, replica = following()
+    known(state, replica.key, replica.leader_epoch, ListOffsetsResponse((ListedOffset(TOPIC, 0, 0, offset=offset),)))
+    assert (replica.log.start_offset, replica.log.end_offset) == (offset, offset)
