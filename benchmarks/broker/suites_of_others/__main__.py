@@ -112,7 +112,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--suite", choices=("librdkafka", *PYTEST_SUITES), required=True)
     parser.add_argument("--sources", type=Path, required=True, help="folder of the suite's sources")
-    parser.add_argument(
+    which = "numbers (librdkafka: 0011,0052) or an expression as for pytest -k; default: all that need a broker"
+    parser.add_argument("--tests", default="", help=which)
         "--tests", default="", help="numbers (librdkafka: 0011,0052) or an expression as for pytest -k; default: all"
     )
     parser.add_argument("--logs", type=Path, help="folder for logs; default: store/suites/SUITE")
