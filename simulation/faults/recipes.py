@@ -75,7 +75,7 @@ class Recipe:
 
     def state(self) -> PartitionState:
         """The partition as the active controller sees it. Raises `Nobody`."""
-        states = partition_states(self._cluster)
+        states: list[PartitionState] = partition_states(self._cluster)
         if not states:
             raise Nobody
         return states[min(self.partition, len(states) - 1)]
