@@ -60,7 +60,7 @@ class Recipe:
         self.inject = injector.inject
         self.hold = injector.hold
         self.operator = operator
-        self.partition = self.pick(*range(max(1, len(partition_states(cluster)))))
+        self.partition: int = self.pick(*range(max(1, len(partition_states(cluster)))))
         self.brokers = brokers
         self.controllers = controllers
 
