@@ -84,6 +84,8 @@ class Target:
         if controller is None:
             return
         quorum = controller.quorum()
+        if "brokers" not in quorum:
+            return  # it has just been deposed
         ids = self._topic_ids()
         epochs = {each["id"]: each["epoch"] for each in quorum["brokers"]}
         marks = {TOPIC_ID_MARKS[name]: found.bytes for name, found in ids.items() if name in TOPIC_ID_MARKS}

@@ -51,6 +51,8 @@ CHANNEL = "quorum"
 
 EPOCHS_AHEAD_MAX = 1 << 24
 """Elections that a voter may have missed; more at once are no epoch that a quorum has reached."""
+_DOUBLINGS_MAX = 20
+"""Of the wait after a lost round: to 14 hours, if `controller.quorum.election.backoff.max.ms` allows."""
 
 
 def boot(quorum: Quorum) -> None:
@@ -230,7 +232,7 @@ def _back_off(quorum: Quorum) -> None:
     quorum.runtime.mark(LOST_ROUND)
     quorum.failed_rounds += 1
     bound_ms = quorum.settings.controller_quorum_election_backoff_max_ms
-    step_ms = min(bound_ms, 50 << min(quorum.failed_rounds, 8))
+    step_ms = min(bound_ms, 50 << min(quorum.failed_rounds, _DOUBLINGS_MAX))
     _become(quorum, QuorumRole.UNATTACHED)
     _set_election_timer(quorum, 1 + step_ms // 2 + quorum.jitter_ms(step_ms))
 
@@ -344,9 +346,11 @@ def check_quorum(quorum: Quorum) -> None:
 
 
 def handle_begin_epoch(quorum: Quorum, request: BeginQuorumEpochRequest) -> BeginQuorumEpochResponse:
-    """QU-3, QU-10: another voter has won the election."""
+    """QU-2, QU-3, QU-10: another voter has won the election."""
     if request.cluster_id != quorum.settings.cluster_id:
         return BeginQuorumEpochResponse(ErrorCode.INCONSISTENT_CLUSTER_ID)
+    if request.voter_id not in (quorum.node_id, UNKNOWN):
+        return BeginQuorumEpochResponse(ErrorCode.INVALID_VOTER_KEY)
     if request.leader_epoch < quorum.epoch:
         quorum.runtime.mark(OLD_EPOCH_ANNOUNCED)
         return BeginQuorumEpochResponse(ErrorCode.FENCED_LEADER_EPOCH, quorum.leader, quorum.epoch)

@@ -118,8 +118,6 @@ def check_fetch(quorum: Quorum, part: FetchPartition) -> FetchedPartition | None
     if end is None:
         return _answer(quorum, ErrorCode.OFFSET_OUT_OF_RANGE)
     if end[0] < part.last_fetched_epoch or end[1] < part.fetch_offset:
-        if end[1] < quorum.log.start_offset:
-            return _answer(quorum, ErrorCode.NONE)._replace(snapshot_id=quorum.snapshot_id)
         quorum.runtime.mark(FETCH_DIVERGES)
         return _answer(quorum, ErrorCode.NONE)._replace(diverging_epoch=end)
     return None

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from broker.core.log.checkpoints import Unusable
 from broker.core.log.log import Log
-from broker.core.messages import FetchSnapshotRequest, FetchSnapshotResponse
+from broker.core.messages import UNKNOWN, FetchSnapshotRequest, FetchSnapshotResponse
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import decode_change, encode_change
@@ -164,12 +164,14 @@ def ask(quorum: Quorum) -> None:
 
 
 def handle(quorum: Quorum, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
-    """QU-21: serve a chunk of a snapshot that this leader has."""
+    """QU-2, QU-21: serve a chunk of a snapshot that this leader has. An older requester may not name its cluster."""
 
     def refuse(error: ErrorCode) -> FetchSnapshotResponse:
         return FetchSnapshotResponse(error, request.snapshot_id, leader_id=quorum.leader, leader_epoch=quorum.epoch)
 
-    if request.current_leader_epoch not in (-1, quorum.epoch):
+    if request.cluster_id not in ("", quorum.settings.cluster_id):
+        return refuse(ErrorCode.INCONSISTENT_CLUSTER_ID)
+    if request.current_leader_epoch not in (UNKNOWN, quorum.epoch):
         older = request.current_leader_epoch < quorum.epoch
         return refuse(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
     if not quorum.leads:

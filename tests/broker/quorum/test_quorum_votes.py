@@ -1,20 +1,17 @@
-"""A voter of the quorum, event by event (§18.1 … §18.4): its answer, its role, what it stores and sends."""
+"""A voter of the quorum, event by event (§18.1 … §18.3): its answer, its role, what it stores and sends."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from broker.core.messages import (
-    BeginQuorumEpochRequest,
-    EndQuorumEpochRequest,
-    EndQuorumEpochResponse,
-    VoteRequest,
-    VoteResponse,
-)
+from broker.core.messages import BeginQuorumEpochRequest, EndQuorumEpochRequest, VoteRequest, VoteResponse
 from broker.core.messages.errors import ErrorCode
 from broker.core.quorum import elections
 from broker.core.quorum.elections import CHECK
 from broker.core.quorum.state import Quorum, QuorumRole, read_stored
+from broker.core.rules.flaws import rules_for
 from tests.broker.quorum.voters import CLUSTER, END, EPOCH, LAST, ME, NOBODY, OTHER, THIRD, UNKNOWN, sent, timer, voter
 from tests.support.memory_files import MemoryFiles
 
@@ -61,6 +58,18 @@ def test_qu_1_a_new_voter_has_no_epoch_and_one_that_is_alone_leads() -> None:
     assert (alone.role, alone.epoch) == (QuorumRole.LEADER, 8)
 
 
+def with_flaw(name: str, files: MemoryFiles | None = None) -> Quorum:
+    quorum = voter(files=files)
+    quorum.rules = rules_for("K5", (name,)).quorum
+    return quorum
+
+
+def test_qu_1_a_voter_with_the_flaw_leads_on_in_its_epoch() -> None:
+    quorum = with_flaw("lead-again-in-epoch", stored(7, ME, ME))
+    elections.boot(quorum)
+    assert (quorum.role, quorum.epoch, quorum.leader) == (QuorumRole.LEADER, 7, ME)
+
+
 # --- QU-2, QU-3, QU-8, QU-9: votes ------------------------------------------------------------------------------------
 
 
@@ -98,6 +107,12 @@ def test_qu_2_qu_3_votes_that_are_refused_at_once(asked: VoteRequest, error: Err
     assert read_stored(quorum.files) is None
 
 
+def test_qu_8_a_candidate_with_an_empty_log_has_the_votes_of_its_like() -> None:
+    quorum = voter()
+    quorum.log.truncate_fully(0)
+    assert elections.handle_vote(quorum, request(last_epoch=0, last_epoch_end_offset=0)).vote_granted
+
+
 def test_qu_2_a_voter_need_not_be_named() -> None:
     assert elections.handle_vote(voter(), request(voter_id=UNKNOWN)).vote_granted
 
@@ -112,6 +127,12 @@ def test_qu_8_a_vote_is_stored_before_it_is_given(role: QuorumRole) -> None:
     assert timer(quorum) is not None
     assert not elections.handle_vote(quorum, request(candidate_id=THIRD)).vote_granted
     assert elections.handle_vote(quorum, request()).vote_granted
+
+
+def test_qu_8_a_voter_with_the_flaw_gives_a_vote_that_it_does_not_store() -> None:
+    quorum = with_flaw("vote-not-remembered")
+    assert elections.handle_vote(quorum, request()).vote_granted
+    assert read_stored(quorum.files) is None
 
 
 @pytest.mark.parametrize("role", [QuorumRole.CANDIDATE, QuorumRole.RESIGNED, QuorumRole.FOLLOWER, QuorumRole.LEADER])
@@ -147,6 +168,21 @@ def test_qu_9_a_pre_vote_uses_up_no_vote(role: QuorumRole, has_fetched: bool, gr
         assert elections.handle_vote(quorum, request(candidate_id=candidate, pre_vote=True)).vote_granted is granted
     assert (quorum.voted_for, quorum.role) == (NOBODY, role)
     assert read_stored(quorum.files) is None
+
+
+@pytest.mark.parametrize("ahead", [elections.EPOCHS_AHEAD_MAX, elections.EPOCHS_AHEAD_MAX + 1, 2**31 - 1 - EPOCH])
+def test_qu_3_an_epoch_out_of_reach_moves_no_voter(ahead: int) -> None:
+    epoch = EPOCH + ahead
+    adopted = ahead <= elections.EPOCHS_AHEAD_MAX
+    refused = ErrorCode.NONE if adopted else ErrorCode.INVALID_REQUEST
+    for answered in (
+        lambda quorum: elections.handle_vote(quorum, request(epoch)),
+        lambda quorum: elections.handle_begin_epoch(quorum, BeginQuorumEpochRequest(CLUSTER, ME, OTHER, epoch)),
+        lambda quorum: elections.handle_end_epoch(quorum, EndQuorumEpochRequest(CLUSTER, OTHER, epoch, ())),
+    ):
+        quorum = voter(QuorumRole.FOLLOWER, OTHER)
+        assert answered(quorum).error_code == refused
+        assert quorum.epoch == (epoch if adopted else EPOCH)
 
 
 # --- QU-4: answers ----------------------------------------------------------------------------------------------------
@@ -214,6 +250,12 @@ def test_qu_6_a_prospective_voter_keeps_its_epoch_and_stores_nothing() -> None:
     assert sent(quorum, VoteRequest) == expected
 
 
+def test_qu_6_a_voter_with_the_flaw_raises_its_epoch_at_once() -> None:
+    quorum = with_flaw("no-pre-vote")
+    elections.become_prospective(quorum)
+    assert (quorum.role, quorum.epoch) == (QuorumRole.CANDIDATE, EPOCH + 1)
+
+
 def test_qu_7_a_candidate_raises_the_epoch_and_votes_for_itself() -> None:
     quorum = voter(QuorumRole.PROSPECTIVE)
     elections.become_candidate(quorum)
@@ -266,19 +308,30 @@ def test_qu_4_an_answer_with_a_newer_epoch_ends_the_round() -> None:
     assert (quorum.role, quorum.leader) == (QuorumRole.FOLLOWER, THIRD)
 
 
-def test_qu_7_a_lost_round_is_followed_by_a_wait_that_grows_to_its_bound() -> None:
-    waits = []
-    for failed in (0, 3, 20):
-        quorum = in_a_round(QuorumRole.CANDIDATE)
-        quorum.failed_rounds = failed
-        for one in (OTHER, THIRD):
-            elections.vote_answered(quorum, one, request(), YES._replace(vote_granted=False))
-        assert (quorum.role, quorum.failed_rounds) == (QuorumRole.UNATTACHED, failed + 1)
-        after_ms = timer(quorum)
-        assert after_ms is not None
-        waits.append(after_ms)
-    for wait_ms, step_ms in zip(waits, (100, 800, 1000), strict=True):
-        assert 1 + step_ms // 2 <= wait_ms <= 1 + step_ms // 2 + step_ms
+@pytest.mark.parametrize(
+    ("failed", "bound_ms", "step_ms"),
+    [(0, 1_000, 100), (3, 1_000, 800), (20, 1_000, 1_000), (13, 600_000, 600_000), (99, 2**31 - 1, 50 << 20)],
+)
+def test_qu_7_a_lost_round_is_followed_by_a_wait_that_grows_to_its_bound(
+    failed: int, bound_ms: int, step_ms: int
+) -> None:
+    quorum = in_a_round(QuorumRole.CANDIDATE)
+    quorum.settings = replace(quorum.settings, controller_quorum_election_backoff_max_ms=bound_ms)
+    quorum.failed_rounds = failed
+    for one in (OTHER, THIRD):
+        elections.vote_answered(quorum, one, request(), YES._replace(vote_granted=False))
+    assert (quorum.role, quorum.failed_rounds) == (QuorumRole.UNATTACHED, failed + 1)
+    wait_ms = timer(quorum)
+    assert wait_ms is not None
+    assert 1 + step_ms // 2 <= wait_ms <= 1 + step_ms // 2 + step_ms
+
+
+def test_qu_6_who_loses_the_pre_votes_and_knows_no_leader_waits() -> None:
+    quorum = in_a_round(QuorumRole.PROSPECTIVE)
+    for one in (OTHER, THIRD):
+        elections.vote_answered(quorum, one, request(pre_vote=True), YES._replace(vote_granted=False))
+    assert (quorum.role, quorum.leader, quorum.failed_rounds) == (QuorumRole.UNATTACHED, NOBODY, 1)
+    assert timer(quorum) is not None
 
 
 def test_qu_6_a_follower_that_loses_the_pre_votes_follows_on() -> None:
@@ -288,142 +341,3 @@ def test_qu_6_a_follower_that_loses_the_pre_votes_follows_on() -> None:
         answer = VoteResponse(ErrorCode.NONE, OTHER, EPOCH)
         elections.vote_answered(quorum, one, request(pre_vote=True), answer)
     assert (quorum.role, quorum.leader, quorum.failed_rounds) == (QuorumRole.FOLLOWER, OTHER, 0)
-
-
-# --- QU-10, QU-13, QU-14: the leader ----------------------------------------------------------------------------------
-
-
-def test_qu_10_a_new_leader_appends_a_record_of_its_epoch_and_announces_it() -> None:
-    quorum = voter(QuorumRole.CANDIDATE)
-    quorum.runtime.now_ms = 5_000
-    elections.become_leader(quorum)
-    assert (quorum.role, quorum.leader, quorum.epoch_start) == (QuorumRole.LEADER, ME, END)
-    assert (quorum.log.end_offset, quorum.log.last_epoch) == (END + 1, EPOCH)
-    assert read_stored(quorum.files) == (EPOCH, ME, NOBODY)
-    announced = {one: BeginQuorumEpochRequest(CLUSTER, one, ME, EPOCH) for one in (OTHER, THIRD)}
-    assert sent(quorum, BeginQuorumEpochRequest) == announced
-    assert timer(quorum) is None
-    assert timer(quorum, CHECK) == 1000
-
-
-@pytest.mark.parametrize(
-    ("asked", "error", "now"),
-    [
-        pytest.param(("other", EPOCH), ErrorCode.INCONSISTENT_CLUSTER_ID, (EPOCH, NOBODY), id="another cluster"),
-        pytest.param((CLUSTER, EPOCH - 1), ErrorCode.FENCED_LEADER_EPOCH, (EPOCH, NOBODY), id="old"),
-        pytest.param((CLUSTER, EPOCH), ErrorCode.NONE, (EPOCH, OTHER), id="of this epoch"),
-        pytest.param((CLUSTER, EPOCH + 1), ErrorCode.NONE, (EPOCH + 1, OTHER), id="newer"),
-    ],
-)
-def test_qu_3_qu_10_a_leader_is_announced(asked: tuple[str, int], error: ErrorCode, now: tuple[int, int]) -> None:
-    quorum = voter()
-    answer = elections.handle_begin_epoch(quorum, BeginQuorumEpochRequest(asked[0], ME, OTHER, asked[1]))
-    assert answer.error_code == error
-    assert (quorum.epoch, quorum.leader) == now
-
-
-@pytest.mark.parametrize(
-    ("fetched_ms", "since_ms", "leads"),
-    [
-        pytest.param((7_500, UNKNOWN), 0, True, id="one of two fetches"),
-        pytest.param((6_900, 6_900), 0, False, id="nobody does any more"),
-        pytest.param((UNKNOWN, UNKNOWN), 8_000, True, id="it has only just begun"),
-        pytest.param((UNKNOWN, UNKNOWN), 7_000, False, id="nobody came"),
-    ],
-)
-def test_qu_13_a_leader_without_a_majority_resigns(fetched_ms: tuple[int, int], since_ms: int, leads: bool) -> None:
-    quorum = voter(QuorumRole.LEADER)
-    quorum.runtime.now_ms, quorum.leader_since_ms = 10_000, since_ms
-    for one, last_ms in zip((OTHER, THIRD), fetched_ms, strict=True):
-        quorum.voters[one].last_fetch_ms = last_ms
-    elections.check_quorum(quorum)
-    assert quorum.leads is leads
-    assert (timer(quorum, CHECK) is not None) is leads
-
-
-def test_qu_10_only_who_does_not_fetch_is_told_of_the_epoch_again() -> None:
-    quorum = voter(QuorumRole.LEADER)
-    quorum.runtime.now_ms = 10_000
-    quorum.voters[OTHER].last_fetch_ms, quorum.voters[THIRD].last_fetch_ms = 9_001, 9_000
-    elections.check_quorum(quorum)
-    assert list(sent(quorum, BeginQuorumEpochRequest)) == [THIRD]
-    follower = voter(QuorumRole.FOLLOWER, OTHER)
-    elections.check_quorum(follower)
-    assert follower.runtime.effects == []
-
-
-def test_qu_14_a_leader_that_stops_names_the_longest_log_first() -> None:
-    quorum = voter(QuorumRole.LEADER)
-    quorum.voters[OTHER].log_end, quorum.voters[THIRD].log_end = 5, 9
-    elections.end_epoch(quorum)
-    told = EndQuorumEpochRequest(CLUSTER, ME, EPOCH, (THIRD, OTHER))
-    assert sent(quorum, EndQuorumEpochRequest) == {OTHER: told, THIRD: told}
-    assert quorum.role is QuorumRole.RESIGNED
-    follower = voter(QuorumRole.FOLLOWER, OTHER)
-    elections.end_epoch(follower)
-    assert (follower.role, follower.runtime.effects) == (QuorumRole.FOLLOWER, [])
-
-
-@pytest.mark.parametrize(
-    ("cluster", "epoch", "successors", "error", "role", "now"),
-    [
-        pytest.param(
-            "other", EPOCH, (ME,), ErrorCode.INCONSISTENT_CLUSTER_ID, QuorumRole.FOLLOWER, EPOCH, id="another cluster"
-        ),
-        pytest.param(
-            CLUSTER, EPOCH - 1, (ME,), ErrorCode.FENCED_LEADER_EPOCH, QuorumRole.FOLLOWER, EPOCH, id="an old epoch"
-        ),
-        pytest.param(CLUSTER, EPOCH, (ME, THIRD), ErrorCode.NONE, QuorumRole.PROSPECTIVE, EPOCH, id="it comes first"),
-        pytest.param(CLUSTER, EPOCH, (THIRD, ME), ErrorCode.NONE, QuorumRole.UNATTACHED, EPOCH, id="it comes later"),
-        pytest.param(CLUSTER, EPOCH, (THIRD,), ErrorCode.NONE, QuorumRole.UNATTACHED, EPOCH, id="it is not named"),
-        pytest.param(
-            CLUSTER, EPOCH + 1, (ME,), ErrorCode.NONE, QuorumRole.PROSPECTIVE, EPOCH + 1, id="of a newer epoch"
-        ),
-    ],
-)
-def test_qu_14_who_begins_when_a_leader_has_stopped(
-    cluster: str, epoch: int, successors: tuple[int, ...], error: ErrorCode, role: QuorumRole, now: int
-) -> None:
-    quorum = voter(QuorumRole.FOLLOWER, OTHER)
-    answer = elections.handle_end_epoch(quorum, EndQuorumEpochRequest(cluster, OTHER, epoch, successors))
-    assert answer.error_code == error
-    assert (quorum.role, quorum.epoch) == (role, now)
-    if role is QuorumRole.UNATTACHED:
-        assert timer(quorum) == 500
-
-
-@pytest.mark.parametrize(
-    ("sender", "epoch"),
-    [
-        pytest.param(7, EPOCH, id="who is no voter"),
-        pytest.param(7, EPOCH + 1, id="who is no voter, of a newer epoch"),
-        pytest.param(ME, EPOCH + 1, id="the voter itself"),
-        pytest.param(THIRD, EPOCH, id="a voter that does not lead the epoch"),
-    ],
-)
-def test_qu_14_an_end_told_by_another_than_the_leader_is_refused(sender: int, epoch: int) -> None:
-    quorum = voter(QuorumRole.FOLLOWER, OTHER)
-    answer = elections.handle_end_epoch(quorum, EndQuorumEpochRequest(CLUSTER, sender, epoch, (ME,)))
-    assert answer == EndQuorumEpochResponse(ErrorCode.INVALID_REQUEST, OTHER, EPOCH)
-    assert (quorum.role, quorum.epoch, quorum.leader) == (QuorumRole.FOLLOWER, EPOCH, OTHER)
-
-
-@pytest.mark.parametrize("ahead", [elections.EPOCHS_AHEAD_MAX, elections.EPOCHS_AHEAD_MAX + 1, 2**31 - 1 - EPOCH])
-def test_qu_3_an_epoch_out_of_reach_moves_no_voter(ahead: int) -> None:
-    epoch = EPOCH + ahead
-    adopted = ahead <= elections.EPOCHS_AHEAD_MAX
-    refused = ErrorCode.NONE if adopted else ErrorCode.INVALID_REQUEST
-    for answered in (
-        lambda quorum: elections.handle_vote(quorum, request(epoch)),
-        lambda quorum: elections.handle_begin_epoch(quorum, BeginQuorumEpochRequest(CLUSTER, ME, OTHER, epoch)),
-        lambda quorum: elections.handle_end_epoch(quorum, EndQuorumEpochRequest(CLUSTER, OTHER, epoch, ())),
-    ):
-        quorum = voter(QuorumRole.FOLLOWER, OTHER)
-        assert answered(quorum).error_code == refused
-        assert quorum.epoch == (epoch if adopted else EPOCH)
-
-
-def test_qu_14_a_candidate_does_not_begin_again() -> None:
-    quorum = voter(QuorumRole.CANDIDATE)
-    elections.handle_end_epoch(quorum, EndQuorumEpochRequest(CLUSTER, OTHER, EPOCH, (ME,)))
-    assert quorum.role is QuorumRole.CANDIDATE

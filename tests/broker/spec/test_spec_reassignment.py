@@ -102,8 +102,8 @@ def test_ra_3_a_smaller_target_is_awaited_whole() -> None:
     cluster.run_until(lambda: cluster.view()["replicas"] == [1, 2, 3])
 
 
-def answered(cluster: Cluster, target: tuple[int, ...] | None) -> int:
-    response = cluster.call(1, AlterPartitionReassignmentsRequest((Reassignment(TOPIC, 0, target),)))
+def answered(cluster: Cluster, target: tuple[int, ...] | None, at: int = 1) -> int:
+    response = cluster.call(at, AlterPartitionReassignmentsRequest((Reassignment(TOPIC, 0, target),)))
     assert isinstance(response, AlterPartitionReassignmentsResponse)
     return response.results[0].error_code
 
@@ -158,6 +158,21 @@ def test_ra_6_a_target_without_a_member_of_the_isr_may_be_begun_and_cancelled() 
     assert answered(cluster, None) == ErrorCode.NONE
     assert cluster.view()["replicas"] == [1, 2]
     assert cluster.view()["leader_epoch"] == epoch + 1, "EL-0: replicas that were to be added are given up"
+
+
+def test_ra_6_the_only_replica_in_sync_is_not_given_up() -> None:
+    cluster = placed(4, (1, 2, 3))
+    without(cluster, 2, 3)
+    reassign(cluster, 1, 2, 3, 4)
+    cluster.run_until(lambda: 4 in cluster.view()["isr"])
+    without(cluster, 1)
+    before = cluster.view()
+    assert before["isr"] == [4]
+    assert answered(cluster, None, at=4) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert answered(cluster, (1, 2, 3), at=4) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert cluster.view() == before
+    assert answered(cluster, (1, 2, 4), at=4) == ErrorCode.NONE
+    assert cluster.view()["replicas"] == [1, 2, 4, 3]
 
 
 def test_ra_3_who_comes_or_goes_elsewhere_does_not_end_a_reassignment() -> None:

@@ -41,6 +41,7 @@ ANSWERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "FetchRules.kept_in_session": ("part._replace(current_leader_epoch=-1)",),
         "FetchRules.deletion_bound": ("log_end",),
         "FetchRules.read_bound": ("log_end", "high_watermark"),
+        **dict.fromkeys(("_start", "_cancel"), ("(ErrorCode.NONE, None)",)),
     }
 )
 """What a function answers without its decision, as source; its parameters are the names. Without a row: by its type."""
