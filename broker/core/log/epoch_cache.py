@@ -161,4 +161,4 @@ def truncation_offset(own: EpochCache, own_end: int, diverging_epoch: int, diver
     if found is None:
         return min(diverging_end, own_end)
     epoch, end = found
-    return min(end, diverging_end, own_end) if epoch == diverging_epoch else min(end, own_end)
+    return min(end, diverging_end, own_end) if epoch == diverging_epoch else end

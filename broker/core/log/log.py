@@ -137,8 +137,7 @@ class Log:
         clean = clean and not parts.recovery.scanned_bytes
         if not clean:
             log.flushed_offset = min(trusted, log.end_offset)
-        if log.end_offset < max(recovery_point, log.start_offset):
-            log._rewritten.extend(log.end_offset, max(recovery_point, log.start_offset))
+        log._rewritten.extend(log.end_offset, recovery_point)
         if log.end_offset < log.start_offset:
             log.truncate_fully(log.start_offset)
         log.epochs.truncate_from_end(log.end_offset)
@@ -228,7 +227,7 @@ class Log:
         segment = self._segments.last
         for header in headers:
             self.epochs.assign(header.leader_epoch, header.base_offset)
-        self._files.append(segment.name, records if size == len(records) else records[:size])
+        self._files.append(segment.name, records[:size])
         for header in headers:
             last_offset = header.base_offset + header.last_offset_delta
             segment.add(last_offset, header.size, header.max_timestamp)

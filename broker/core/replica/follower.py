@@ -85,7 +85,7 @@ def take_answer(replica: Replica, asked: FetchPartition, answer: FetchedPartitio
 def _adopt_bounds(replica: Replica, answer: FetchedPartition, rules: Rules) -> None:
     """LO-3, HW-5: adopt the leader's log start and high watermark, within our log."""
     if answer.log_start_offset > replica.log.start_offset:
-        replica.log.advance_start(min(answer.log_start_offset, replica.log.end_offset))
+        replica.log.advance_start(answer.log_start_offset)
     replica.high_watermark = rules.high_watermark.of_follower(
         answer.high_watermark, replica.log.start_offset, replica.log.end_offset
     )

@@ -86,6 +86,24 @@ def test_a_cut_inside_a_hole_keeps_the_offsets_before_it() -> None:
     assert Log.open(files, "t-0", CONFIG, clean=False).end_offset == 3
 
 
+@pytest.mark.parametrize(("flushed", "remains"), [(False, 0), (True, 2)])
+def test_what_is_left_of_a_hole_that_is_cut_is_not_on_the_disk_before_the_next_flush(
+    flushed: bool, remains: int
+) -> None:
+    files, leading = log_of(*[batch((b"a", b"%d" % at)) for at in range(6)], epochs=(1, 1, 2, 2, 2, 2))
+    compact(files, leading)
+    log = Log.open(MemoryFiles(), "t-1", CONFIG, clean=True)
+    log.append_as_follower(leading.read(0, 1 << 20, 6), 2)
+    assert headers_of(log) == [(0, 1, 1, 0), (2, 4, 2, 0), (5, 5, 2, 1)]
+    if flushed:
+        log.sync()
+    assert log.truncate_to(4) == 4
+    assert log.flushed_offset == remains
+    assert log.unflushed_files()
+    log.sync()
+    assert log.flushed_offset == 4
+
+
 def test_a_tombstone_stays_for_its_time_and_goes_with_a_later_compaction() -> None:
     files, log = log_of(batch((b"a", b"1"), at_ms=NOW_MS), batch((b"a", None), (b"b", b"1"), at_ms=NOW_MS))
     compact(files, log, now_ms=NOW_MS)

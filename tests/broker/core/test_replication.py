@@ -114,6 +114,18 @@ def test_a_deposed_leader_answers_its_waiting_producers_with_an_error(cluster: C
     assert cluster.read(cluster.leader()) == [10]
 
 
+def test_pr_6_a_produce_that_is_not_replicated_in_time_is_answered_with_that(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    cluster.isolate(leader)
+    waiting = cluster.send(leader, 9, timeout_ms=300)
+    cluster.run(299)
+    assert waiting not in cluster.answers
+    cluster.run(1)
+    assert cluster.error_of(waiting) == ErrorCode.REQUEST_TIMED_OUT
+    assert cluster.produce(leader, 10, acks=1) == ErrorCode.NONE
+    assert cluster.replica(leader)["role"] == "leader"
+
+
 def test_a_controlled_stop_moves_leadership_away_and_keeps_the_epoch_clean(cluster: Cluster) -> None:
     leader = cluster.leader()
     assert cluster.produce(leader, 1) == ErrorCode.NONE

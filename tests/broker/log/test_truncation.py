@@ -15,7 +15,7 @@ from broker.core.log.validation import EpochOutOfRange
 from broker.core.messages import FetchedPartition
 from broker.core.messages.errors import ErrorCode
 from broker.core.records import encode_batch
-from broker.core.replica.follower import AppendOutcome, fetch_position, take_answer, truncate
+from broker.core.replica.follower import AppendOutcome, fetch_position, restart_at, take_answer, truncate
 from broker.core.replica.state import Replica, Role
 from broker.core.rules.flaws import rules_for
 from tests.support.memory_files import MemoryFiles
@@ -163,3 +163,33 @@ def test_lo_3_hw_5_a_follower_takes_over_the_leaders_bounds_within_its_own_log()
     assert (following.log.start_offset, following.high_watermark, following.log.end_offset) == (2, 4, 4)
     take_answer(following, asked, told._replace(log_start_offset=1, high_watermark=3), RULES)
     assert (following.log.start_offset, following.high_watermark) == (2, 3)
+
+
+def test_tr_8_a_follower_that_ends_inside_its_leaders_first_batch_takes_it_whole_and_forgets_its_own() -> None:
+    """Offset 4 is of epoch 2 at the leader, whose log begins at 5: no epoch tells that the logs differ before it."""
+    following = replica_of([(1, 5)])
+    asked = fetch_position(following, RULES, 1 << 20)
+    first = encode_batch([(None, b"value")] * 3, 4, 2, 0)
+    told = FetchedPartition("t", 0, ErrorCode.NONE, 7, log_start_offset=5, records=first)
+    assert take_answer(following, asked, told, RULES) == AppendOutcome(appended=2)
+    assert (following.log.start_offset, following.log.end_offset, following.high_watermark) == (5, 7, 7)
+    assert following.log.read(5, 1 << 20, 7) == first
+    assert following.log.epochs.entries == ((2, 4),)
+
+
+def test_tr_8_a_log_that_starts_again_is_empty_and_committed_there() -> None:
+    following = replica_of([(1, 4)])
+    following.high_watermark = 2
+    restart_at(following, 9, RULES)
+    assert (following.log.start_offset, following.log.end_offset, following.high_watermark) == (9, 9, 9)
+
+
+def test_tr_5_a_cut_is_made_at_once_unless_the_flaw_that_delays_it_is_planted() -> None:
+    told = FetchedPartition("t", 0, ErrorCode.NONE, diverging_epoch=(1, 2))
+    for rules, outcome, end in (
+        (RULES, AppendOutcome(truncated_to=2), 2),
+        (rules_for("K5", ("late-cut",)), AppendOutcome(cut_later_to=2), 4),
+    ):
+        following = replica_of([(1, 4)])
+        assert take_answer(following, fetch_position(following, rules, 1 << 20), told, rules) == outcome
+        assert following.log.end_offset == end

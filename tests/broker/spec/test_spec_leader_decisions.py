@@ -283,6 +283,24 @@ def test_rt_3_and_rt_4_a_leader_in_a_new_epoch_of_its_own_does_not() -> None:
     assert replica.leader_epoch_start == 4
 
 
+def test_rt_1_an_epoch_is_known_before_it_has_a_record() -> None:
+    replica = leading()
+    replica.leader_epoch = 6
+    leader.renew_leadership(replica, RULES, 2_000)
+    assert replica.log.epochs.entries == ((4, 0), (5, 3), (6, 4))
+
+
+def test_rt_3_with_the_flaw_that_remembers_followers_it_remembers_those_that_are_replicas_still() -> None:
+    replica = leading(isr=(1, 2, 3))
+    fetches(replica, 2, 4)
+    fetches(replica, 3, 4)
+    known = replica.remotes[2]
+    replica.replicas = replica.isr = (1, 2)
+    leader.renew_leadership(replica, rules_for("K5", ("remembered-after-reassignment",)), 2_000)
+    assert replica.remotes == {2: known}
+    assert (known.log_end, known.fetched_in_epoch) == (4, False)
+
+
 @pytest.mark.parametrize(
     ("offsets", "caught_up_ms"),
     [

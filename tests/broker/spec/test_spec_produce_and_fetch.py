@@ -16,7 +16,7 @@ from broker.core.messages import (
     ProduceResponse,
 )
 from broker.core.messages.errors import ErrorCode
-from broker.core.records import encode_batch
+from broker.core.records import encode_batch, iterate_headers
 from broker.core.rules.flaws import rules_for
 from tests.support.cluster import TOPIC, Cluster
 
@@ -142,3 +142,17 @@ def test_fe_6_and_fe_7_where_the_logs_part(cluster: Cluster) -> None:
     assert agreed.error_code == ErrorCode.NONE
     assert agreed.diverging_epoch is None
     assert agreed.records
+
+
+def test_fe_8_a_partition_brings_no_more_than_it_may_but_the_first_one_a_whole_batch(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    everything = fetched(cluster, leader, fetch_offset=0).records
+    (_, first), (_, second) = iterate_headers(everything)
+    assert len(everything) == first.size + second.size
+    for max_bytes, size in ((len(everything), len(everything)), (len(everything) - 1, first.size), (1, first.size)):
+        assert len(fetched(cluster, leader, fetch_offset=0, max_bytes=max_bytes).records) == size
+    for bound in (0, -1, -(1 << 31)):
+        part = FetchPartition(TOPIC, 0, 0, 1 << 20)
+        response = cluster.call(leader, FetchRequest((part,), max_wait_ms=1, max_bytes=bound))
+        assert isinstance(response, FetchResponse)
+        assert len(response.partitions[0].records) == first.size

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from broker.core.broker_node import replication
 from broker.core.broker_node.requests.deletion import FOR_EVER, retention
 from broker.core.configuration.settings import Settings
+from broker.core.log import checkpoints
 from broker.core.messages import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
+    ListedOffset,
     Listener,
+    ListOffsetsResponse,
     ProducePartition,
     ProduceRequest,
 )
@@ -63,6 +69,40 @@ def test_what_is_older_than_the_topic_or_else_the_node_says_goes(
     assert len(cluster.read(cluster.leader(), kept_from)) > 0
 
 
+@pytest.mark.parametrize(
+    ("node_bytes", "topic", "kept_from"),
+    [
+        (300, {}, 6),
+        (-1, {}, 0),
+        (-1, {"retention_bytes": "300"}, 6),
+        (300, {"retention_bytes": "-1"}, 0),
+        (-1, {"retention_bytes": "500"}, 3),
+        (-1, {"retention_bytes": "0"}, 6),
+    ],
+)
+def test_whole_segments_go_until_the_log_is_no_larger_than_the_topic_or_else_the_node_says(
+    node_bytes: int, topic: dict[str, str], kept_from: int
+) -> None:
+    cluster = cluster_of(topic, log_retention_bytes=node_bytes)
+    write(cluster, *[0] * 7)
+    cluster.run_until(cluster.is_whole)
+    cluster.run(2 * CHECK_MS)
+    assert starts(cluster) == {kept_from}
+
+
+def test_a_follower_deletes_nothing_by_a_clock_of_its_own() -> None:
+    cluster = cluster_of({"retention_ms": "60000"})
+    write(cluster, 0, 0, 0, 0)
+    follower = next(number for number in (1, 2, 3) if number != cluster.leader())
+    cluster.kill(follower)
+    cluster.wall_clock_ahead_ms += 120_000
+    cluster.start(follower)
+    cluster.wall_clock_ahead_ms -= 120_000
+    cluster.run_until(cluster.is_whole)
+    cluster.run(2 * CHECK_MS)
+    assert starts(cluster) == {0}
+
+
 def test_records_expire_while_the_node_runs_and_the_log_continues() -> None:
     cluster = cluster_of({"retention_ms": "2000"})
     write(cluster, 0, 0, 0, 0)
@@ -84,6 +124,31 @@ def test_the_new_start_is_the_one_after_a_power_failure() -> None:
     cluster.start(follower)
     assert cluster.replica(follower)["log_start"] == 3
     cluster.run_until(cluster.is_whole)
+
+
+def test_tr_4_a_log_that_restarts_below_its_start_does_so_after_a_crash_too() -> None:
+    cluster = cluster_of(high_watermark_checkpoint_interval_ms=100)
+    write(cluster, 0, 0, 0, 0)
+    cluster.call(cluster.leader(), DeleteRecordsRequest((DeleteRecordsPartition(TOPIC, 0, 3),)))
+    cluster.run_until(lambda: starts(cluster) == {3})
+    cluster.run(200)
+    follower = next(number for number in (1, 2, 3) if number != cluster.leader())
+    machine = cluster.machines[follower]
+    shorter = ListOffsetsResponse((ListedOffset(TOPIC, 0, ErrorCode.NONE, -1, 1),))
+    epoch = cluster.replica(follower)["leader_epoch"]
+    replication.leader_end_known(machine.node.state, (TOPIC, 0), epoch, shorter)
+    assert (cluster.replica(follower)["log_start"], cluster.replica(follower)["log_end"]) == (1, 1)
+    cluster.kill(follower)
+    cluster.start(follower)
+    assert cluster.replica(follower)["log_start"] == 1
+
+
+def test_a_log_that_keeps_its_start_writes_no_checkpoint_before_its_time() -> None:
+    cluster = cluster_of(high_watermark_checkpoint_interval_ms=100_000)
+    write(cluster, 0, 0, 0, 0)
+    cluster.run_until(cluster.is_whole)
+    written = [machine.files.size(checkpoints.LOG_START) for machine in cluster.machines.values()]
+    assert written == [0] * len(cluster.machines)
 
 
 def test_nothing_goes_that_is_not_committed() -> None:

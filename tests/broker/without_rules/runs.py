@@ -22,6 +22,7 @@ TESTS = (
     "tests/broker/core",
     "tests/broker/storage",
     "tests/broker/log",
+    "tests/broker/compaction/test_compaction.py",
     "tests/broker/quorum",
     "tests/broker/groups",
     "tests/simulation/directed/test_directed_schedules.py",

@@ -71,6 +71,13 @@ EQUIVALENT: Mapping[str, str] = MappingProxyType(
         "broker_node/publishing.py _apply: if replica.pending_isr is not None: False": (
             "what follows only counts how a pending change is superseded"
         ),
+        "broker_node/requests/fetching.py _record_follower: "
+        "if entry is not None and _is_at_rest(broker, request, part, entry): False": (
+            "a fetch at rest passes every check again, and is of an ISR member whose log end stays"
+        ),
+        "log/log.py Log.append_as_leader: if len(headers) == 1: False": (
+            "a single batch is stamped the same among several, with one copy of it more"
+        ),
         "rules/insync_replicas.py AlterPartitionRules.check_form: without and bool(members)": (
             "a set that includes the leader is not empty"
         ),

@@ -173,8 +173,7 @@ def _named(part: FetchPartition, image: Image) -> FetchPartition:
     """FE-1: an id determines the topic's name, "" if it is unknown."""
     if not part.topic_id:
         return part
-    name = image.topic_names.get(part.topic_id, "")
-    return part if part.topic == name else part._replace(topic=name)
+    return part._replace(topic=image.topic_names.get(part.topic_id, ""))
 
 
 def _update(session: FetchSession, request: FetchRequest, rules: FetchRules) -> None:

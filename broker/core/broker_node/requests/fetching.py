@@ -284,7 +284,7 @@ def _read(
             pass  # the records are read there
         elif part.fetch_offset < bound and (room > 0 or first):
             try:
-                records = log.read(part.fetch_offset, min(part.max_bytes, max(room, 0)), bound, minimum_one=first)
+                records = log.read(part.fetch_offset, min(part.max_bytes, room), bound, minimum_one=first)
                 if replica.role is not Role.LEADER:
                     broker.runtime.mark(SERVED_BY_FOLLOWER)
             except StorageError as failure:

@@ -193,8 +193,6 @@ def _current_leader(replica: Replica | None) -> tuple[int, int] | None:
 
 def complete(broker: BrokerState, replica: Replica) -> None:
     """PR-6: answer this partition's requests for which the rule has an outcome."""
-    if not replica.waiting_produces:
-        return
     for request_id, (required, by_replicas) in list(replica.waiting_produces.items()):
         error = outcome(broker, replica, required, by_replicas=by_replicas)
         if error is not None:
