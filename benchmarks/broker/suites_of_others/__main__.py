@@ -114,8 +114,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--sources", type=Path, required=True, help="folder of the suite's sources")
     which = "numbers (librdkafka: 0011,0052) or an expression as for pytest -k; default: all that need a broker"
     parser.add_argument("--tests", default="", help=which)
-        "--tests", default="", help="numbers (librdkafka: 0011,0052) or an expression as for pytest -k; default: all"
-    )
     parser.add_argument("--logs", type=Path, help="folder for logs; default: store/suites/SUITE")
     parser.add_argument("--limit", type=float, default=900.0, help="seconds that a test may take")
     parser.add_argument("--at-once", type=int, default=3, help="tests of librdkafka at a time")
