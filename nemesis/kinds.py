@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, Literal, NamedTuple
 
-Family = Literal["process", "network", "page-cache", "disk", "clock", "administration"]
-"""The part of the system that a fault acts on."""
+Family = Literal["process", "network", "page-cache", "disk", "clock", "administration", "recipe"]
+"""The part of the system that a fault acts on; recipes are several faults that belong together."""
 
 
 class Where(StrEnum):
@@ -67,6 +67,9 @@ LISTED_KINDS: Final[Mapping[str, ListedKind]] = {
     "connection-resets": ListedKind("network", _BOTH, "reset every connection of a node, open ones and new attempts"),
     "stalled-link": ListedKind(
         "network", _SIM, "delay the messages between two nodes, in one direction or both; lose none"
+    ),
+    "late-connection": ListedKind(
+        "network", _SIM, "delay one connection between two nodes, in one direction; what others carry overtakes it"
     ),
     "late-metadata": ListedKind(
         "network", _SIM, "withhold the metadata from a broker, but keep its session; then deliver all changes at once"
@@ -130,6 +133,38 @@ LISTED_KINDS: Final[Mapping[str, ListedKind]] = {
     ),
     "deleted-records": ListedKind(
         "administration", _SIM, "delete the records below the high watermark, or a little less or (refused) more"
+    ),
+    "min-isr-raised-then-shrunk": ListedKind(
+        "recipe", _SIM, "raise min ISR; a moment later lose a follower, then the leader"
+    ),
+    "restarted-then-lost": ListedKind(
+        "recipe", _SIM, "stop a node in good order, and take its page cache when it is just back"
+    ),
+    "move-cancelled": ListedKind(
+        "recipe", _SIM, "cancel or replace a reassignment while members of the ISR come and go"
+    ),
+    "votes-held": ListedKind("recipe", _SIM, "hold messages of the quorum back over one or two elections"),
+    "records-deleted-then-lost": ListedKind(
+        "recipe", _SIM, "delete records, and lose a replica before all have stored the log's new start"
+    ),
+    "isr-change-overtaken": ListedKind(
+        "recipe", _SIM, "let a change of the ISR be late, and change the leader or the follower meanwhile"
+    ),
+    "fetch-held-over-elections": ListedKind("recipe", _SIM, "let a fetch or its answer be late by one or more leaders"),
+    "changes-learnt-late": ListedKind(
+        "recipe",
+        _SIM,
+        "let a broker hear of several changes of a partition at once, and an old fetch arrive after them",
+    ),
+    "fetch-of-an-earlier-life": ListedKind(
+        "recipe", _SIM, "let a follower lose its log, and let a fetch arrive that it sent before"
+    ),
+    "leaders-one-after-the-other": ListedKind("recipe", _SIM, "lose each leader soon after it was elected"),
+    "log-info-held": ListedKind(
+        "recipe", _SIM, "lose all replicas, and let a recovery's answers be late while those that return die again"
+    ),
+    "follower-far-behind": ListedKind(
+        "recipe", _SIM, "keep a follower from fetching until it is out of sync, then lose the others one by one"
     ),
 }
 """Every kind by name. Real clusters and the simulation mean the same by a name that both have."""

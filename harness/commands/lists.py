@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -25,11 +25,17 @@ def faults() -> None:
         "usual": f"the default: {', '.join(USUAL)}",
         "all": "every fault",
         "none": "no fault",
-        **{family: f"family: {', '.join(kinds)}" for family, kinds in FAMILIES.items()},
+        **{family: _family(family, kinds) for family, kinds in FAMILIES.items()},
         PARTITION: f"the faults of the family network that cut connections: {', '.join(FAMILIES[PARTITION])}",
     }
     kinds = {name: f"{kind.family}: {kind.summary} ({_needs(name, kind)})" for name, kind in LISTED_KINDS.items()}
     _print({**words, **kinds})
+
+
+def _family(family: str, kinds: Sequence[str]) -> str:
+    if kinds:
+        return f"family: {', '.join(kinds)}"
+    return f"family, simulation only: {', '.join(name for name, kind in LISTED_KINDS.items() if kind.family == family)}"
 
 
 def _needs(name: str, kind: ListedKind) -> str:

@@ -42,14 +42,15 @@ class NetworkFaults:
 class SimulatedNetwork:
     """Delays and cuts. `last_arrival` keeps the order within a connection's direction.
 
-    A message for a `cut` link is held or lost, one for a `stalled` link is held; answers with metadata are held for
-    `uninformed` nodes, so that several changes reach them at once (MD-2).
+    A message for a `cut` link is held or lost, one for a `stalled` link is held, or for a `late` channel of a link;
+    answers with metadata are held for `uninformed` nodes, so that several changes reach them at once (MD-2).
     """
 
     stream: Stream
     faults: NetworkFaults = field(default_factory=NetworkFaults)
     cut: set[tuple[Endpoint, Endpoint]] = field(default_factory=set)
     stalled: set[tuple[Endpoint, Endpoint]] = field(default_factory=set)
+    late: set[tuple[Endpoint, Endpoint, str]] = field(default_factory=set)
     uninformed: set[Endpoint] = field(default_factory=set)
     last_arrival: dict[tuple[Endpoint, Endpoint, str], int] = field(default_factory=dict)
 
@@ -66,10 +67,12 @@ class SimulatedNetwork:
         self.last_arrival[key] = at_us
         return at_us
 
-    def stops(self, source: Endpoint, target: Endpoint, channel: str) -> bool:
+    def stops(self, source: Endpoint, target: Endpoint, channel: str, is_answer: bool) -> bool:
         """Whether a message cannot arrive now."""
         link = (source, target)
-        return link in self.cut or link in self.stalled or (channel == "metadata" and target in self.uninformed)
+        if link in self.cut or link in self.stalled or (source, target, channel) in self.late:
+            return True
+        return is_answer and channel == "metadata" and target in self.uninformed
 
     def answer_is_lost(self) -> bool:
         """Whether the connection breaks before the answer is sent."""
@@ -193,7 +196,7 @@ class Transport:
             again = partial(self._arrive_request, number, opened, request)
             if self.intercept(Envelope(*link, request, again)):
                 return
-        if self._network.stops(*link, "request"):
+        if self._network.stops(*link, opened.channel, False):
             if self._network.held_message_survives(*link):
                 self._held.setdefault(link, []).append((self._arrive_request, (number, opened, request)))
             return
@@ -217,7 +220,7 @@ class Transport:
             again = partial(self._arrive_response, node_id, incarnation, opened, response)
             if self.intercept(Envelope(*link, response, again)):
                 return
-        if self._network.stops(*link, opened.channel):
+        if self._network.stops(*link, opened.channel, True):
             if self._network.held_message_survives(*link):
                 self._held.setdefault(link, []).append(
                     (self._arrive_response, (node_id, incarnation, opened, response))
@@ -281,6 +284,15 @@ class Transport:
         """Let messages pass again; held ones arrive now."""
         self._network.stalled -= links
         self._release(links)
+
+    def hold_back(self, source: int, target: int, channel: str) -> None:
+        """Hold the messages of one channel from one node to another; those of other channels overtake them."""
+        self._network.late.add((source, target, channel))
+
+    def let_pass(self, source: int, target: int, channel: str) -> None:
+        """Deliver them again; held ones arrive now."""
+        self._network.late.discard((source, target, channel))
+        self._release(frozenset({(source, target)}))
 
     def withhold_metadata(self, node_id: int) -> None:
         """Hold the answers with metadata for a broker; all other messages reach it."""

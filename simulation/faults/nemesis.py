@@ -12,6 +12,7 @@ from simulation.engine.disk import Survival
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import active_controller, partition_states
 from simulation.faults.loss_budget import SimulatedLossBudget
+from simulation.faults.recipes import CHANNELS, STEPS, Recipe, play
 from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.workload.administration import Administration
 from simulation.workload.recording import FaultRow, SimulatedHistory
@@ -58,8 +59,14 @@ class SimulatedNemesis:
             if not self._over:
                 self.cluster.after(CHECK_MS * MS, self._fire, fault)
             return
+        if fault.kind in STEPS:
+            self._cook(fault)
+        else:
+            self._act(fault, self._target(fault.target))
+
+    def _act(self, fault: SimulatedFault, target: int) -> None:
         action = getattr(self, "_" + fault.kind.replace("-", "_"))
-        action(fault, self._target(fault.target))
+        action(fault, target)
 
     def _holds(self, trigger: Trigger) -> bool:
         return met(trigger, partition_states(self.cluster), lambda: active_controller(self.cluster))
@@ -97,6 +104,24 @@ class SimulatedNemesis:
             if machine.node is None:
                 self.cluster.start(node_id)
         self.administration.restore_min_isr()
+
+    # --- recipes -----------------------------------------------------------------------------------------------------
+
+    def _cook(self, fault: SimulatedFault) -> None:
+        self._opened(fault.kind, (), lambda: None, 1)
+        recipe = Recipe(self.cluster, self.brokers, self.controllers, self, self.administration, fault.parameter)
+        play(self.cluster, STEPS[fault.kind](recipe), lambda: self._over)
+
+    def inject(self, kind: str, node: int, duration_ms: int, parameter: int = 0) -> None:
+        """Inject a fault on a node now, as a part of a recipe."""
+        self._act(SimulatedFault(self.cluster.now_us // MS, kind, 0, duration_ms, parameter), node)
+
+    def hold(self, source: int, target: int, channel: str, duration_ms: int) -> None:
+        """Let the messages of one channel, from one node to another, wait for a while; none is lost."""
+        transport = self.cluster.transport
+        transport.hold_back(source, target, channel)
+        undo = partial(transport.let_pass, source, target, channel)
+        self._opened("late-connection", (source, target), undo, duration_ms, channel)
 
     # --- process -----------------------------------------------------------------------------------------------------
 
@@ -247,6 +272,14 @@ class SimulatedNemesis:
         self._opened(
             "stalled-link", (target, other), lambda: self.cluster.transport.unstall(links), 1 + fault.duration_ms // 8
         )
+
+    def _late_connection(self, fault: SimulatedFault, target: int) -> None:
+        """Delay one of the connections between two nodes, in one direction: what is sent on the others overtakes it."""
+        others = [node for node in sorted(self.cluster.machines) if node != target]
+        other = others[fault.parameter // 2 % len(others)]
+        channel = CHANNELS[fault.parameter // 100 % len(CHANNELS)]
+        link = (target, other) if fault.parameter % 2 else (other, target)
+        self.hold(*link, channel, 1 + fault.duration_ms // 2)
 
     def _late_metadata(self, fault: SimulatedFault, target: int) -> None:
         """MD-2: a broker receives the controller's decisions late, and then all at once."""

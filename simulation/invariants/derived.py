@@ -1,7 +1,8 @@
-"""Checks what a replica keeps beside its log: the producers' state equals the log (P-28)."""
+"""Checks what a replica keeps beside its log: its producers' state (P-28) and its min ISR (P-29)."""
 
 from __future__ import annotations
 
+from broker.core.broker_node.state import BrokerState
 from broker.core.log.producer_state import CACHED_BATCHES
 from broker.core.replica.state import Replica
 from simulation.invariants.ghost import Ghost, ReplicaMirror
@@ -46,6 +47,25 @@ def check_producers(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, repli
     invented = [producer for producer in states if producer not in expected] if not start else []
     if invented:
         known.fail(ghost, "P-28", f"broker {mirror.holder} knows the producers {invented}, which are not in its log")
+
+
+def check_min_isr(known: Knowledge, broker_id: int, state: BrokerState) -> None:
+    """P-29, when a broker has applied metadata: its roles follow from them as soon as they contain its registration."""
+    image = state.image
+    if not 0 <= state.broker_epoch < image.end_offset:
+        return
+    for (topic, number), replica in state.replicas.items():
+        assigned = image.partition(topic, number)
+        if assigned is None or broker_id not in assigned.replicas:
+            continue
+        expected = image.min_insync_replicas(topic, state.settings.min_insync_replicas)
+        if replica.min_insync_replicas != expected:
+            known.fail(
+                known.ghost(topic, replica.topic_id, number),
+                "P-29",
+                f"broker {broker_id} holds the replica to min ISR {replica.min_insync_replicas}; by the metadata up to "
+                f"{image.end_offset} it is {expected}",
+            )
 
 
 _A_RUN_MS = 3_600_000

@@ -109,6 +109,7 @@ class PropertyObserver:
         if state.image.end_offset != broker.image_end:
             broker.image_end = state.image.end_offset
             metadata.check_image(known, broker.broker_id, state.image)
+            derived.check_min_isr(known, broker.broker_id, state)
         broker.image = state.image
         self._replicas(known, broker, state)
         if state.broker_epoch != broker.broker_epoch:

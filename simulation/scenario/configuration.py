@@ -1,8 +1,8 @@
 """Draws what a seed means: the cluster, the clients, the kinds of fault that it may have, and which faults strike when.
 
-`COMMON_FAULTS` and `RARER_FAULTS` are the table of which seeds have which kinds: each seed draws a subset (swarm
-testing). The configuration is drawn from the stream "configuration", in a fixed order, so that a flag may override one
-part and leave the others; the faults are drawn from the stream "schedule".
+`COMMON_FAULTS`, `RARER_FAULTS` and `CLOSE_FAULTS` are the table of which seeds have which kinds: each seed draws a
+subset (swarm testing). The configuration is drawn from the stream "configuration", in a fixed order, so that a flag may
+override one part and leave the others; the faults are drawn from the stream "schedule".
 """
 
 from __future__ import annotations
@@ -52,8 +52,30 @@ RARER_FAULTS = (
 )
 """Kinds of fault, each of which a quarter of the seeds have."""
 
-FAULTS = (*COMMON_FAULTS, *RARER_FAULTS, "torn-page-cache-loss")
-"""Kinds of fault that a schedule may contain; the last only if it is named, since `page-cache-loss` may be torn too."""
+RECIPES = (
+    "min-isr-raised-then-shrunk",
+    "restarted-then-lost",
+    "move-cancelled",
+    "votes-held",
+    "records-deleted-then-lost",
+    "isr-change-overtaken",
+    "fetch-held-over-elections",
+    "changes-learnt-late",
+    "fetch-of-an-earlier-life",
+    "leaders-one-after-the-other",
+    "log-info-held",
+    "follower-far-behind",
+)
+"""Faults that belong together (`simulation.faults.recipes`)."""
+
+CLOSE_FAULTS = ("late-connection", *RECIPES)
+"""Kinds of fault, each of which a third of the seeds have."""
+
+FAULTS = (*COMMON_FAULTS, *RARER_FAULTS, "torn-page-cache-loss", *CLOSE_FAULTS)
+"""Kinds of fault that a schedule may contain. `torn-page-cache-loss` is never drawn, only named."""
+
+RECIPE_PARAMETERS = 1_000_000_000
+_PARAMETERS = 1_000
 
 
 @dataclass(frozen=True)
@@ -91,7 +113,7 @@ class Configuration:
     metadata_snapshot_records: int = 5_000
     metadata_fetch_bytes: int = 8 << 20
     duration_ms: int = 60_000
-    faults: tuple[str, ...] = (*COMMON_FAULTS, *RARER_FAULTS)
+    faults: tuple[str, ...] = (*COMMON_FAULTS, *RARER_FAULTS, *CLOSE_FAULTS)
     fault_interval_ms: int = 6_000
     fault_duration_ms: int = 5_000
     lossy_budget: int = 1
@@ -165,6 +187,8 @@ def draw_configuration(stream: Stream, overrides: Mapping[str, object] | None = 
         min_isr_of_brokers=int(stream.draw("another min ISR in brokers' files", 8) == 7),
         compression="snappy" if stream.draw("compressed batches", 8) == 7 else "none",
     )
+    close = tuple(kind for kind in CLOSE_FAULTS if stream.draw(f"with {kind}", 3) == 2)
+    drawn = replace(drawn, faults=(*drawn.faults, *close))
     drawn = replace(drawn, fetch_wait_ms=min(_FETCH_WAIT_MS, drawn.lag_ms // 2))
     return replace(drawn, **(overrides or {}))  # type: ignore[arg-type]
 
@@ -208,12 +232,13 @@ def draw_faults(stream: Stream, configuration: Configuration) -> list[SimulatedF
         kind = stream.draw("kind", len(configuration.faults) + 1)
         if kind == 0:
             continue
+        name = configuration.faults[kind - 1]
         faults.append(
             SimulatedFault(
                 at_ms,
-                configuration.faults[kind - 1],
+                name,
                 stream.draw("target", configuration.brokers + configuration.controllers + 4),
                 1 + stream.draw("duration", 2 * configuration.fault_duration_ms),
-                stream.draw("parameter", 1_000),
+                stream.draw("parameter", RECIPE_PARAMETERS if name in RECIPES else _PARAMETERS),
             )
         )

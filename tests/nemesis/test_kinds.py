@@ -11,7 +11,8 @@ from history.contract import ENDING_KINDS
 from nemesis.faults import KINDS
 from nemesis.kinds import LISTED_KINDS, Family, Where
 from simulation.faults.nemesis import SimulatedNemesis
-from simulation.scenario.configuration import FAULTS
+from simulation.faults.recipes import STEPS
+from simulation.scenario.configuration import FAULTS, RECIPES
 
 DOCUMENT = Path(nemesis.__file__).parents[1] / "docs" / "reference" / "faults.md"
 
@@ -23,7 +24,8 @@ def of(*where: Where) -> set[str]:
 def test_the_table_marks_who_can_inject_a_kind() -> None:
     assert of(Where.BOTH, Where.REAL) == set(KINDS)
     assert of(Where.BOTH, Where.SIMULATED) == set(FAULTS)
-    for kind in FAULTS:
+    assert set(STEPS) == set(RECIPES) == {name for name, kind in LISTED_KINDS.items() if kind.family == "recipe"}
+    for kind in set(FAULTS) - set(RECIPES):
         assert hasattr(SimulatedNemesis, "_" + kind.replace("-", "_"))
 
 

@@ -104,7 +104,9 @@ def test_the_loss_of_the_last_replica_of_k3_is_reported_as_documented() -> None:
 
 def test_the_loss_of_a_last_replica_of_k3_that_crashed_twice_is_reported_as_documented() -> None:
     """Its second crash cost nothing more; with the first it had lost what it then led without."""
-    (finding, *_) = simulate(4727, {"generation": "K3"}, observed=True).findings
+    process = ("kill", "pause", "isolate", "halves", "brokers-from-controllers")
+    kinds = (*process, "slow-disk", "disk-loss", "moved-leader", "late-metadata", "lossy-restart", "torn-append")
+    (finding, *_) = simulate(4727, {"generation": "K3", "faults": kinds}, observed=True).findings
     assert is_documented(finding.what)
 
 

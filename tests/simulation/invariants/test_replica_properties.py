@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from broker.core.broker_node.node import BrokerNode
 from broker.core.records import encode_batch
 from broker.core.replica.state import Replica, Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
@@ -236,6 +237,25 @@ def test_an_assigned_log_that_a_running_broker_deletes_breaks_p_27() -> None:
     outcome = observe(Plant(delete))
     assert outcome.failed_property == "P-27"
     assert "assign it" in str(outcome.failure)
+
+
+def test_a_replica_with_another_min_isr_than_its_broker_s_metadata_breaks_p_29() -> None:
+    ends: dict[int, int] = {}
+
+    def keep(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = replica_of(cluster, step, Role.LEADER)
+        node = cluster.machines[step.node_id].node
+        if replica is None or not isinstance(node, BrokerNode):
+            return False
+        end = node.state.image.end_offset
+        if ends.setdefault(step.node_id, end) == end:
+            return False
+        replica.min_insync_replicas -= 1  # as if the broker had not published the new metadata
+        return True
+
+    outcome = observe(Plant(keep), faults=KILL_FIRST)
+    assert outcome.failed_property == "P-29"
+    assert "min ISR 1; by the metadata up to" in str(outcome.failure)
 
 
 @pytest.mark.parametrize("change", ["forgotten", "invented", "behind"])

@@ -38,6 +38,7 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "P-26": "lookup by time",
         "P-27": "assigned logs stay",
         "P-28": "producers equal log",
+        "P-29": "min ISR as published",
         "P-R1": "quorum election safety",
         "P-R2": "one known quorum leader",
         "P-R3": "quorum log matching and durability",
