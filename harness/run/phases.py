@@ -199,7 +199,12 @@ def _await_recovery(context: RunContext) -> None:
         return
     context.progress.log(f"the cluster recovered after {(context.clock.now() - started_ns) / 1e9:.1f} s")
     before = acked(context.workers)
-    if not context.until(lambda: acked(context.workers) > before, ANSWER_S):
+
+    def answered() -> bool:
+        context.record_lost_workers()
+        return acked(context.workers) > before
+
+    if not context.until(answered, ANSWER_S):
         context.trouble(f"the recovered cluster acknowledged no write within {context.scaled(ANSWER_S):g} s")
 
 

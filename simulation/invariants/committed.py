@@ -158,4 +158,4 @@ def restart_from(known: Knowledge, ghost: Ghost, leader: int, epoch: int) -> Non
     ghost.shown_end = min(ghost.shown_end, kept)
     ghost.first_seen.clear()
     ghost.sequences.clear()
-    check_sequences(known, ghost, 0)
+    check_sequences(known, ghost, mirror.start if mirror is not None else 0)  # of what was deleted it may know nothing

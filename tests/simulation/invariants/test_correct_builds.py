@@ -7,11 +7,16 @@ import pytest
 from broker.core.rules.flaws.properties import PROPERTIES
 from history.protocol import protocol_rules
 from simulation.engine.choices import ChoiceSequence
+from simulation.engine.cluster import SimulatedCluster
+from simulation.invariants.committed import restart_from
+from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror
+from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.observer import PropertyObserver
 from simulation.invariants.properties import is_documented
 from simulation.runs.sweep import simulate
 from simulation.scenario import scenario
-from simulation.scenario.configuration import SimulatedFault
+from simulation.scenario.configuration import Configuration, SimulatedFault
+from simulation.scenario.scenario import settings_of
 from tests.simulation.invariants.planting import observe
 
 OTHERWISE: dict[str, dict[str, object]] = {
@@ -115,3 +120,19 @@ def test_every_property_that_can_be_reported_has_a_statement() -> None:
     reported = {rule.id: rule.statement for rule in protocol_rules().values() if rule.is_property and not rule.absent}
     assert set(reported) == set(PROPERTIES)
     assert all(statement and not statement.endswith(".") for statement in reported.values())
+
+
+@pytest.mark.parametrize(("start", "known"), [(3, {}), (0, {(7, 0): 2})])
+def test_after_an_unclean_election_deleted_records_tell_nothing_of_producers(
+    start: int, known: dict[tuple[int, int], int]
+) -> None:
+    """A leader that lost its disk, and whose log begins where the deleted records end, knows no producer."""
+    cluster = SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration()))
+    ghost = Ghost("log", 0)
+    kept, lost = (Batch(base, base + 2, 0, base, 7, 0, base, control=False) for base in (0, 3))
+    ghost.committed = [kept] * 3 + [lost] * 3
+    mirror = ghost.mirrors[3] = ReplicaMirror(3)
+    mirror.start = start
+    mirror.entries = [None] * 3 if start else [kept] * 3
+    restart_from(Knowledge.of(cluster), ghost, 3, 6)
+    assert (len(ghost.committed), ghost.sequences) == (3, known)
