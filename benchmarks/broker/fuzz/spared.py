@@ -25,6 +25,7 @@ from crc32c import crc32c
 
 from benchmarks.broker.fuzz.drawing.values import BROKERS, CLUSTER_ID, CONTROLLERS, KEPT, NEVER_LEGAL
 from broker.core.messages import (
+    AlterConfigsRequest,
     AlterPartitionReassignmentsRequest,
     AlterPartitionRequest,
     AnyRequest,
@@ -110,6 +111,12 @@ def _of_request(request: AnyRequest, known: Known) -> str | None:
                 each.resource_type == _BROKER or (each.resource_type == _TOPIC and each.name in kept)
                 for each in request.resources
                 if any(map(_may_take_effect, each.operations))
+            )
+            return "alters settings of the kept topic or of brokers" if touched else None
+        case AlterConfigsRequest():  # what it does not name is removed, so that any of them may take effect
+            touched = any(
+                each.resource_type == _BROKER or (each.resource_type == _TOPIC and each.name in kept)
+                for each in request.resources
             )
             return "alters settings of the kept topic or of brokers" if touched else None
         case UnregisterBrokerRequest():

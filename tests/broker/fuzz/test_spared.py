@@ -7,6 +7,7 @@ import pytest
 from benchmarks.broker.fuzz.drawing.values import KEPT
 from benchmarks.broker.fuzz.spared import Known, reason
 from broker.core.messages import (
+    AlterConfigsRequest,
     AlterPartitionReassignmentsRequest,
     AlterPartitionRequest,
     BeginQuorumEpochRequest,
@@ -29,6 +30,7 @@ from broker.core.messages import (
     ProducePartition,
     ProduceRequest,
     Reassignment,
+    ReplacedConfigs,
     UnregisterBrokerRequest,
     VoteRequest,
 )
@@ -68,6 +70,8 @@ def fetch(replica_id, epoch=-1):
         ("CLIENT", CreateTopicsRequest((NewTopic("a", 20, 1), NewTopic("b", 20, 1))), "creates more than"),
         ("CLIENT", altered(2, KEPT), "alters settings"),
         ("CLIENT", altered(4, ""), "alters settings"),
+        ("CLIENT", AlterConfigsRequest((ReplacedConfigs(2, KEPT, ()),)), "alters settings"),
+        ("CONTROLLER", AlterConfigsRequest((ReplacedConfigs(4, "", ()),)), "alters settings"),
         ("CLIENT", UnregisterBrokerRequest(2), "unregisters a living broker"),
         ("CLIENT", fetch(2), "in the name of a replica"),
         ("BROKER", fetch(2, 55), "in the name of a replica"),
@@ -91,6 +95,7 @@ def test_what_would_validly_do_damage_is_left_out(listener, request_, why):
         ("CLIENT", CreateTopicsRequest((NewTopic("a", 1 << 30, 1), NewTopic("b", -5, 1)))),
         ("CLIENT", altered(4, "", value="nan")),
         ("CLIENT", altered(2, "fuzzed-0")),
+        ("CLIENT", AlterConfigsRequest((ReplacedConfigs(2, "fuzzed-0", ()),))),
         ("CLIENT", MetadataRequest(((KEPT, ""),))),
         ("CLIENT", fetch(-1)),
         ("CLIENT", UnregisterBrokerRequest(4)),
