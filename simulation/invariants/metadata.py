@@ -272,7 +272,7 @@ def decided(known: Knowledge, controller: ControllerState, event: Event) -> None
             before = partitions.get(key)
             heard = {} if before is None else {**before.heard, **present.get(key, {})}
             if before is not None and not begins and before.state is not state and _is_unclean(before.state, state):
-                _check_longest(known, known.ghost(topic.name, *key), state.leader, heard)
+                _check_longest(known, known.ghost(topic.name, *key), before.state, state.leader, heard)
             job = controller.recoveries.get(key)
             infos = {} if job is None else job.infos
             partitions[key] = Deciding(state, {member: _length(info) for member, info in infos.items()})
@@ -297,7 +297,11 @@ def _length(info: ReplicaLogInfo) -> tuple[int, int]:
     return info.last_written_leader_epoch, info.log_end_offset
 
 
-def _check_longest(known: Knowledge, ghost: Ghost, leader: int, heard: dict[int, tuple[int, int]]) -> None:
+def _check_longest(
+    known: Knowledge, ghost: Ghost, before: PartitionState, leader: int, heard: dict[int, tuple[int, int]]
+) -> None:
+    if len(before.last_known_elr) >= known.min_isr(ghost) and not _losses_accepted(known, ghost):
+        heard = {member: log for member, log in heard.items() if member in before.last_known_elr}
     best = max(heard.values(), default=None)
     if best is None and not _losses_accepted(known, ghost):
         return  # nobody wanted it: P-1 judges what it loses

@@ -277,12 +277,15 @@ def _decide(controller: ControllerState, key: tuple[str, int], job: RecoveryJob)
         _give_up(controller, key)
         return
     best: int | None = None
+    rules = controller.rules.elections
     for member in state.replicas:
-        if member in job.infos and (
-            best is None or controller.rules.elections.better_log(_length(job.infos[member]), _length(job.infos[best]))
+        if (
+            member in job.infos
+            and rules.may_be_elected(member, job.needed)
+            and (best is None or rules.better_log(_length(job.infos[member]), _length(job.infos[best])))
         ):
             best = member
-    if best is None or not controller.rules.elections.accepts_log_info(
+    if best is None or not rules.accepts_log_info(
         job.asked[best],
         job.asked[best],
         controller.image.broker_epoch(best),

@@ -157,6 +157,14 @@ class ElectionRules:
         """UR-7, UR-9: a replica's answer counts only for its incarnation, as long as that one is registered."""
         return active and answered == asked == registered
 
+    def may_be_elected(self, member: int, needed: tuple[int, ...]) -> bool:
+        """UR-8: who may be complete: one of those whose answers were needed; where none was, any replica.
+
+        Another replica may hold a later epoch, of a leader that never committed anything in it, and lack what later
+        leaders committed of earlier epochs.
+        """
+        return not needed or member in needed
+
     def better_log(self, first: tuple[int, int], second: tuple[int, int]) -> bool:
         """UR-8: by last written leader epoch, then by log end offset."""
         return first > second

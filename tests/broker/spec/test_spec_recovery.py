@@ -161,6 +161,19 @@ def test_ur_6_after_the_short_wait_the_last_answer_that_is_needed_decides() -> N
     assert leader(controller) == 3
 
 
+@pytest.mark.parametrize(("strategy", "elected"), [("balanced", 3), ("proactive", 1)])
+def test_ur_8_a_longer_log_of_who_is_not_known_to_be_complete_wins_where_losses_are_accepted(
+    strategy: str, elected: int
+) -> None:
+    """Replica 1 may have led an epoch in which it committed nothing, and lack what later leaders committed."""
+    controller = leaderless(unclean_recovery_strategy=strategy)
+    recovery.consider_all(controller)
+    requests = asked(controller)
+    for member, log_end in ((1, 30), (2, 8), (3, 9)):
+        answer(controller, member, requests[member], log_end)
+    assert leader(controller) == elected
+
+
 @pytest.mark.parametrize("min_isr", [2, 3, 4])
 def test_ur_6_where_there_are_fewer_replicas_than_min_isr_all_of_them_are_enough(min_isr: int) -> None:
     controller = leaderless(min_insync_replicas=min_isr)
