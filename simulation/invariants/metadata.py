@@ -300,12 +300,12 @@ def _length(info: ReplicaLogInfo) -> tuple[int, int]:
 def _check_longest(
     known: Knowledge, ghost: Ghost, before: PartitionState, leader: int, heard: dict[int, tuple[int, int]]
 ) -> None:
-    if len(before.last_known_elr) >= known.min_isr(ghost) and not _losses_accepted(known, ghost):
-        heard = {member: log for member, log in heard.items() if member in before.last_known_elr}
     best = max(heard.values(), default=None)
     if best is None and not _losses_accepted(known, ghost):
         return  # nobody wanted it: P-1 judges what it loses
-    if best is None or heard.get(leader) != best:
+    known_to_be = [log for member, log in heard.items() if member in before.last_known_elr]  # UR-8: they come first
+    among_them = max(known_to_be, default=best) if len(before.last_known_elr) >= known.min_isr(ghost) else best
+    if best is None or heard.get(leader) not in (best, among_them):
         logs = ", ".join(f"{member}: {end} of epoch {epoch}" for member, (epoch, end) in sorted(heard.items()))
         known.fail(
             ghost,
