@@ -258,6 +258,12 @@ def _is_credible(quorum: Quorum, sender: int, epoch: int) -> bool:
     return sender in quorum.others and epoch - quorum.epoch <= EPOCHS_AHEAD_MAX
 
 
+def _may_lead(quorum: Quorum, leader: int, epoch: int) -> bool:
+    """Whether a request of a leader is credible, and this voter knows no other leader of the epoch."""
+    known = quorum.leader if epoch == quorum.epoch else NO_LEADER
+    return _is_credible(quorum, leader, epoch) and known in (NO_LEADER, leader)
+
+
 def handle_vote(quorum: Quorum, request: VoteRequest) -> VoteResponse:
     """QU-2, QU-3, QU-8, QU-9."""
     if request.cluster_id != quorum.settings.cluster_id:
@@ -354,9 +360,7 @@ def handle_begin_epoch(quorum: Quorum, request: BeginQuorumEpochRequest) -> Begi
     if request.leader_epoch < quorum.epoch:
         quorum.runtime.mark(OLD_EPOCH_ANNOUNCED)
         return BeginQuorumEpochResponse(ErrorCode.FENCED_LEADER_EPOCH, quorum.leader, quorum.epoch)
-    known = quorum.leader if request.leader_epoch == quorum.epoch else NO_LEADER
-    believed = _is_credible(quorum, request.leader_id, request.leader_epoch)
-    if not believed or known not in (NO_LEADER, request.leader_id):
+    if not _may_lead(quorum, request.leader_id, request.leader_epoch):
         return BeginQuorumEpochResponse(ErrorCode.INVALID_REQUEST, quorum.leader, quorum.epoch)
     follow_newer(quorum, request.leader_epoch, request.leader_id)
     return BeginQuorumEpochResponse(ErrorCode.NONE, quorum.leader, quorum.epoch)
@@ -387,9 +391,7 @@ def handle_end_epoch(quorum: Quorum, request: EndQuorumEpochRequest) -> EndQuoru
         return EndQuorumEpochResponse(ErrorCode.INCONSISTENT_CLUSTER_ID)
     if request.leader_epoch < quorum.epoch:
         return EndQuorumEpochResponse(ErrorCode.FENCED_LEADER_EPOCH, quorum.leader, quorum.epoch)
-    known = quorum.leader if request.leader_epoch == quorum.epoch else NO_LEADER
-    believed = _is_credible(quorum, request.leader_id, request.leader_epoch)
-    if not believed or known not in (NO_LEADER, request.leader_id):
+    if not _may_lead(quorum, request.leader_id, request.leader_epoch):
         return EndQuorumEpochResponse(ErrorCode.INVALID_REQUEST, quorum.leader, quorum.epoch)
     if request.leader_epoch > quorum.epoch:
         become_unattached(quorum, request.leader_epoch)

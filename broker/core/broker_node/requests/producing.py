@@ -45,10 +45,11 @@ _REFUSED = {
 
 DEADLINE = "produce-deadline"
 ALL_REPLICAS = -1
+"""The `acks` that waits for all in-sync replicas."""
+
 _KEY_NEEDED = "expected a key, found none: the topic is compacted"
 _ERRORS_MAX = 100
 """Of so many records an answer says what is wrong (KIP-467)."""
-"""The `acks` that waits for all in-sync replicas."""
 
 
 def handle(broker: BrokerState, event: RequestReceived, request: ProduceRequest) -> None:
