@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, NamedTuple
 
 from common.names import unknown
+from nemesis.kinds import LISTED_KINDS
 from nemesis.targets import Trigger
 from simulation.engine.choices import Stream
 
@@ -52,20 +53,7 @@ RARER_FAULTS = (
 )
 """Kinds of fault, each of which a quarter of the seeds have."""
 
-RECIPES = (
-    "min-isr-raised-then-shrunk",
-    "restarted-then-lost",
-    "move-cancelled",
-    "votes-held",
-    "records-deleted-then-lost",
-    "isr-change-overtaken",
-    "fetch-held-over-elections",
-    "changes-learnt-late",
-    "fetch-of-an-earlier-life",
-    "leaders-one-after-the-other",
-    "log-info-held",
-    "follower-far-behind",
-)
+RECIPES = tuple(name for name, kind in LISTED_KINDS.items() if kind.family == "recipe")
 """Faults that belong together (`simulation.faults.recipes`)."""
 
 CLOSE_FAULTS = ("late-connection", *RECIPES)

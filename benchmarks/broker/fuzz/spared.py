@@ -33,6 +33,7 @@ from broker.core.messages import (
     BeginQuorumEpochRequest,
     BrokerHeartbeatRequest,
     ConfigOperation,
+    ConfigResource,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteRecordsRequest,
@@ -41,6 +42,7 @@ from broker.core.messages import (
     FetchRequest,
     IncrementalAlterConfigsRequest,
     ProduceRequest,
+    ReplacedConfigs,
     UnregisterBrokerRequest,
     VoteRequest,
 )
@@ -107,18 +109,9 @@ def _of_request(request: AnyRequest, known: Known) -> str | None:
                 return "adds partitions to the kept topic"
             return _many(each.total_count for each in request.topics)
         case IncrementalAlterConfigsRequest():
-            touched = any(
-                each.resource_type == _BROKER or (each.resource_type == _TOPIC and each.name in kept)
-                for each in request.resources
-                if any(map(_may_take_effect, each.operations))
-            )
-            return "alters settings of the kept topic or of brokers" if touched else None
+            return _altered((each for each in request.resources if any(map(_may_take_effect, each.operations))), kept)
         case AlterConfigsRequest():  # what it does not name is removed, so that any of them may take effect
-            touched = any(
-                each.resource_type == _BROKER or (each.resource_type == _TOPIC and each.name in kept)
-                for each in request.resources
-            )
-            return "alters settings of the kept topic or of brokers" if touched else None
+            return _altered(request.resources, kept)
         case UnregisterBrokerRequest():
             return "unregisters a living broker" if request.broker_id in BROKERS else None
         case FetchRequest():
@@ -149,6 +142,13 @@ def _many(counts: Iterable[int]) -> str | None:
     """Partitions that are refused anyway do not count: none or too many."""
     total = sum(count for count in counts if 0 < count <= 10_000)
     return f"creates more than {PARTITIONS_MAX} partitions" if total > PARTITIONS_MAX else None
+
+
+def _altered(resources: Iterable[ConfigResource | ReplacedConfigs], kept: set[str]) -> str | None:
+    touched = any(
+        each.resource_type == _BROKER or (each.resource_type == _TOPIC and each.name in kept) for each in resources
+    )
+    return "alters settings of the kept topic or of brokers" if touched else None
 
 
 def _may_take_effect(operation: ConfigOperation) -> bool:

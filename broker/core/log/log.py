@@ -254,8 +254,8 @@ class Log:
         last = self._segments.last
         if not last.size:
             return
-        too_old = 0 <= last.first_timestamp < timestamp - self.config.segment_ms
-        if too_old or last.size + size > self.config.segment_bytes:
+        is_full = last.size + size > self.config.segment_bytes
+        if is_full or 0 <= last.first_timestamp < timestamp - self.config.segment_ms:
             self._roll()
 
     def _roll(self) -> None:

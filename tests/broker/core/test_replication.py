@@ -267,15 +267,21 @@ def test_a_leader_that_has_not_heard_of_a_higher_min_isr_does_not_commit_past_th
     assert cluster.replica(leader)["high_watermark"] == 2
 
 
-def test_a_lower_min_isr_lets_the_high_watermark_of_a_leader_that_is_alone_move() -> None:
-    cluster = Cluster()
-    cluster.create_topic()
+def left_alone(cluster: Cluster) -> int:
+    """Kill the followers; the leader, which is then the ISR, and has a record that only it acknowledged."""
     leader = cluster.leader()
     for number in (1, 2, 3):
         if number != leader:
             cluster.kill(number)
     cluster.run_until(lambda: cluster.replica(leader)["isr"] == [leader])
     cluster.send(leader, 1, acks=1)
+    return leader
+
+
+def test_a_lower_min_isr_lets_the_high_watermark_of_a_leader_that_is_alone_move() -> None:
+    cluster = Cluster()
+    cluster.create_topic()
+    leader = left_alone(cluster)
     cluster.run(200)
     assert cluster.replica(leader)["high_watermark"] == 0
     operation = ConfigOperation("min.insync.replicas", 0, "1")
@@ -302,12 +308,7 @@ def test_hw_4_a_replica_that_does_not_lead_moves_no_high_watermark_of_its_own() 
     """Only the last leader is left, and fenced: a lower min ISR makes its records committed once it leads again."""
     cluster = Cluster(generation="K3")
     cluster.create_topic()
-    leader = cluster.leader()
-    for number in (1, 2, 3):
-        if number != leader:
-            cluster.kill(number)
-    cluster.run_until(lambda: cluster.replica(leader)["isr"] == [leader])
-    cluster.send(leader, 1, acks=1)
+    leader = left_alone(cluster)
     cluster.run(10)
     cluster.kill(leader)
     cluster.run_until(lambda: cluster.leader() == -1)
