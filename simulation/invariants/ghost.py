@@ -159,7 +159,21 @@ class ReplicaMirror(Mirror):
     high_watermark_epoch: int = -1
     """The leader epoch in which the high watermark was last learned."""
 
+    learned: dict[int, int] = field(default_factory=dict)
+    """Leader epoch -> the highest high watermark that was learned in it."""
+
     isr_state: tuple[tuple[int, ...], PendingIsr | None, int] = ((), None, 1)
+
+    def learns(self, epoch: int) -> None:
+        """The high watermark was learned in this leader epoch."""
+        self.high_watermark_epoch = epoch
+        self.learned[epoch] = max(self.high_watermark, self.learned.get(epoch, 0))
+
+    def starts_with(self, high_watermark: int) -> None:
+        """A new process begins with a checkpoint: it is as old as the last epoch in which so much was learned."""
+        self.high_watermark = high_watermark
+        epochs = [epoch for epoch, learned in self.learned.items() if learned >= high_watermark]
+        self.high_watermark_epoch = max(epochs, default=self.high_watermark_epoch)
 
 
 @dataclass(slots=True)

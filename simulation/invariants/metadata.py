@@ -300,12 +300,17 @@ def _length(info: ReplicaLogInfo) -> tuple[int, int]:
 def _check_longest(
     known: Knowledge, ghost: Ghost, before: PartitionState, leader: int, heard: dict[int, tuple[int, int]]
 ) -> None:
+    """P-25: the longest log is elected; of the last known ELR, where losses are not accepted and it is complete.
+
+    A recovery that began before losses were accepted may still elect one of the last known ELR.
+    """
     best = max(heard.values(), default=None)
-    if best is None and not _losses_accepted(known, ghost):
+    accepted = _losses_accepted(known, ghost)
+    if best is None and not accepted:
         return  # nobody wanted it: P-1 judges what it loses
     known_to_be = [log for member, log in heard.items() if member in before.last_known_elr]  # UR-8: they come first
     among_them = max(known_to_be, default=best) if len(before.last_known_elr) >= known.min_isr(ghost) else best
-    if best is None or heard.get(leader) not in (best, among_them):
+    if best is None or heard.get(leader) not in ((best, among_them) if accepted else (among_them,)):
         logs = ", ".join(f"{member}: {end} of epoch {epoch}" for member, (epoch, end) in sorted(heard.items()))
         known.fail(
             ghost,

@@ -199,7 +199,7 @@ def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Rep
     leads = replica.role is Role.LEADER
     if new != before:
         if not was_cut:  # a cut only clamps it (HW-8)
-            mirror.high_watermark_epoch = replica.leader_epoch
+            mirror.learns(replica.leader_epoch)
         if leads:
             committed.high_watermark_of_leader(known, ghost, mirror, before, new)
     elif leads and new_role and mirror.high_watermark_epoch < ghost.since_epoch <= replica.leader_epoch:

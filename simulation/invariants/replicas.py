@@ -175,7 +175,7 @@ def opened(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Repli
     if mirror.suspected and log.end_offset >= was and end == was:
         ghost.lossy.pop(mirror.holder, None)
     mirror.power_lost = mirror.suspected = False
-    mirror.high_watermark = replica.high_watermark
+    mirror.starts_with(replica.high_watermark)
     if log.end_offset > len(mirror.entries):
         _, wrong = read_on(mirror, log, ghost)
         if wrong:

@@ -8,16 +8,16 @@ from broker.core.rules.flaws.properties import PROPERTIES
 from history.protocol import protocol_rules
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import SimulatedCluster
-from simulation.invariants.committed import restart_from
+from simulation.invariants.committed import check_bounds, restart_from
 from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror
 from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.observer import PropertyObserver
-from simulation.invariants.properties import is_documented
+from simulation.invariants.properties import Violation, is_documented
 from simulation.runs.sweep import simulate
 from simulation.scenario import scenario
 from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.scenario.scenario import settings_of
-from tests.simulation.invariants.planting import observe
+from tests.simulation.invariants.planting import change_rules, observe
 
 OTHERWISE: dict[str, dict[str, object]] = {
     "acks=1": {"acks": 1},
@@ -136,3 +136,31 @@ def test_after_an_unclean_election_deleted_records_tell_nothing_of_producers(
     mirror.entries = [None] * 3 if start else [kept] * 3
     restart_from(Knowledge.of(cluster), ghost, 3, 6)
     assert (len(ghost.committed), ghost.sequences) == (3, known)
+
+
+@pytest.mark.parametrize(("elected", "broken"), [(5, None), (4, "P-10")])
+def test_after_an_unclean_election_a_high_watermark_may_be_as_old_as_its_checkpoint(
+    elected: int, broken: str | None
+) -> None:
+    """A process that starts again has what was on the disk; what it learned since the election was right."""
+    cluster = SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration()))
+    ghost = Ghost("log", 0, since_epoch=elected)
+    mirror = ghost.mirrors[3] = ReplicaMirror(3, entries=[Batch(0, 2, 4, 0, 7, 0, 0, control=False)] * 3)
+    for epoch, high_watermark in ((4, 3), (6, 0)):
+        mirror.high_watermark = high_watermark
+        mirror.learns(epoch)
+    mirror.starts_with(3)
+    mirror.leader_epoch = 6
+    found = None
+    try:
+        check_bounds(Knowledge.of(cluster), ghost, mirror, 3)
+    except Violation as violation:
+        found = violation.property_id
+    assert found == broken
+
+
+def test_a_balanced_recovery_that_elects_a_longer_log_of_no_eligible_replica_breaks_p_25() -> None:
+    """A replica that was out of everything may have the later epoch and lack what is committed (UR-8)."""
+    anyone = change_rules("elections", may_be_elected=lambda member, needed: True)
+    outcome = scenario.run(ChoiceSequence(804_110), observers=[anyone, PropertyObserver()])
+    assert outcome.failed_property == "P-25"
