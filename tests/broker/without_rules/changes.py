@@ -11,7 +11,7 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-_BOUNDARIES = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
+BOUNDARIES = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
 _NEUTRAL = {"None": ("None",), "bool": ("True", "False"), "ErrorCode": ("ErrorCode.NONE",), "dict": ("{}",)}
 
 
@@ -74,7 +74,7 @@ _Step = tuple[str, int]
 
 
 def _walk(node: ast.AST, path: tuple[_Step, ...]) -> Iterator[tuple[tuple[_Step, ...], ast.AST]]:
-    if _only_tells(node):
+    if only_tells(node):
         return
     yield path, node
     for field, value in ast.iter_fields(node):
@@ -86,10 +86,10 @@ def _walk(node: ast.AST, path: tuple[_Step, ...]) -> Iterator[tuple[tuple[_Step,
                     yield from _walk(item, (*path, (field, index)))
 
 
-def _only_tells(node: ast.AST) -> bool:
+def only_tells(node: ast.AST) -> bool:
     """Whether nothing but a mark or a line of the log depends on it."""
     if isinstance(node, ast.If):
-        return all(_only_tells(one) for one in (*node.body, *node.orelse))
+        return all(only_tells(one) for one in (*node.body, *node.orelse))
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         function = ast.unparse(node.value.func)
         return function.endswith(("runtime.mark", "runtime.log")) or function == "mark"
@@ -127,7 +127,7 @@ def _replacements(node: ast.AST, *, every: bool) -> Iterator[tuple[str, Callable
             yield f"for all, not if {ast.unparse(test_of)}", lambda found, index=index: _drop_if(found, index)  # type: ignore[misc]
     elif isinstance(node, ast.Compare):
         for index, operator in enumerate(node.ops):
-            if type(operator) in _BOUNDARIES:
+            if type(operator) in BOUNDARIES:
                 yield (
                     f"boundary of {ast.unparse(node)}" + (f", {index + 1}" if index else ""),
                     (
@@ -172,7 +172,7 @@ def _drop_if(node: ast.AST, index: int) -> None:
 
 def _move_boundary(node: ast.AST, index: int) -> None:
     assert isinstance(node, ast.Compare)
-    node.ops[index] = _BOUNDARIES[type(node.ops[index])]()
+    node.ops[index] = BOUNDARIES[type(node.ops[index])]()
 
 
 def constant(expression: ast.expr, *, value: bool) -> ast.expr:

@@ -48,7 +48,7 @@ def baseline(items: Mapping[str, pytest.Item], functions: Sequence[types.Functio
             path.write_text(json.dumps([_recorded(name, item, called) for name, item in items.items()]))
             return 0
 
-        _, status = os.waitpid(_forked(record), 0)
+        _, status = os.waitpid(forked(record), 0)
         if status:
             raise RuntimeError(f"expected the tests to run without a mutant, found that their process ended: {status}")
         rows = json.loads(path.read_text())
@@ -95,7 +95,7 @@ class Trial:
                     return 1
             return 0
 
-        pid = _forked(work)
+        pid = forked(work)
         os.close(writing)
         return cls(pid, reading)
 
@@ -109,7 +109,7 @@ class Trial:
         return os.waitstatus_to_exitcode(status), int((began.split() or [b"0"])[-1])
 
 
-def _forked(work: Callable[[], int]) -> int:
+def forked(work: Callable[[], int]) -> int:
     """The id of a new process that does the work, without a word, and ends with its result."""
     gc.freeze()  # else the first collection in the new process copies all memory
     pid = os.fork()

@@ -37,7 +37,12 @@ def _tree(path: Path) -> ast.Module:
 
 def definition(path: Path, name: str) -> ast.FunctionDef | None:
     """The function of that name in the module; None if it is a class."""
-    body: list[ast.stmt] = _tree(path).body
+    return definition_in(_tree(path), name)
+
+
+def definition_in(tree: ast.Module, name: str) -> ast.FunctionDef | None:
+    """The function of that name in a module's syntax tree; None if it is a class."""
+    body: list[ast.stmt] = tree.body
     for part in name.split("."):
         node = next(one for one in body if isinstance(one, ast.ClassDef | ast.FunctionDef) and one.name == part)
         body = node.body

@@ -1,0 +1,249 @@
+"""Counts what became of the mutants, and writes docs/reference/mutants.md."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from benchmarks.simulation.mutants.hunting import acting_in, reached
+from benchmarks.simulation.mutants.making import CORE, Mutant
+from benchmarks.simulation.mutants.operators import OPERATORS
+from benchmarks.simulation.mutants.results import Results
+from benchmarks.simulation.mutants.simulating import DIED, NOT_PLANTED, TIME_OUT
+
+_REASONS = Path(__file__).with_name("reasons.toml")
+
+
+class Fate(Enum):
+    """What became of a mutant."""
+
+    UNREACHED = "never carried out"
+    IDLE = "never acted differently"
+    WAITING = "not hunted"
+    SIMULATOR = "found by the simulator"
+    TESTS = "found by tests only"
+    SURVIVOR = "survivor"
+    UNDECIDED = "undecided"
+
+
+_HUNTED = (Fate.SIMULATOR, Fate.TESTS, Fate.SURVIVOR, Fate.UNDECIDED)
+COLUMNS = ("made", Fate.UNREACHED, Fate.IDLE, "hunted", Fate.SIMULATOR, Fate.TESTS, Fate.SURVIVOR)
+
+_PAGE = """\
+# Mutants
+
+Mistakes that nobody planted by hand: `python -m benchmarks.simulation.mutants` makes small changes of `broker/core` by
+itself and hunts them, in the simulator and by the tests of the broker's core. It wrote this page, with `--page`.
+The [known flaws](flaws.md) are the mistakes that other people made; these are those that anybody could make.
+
+{summary}
+
+- *never carried out*: no seed of the budget comes to the changed part. Most of it is not in the simulation's workload:
+  consumer groups, administration, compaction. These mutants are not hunted, and are neither found nor survivors.
+- *never acted differently*: the changed expression, evaluated beside the original in every seed of the budget, never
+  had another value that mattered. Either no value can differ, or the workload never brings one that does.
+- *hunted*: a sample of the others, spread over operators and modules, each in the seeds in which it acts differently.
+- *found by the simulator*: a seed fails by a property that the correct broker keeps in that seed{special}.
+- *found by tests only*: the simulator misses it, and a test of the broker's core fails. Those that the simulator finds
+  are not shown to the tests.
+- *survivor*: neither finds it. What the changed statement does may not matter, or nobody looks.
+
+How soon the simulator finds what it finds, in seeds that were tried: {sooner}.
+
+## By operator
+
+{operators}
+
+## By module
+
+{modules}
+
+## What found them
+
+By the property that broke first, or the layer's anomaly:
+
+{properties}
+
+## Found by tests only
+
+The simulator carries the change out, with another outcome, and its observer and its clients see nothing wrong:
+
+{by_tests}
+
+## Survivors
+
+{survivors}
+"""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What became of all mutants."""
+
+    fates: Mapping[str, Fate]
+    hows: Counter[str] = field(default_factory=Counter)
+
+    def count(self, *fates: Fate) -> int:
+        return sum(fate in fates for fate in self.fates.values())
+
+    @property
+    def survivors(self) -> int:
+        return self.count(Fate.SURVIVOR)
+
+    def lines(self) -> list[str]:
+        """A summary for the terminal."""
+        hunted = self.count(*_HUNTED)
+        found = [f"{how} {times}" for how, times in sorted(self.hows.items()) if how in (TIME_OUT, DIED, NOT_PLANTED)]
+        first = (
+            f"{len(self.fates):,} mutants: {self.count(Fate.UNREACHED):,} never carried out, "
+            f"{self.count(Fate.IDLE):,} never acted differently, {self.count(Fate.WAITING):,} not hunted"
+        )
+        second = (
+            f"{hunted} hunted: {self.count(Fate.SIMULATOR)} found by the simulator, {self.count(Fate.TESTS)} by tests "
+            f"only, {self.survivors} survivors, {self.count(Fate.UNDECIDED)} undecided"
+        )
+        return [first, second + (f" ({', '.join(found)})" if found else "")]
+
+
+def summary(mutants: Sequence[Mutant], results: Results) -> Figures:
+    """What became of each mutant, by its id."""
+    acting, carried_out = acting_in(results, mutants), reached(results, mutants)
+    fates = {}
+    for mutant in mutants:
+        hunted = results.hunted.get(mutant.id)
+        if hunted is not None:
+            fates[mutant.id] = _fate(mutant, results)
+        elif mutant.id in acting:
+            fates[mutant.id] = Fate.WAITING
+        else:
+            fates[mutant.id] = Fate.IDLE if mutant.id in carried_out else Fate.UNREACHED
+    return Figures(fates, Counter(results.hunted[id_].how for id_ in fates if id_ in results.hunted))
+
+
+def _fate(mutant: Mutant, results: Results) -> Fate:
+    how = results.hunted[mutant.id].how
+    if how and how != NOT_PLANTED:
+        return Fate.SIMULATOR
+    tested = results.tested.get(mutant.id)
+    if how == NOT_PLANTED or tested is None or tested.error:
+        return Fate.UNDECIDED
+    return Fate.TESTS if tested.test else Fate.SURVIVOR
+
+
+def reasons(path: Path = _REASONS) -> dict[str, str]:
+    """Why survivors survive, by id, as people have written it."""
+    return {str(id_): str(why) for id_, why in tomllib.loads(path.read_text(encoding="utf-8")).items()}
+
+
+def page(mutants: Sequence[Mutant], results: Results, explained: Mapping[str, str]) -> str:
+    """The page."""
+    figures = summary(mutants, results)
+    modules = list(dict.fromkeys(mutant.module for mutant in mutants))
+    hunted = [results.hunted[one.id] for one in mutants if figures.fates[one.id] is Fate.SIMULATOR]
+    stale = sorted(set(explained) - {one.id for one in mutants if figures.fates[one.id] is Fate.SURVIVOR})
+    survivors = [_survivor(one, results, explained) for one in mutants if figures.fates[one.id] is Fate.SURVIVOR]
+    if stale:
+        survivors.append("Explained in `reasons.toml`, and no survivor of this hunt: " + ", ".join(stale) + ".")
+    by_tests = [_by_tests(one, results) for one in mutants if figures.fates[one.id] is Fate.TESTS]
+    first = Counter(one.property_id or one.how for one in hunted)
+    return _PAGE.format(
+        summary=_sentences(mutants, results, figures),
+        special=_special(figures),
+        sooner=_sooner(sorted(one.seeds for one in hunted)),
+        operators=_table("operator", OPERATORS, lambda one: one.operator, mutants, figures),
+        modules=_table("module", modules, lambda one: one.module, mutants, figures, _module_name),
+        properties=", ".join(f"{name} {times}" for name, times in sorted(first.items(), key=_most_first)) or "nothing",
+        by_tests="\n".join(by_tests) or "None.",
+        survivors="\n\n".join(survivors) or "None.",
+    )
+
+
+def _most_first(item: tuple[str, int]) -> tuple[int, str]:
+    return -item[1], item[0]
+
+
+def _sentences(mutants: Sequence[Mutant], results: Results, figures: Figures) -> str:
+    acting = len(mutants) - figures.count(Fate.UNREACHED, Fate.IDLE)
+    hunted = figures.count(*_HUNTED)
+    found = figures.count(Fate.SIMULATOR)
+    share = f", {found / hunted:.0%}" if hunted else ""
+    undecided = figures.count(Fate.UNDECIDED)
+    return (
+        f"{len(mutants):,} mutants were made. In the seeds {results.seeds.start} to {results.seeds.stop - 1} "
+        f"{figures.count(Fate.UNREACHED):,} were never carried out and {figures.count(Fate.IDLE):,} never acted "
+        f"differently; {acting:,} did. Of these a sample of {hunted} was hunted: the simulator found {found}{share}, "
+        f"tests alone found {figures.count(Fate.TESTS)}, and {figures.survivors} survived"
+        + (f"; {undecided} could not be decided." if undecided else ".")
+    )
+
+
+def _special(figures: Figures) -> str:
+    parts = [
+        f"{figures.hows[how]} {text}"
+        for how, text in ((TIME_OUT, "because it never ended"), (DIED, "because its process died"))
+        if figures.hows[how]
+    ]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _sooner(tried: Sequence[int]) -> str:
+    if not tried:
+        return "nothing was found"
+    first = sum(one == 1 for one in tried)
+    ten = sum(one <= 10 for one in tried)
+    return f"{first} in the first, {ten} within 10, the last after {tried[-1]}; the median is {tried[len(tried) // 2]}"
+
+
+def _module_name(path: str) -> str:
+    return path.removeprefix(f"{CORE}/")
+
+
+def _table(
+    title: str,
+    keys: Sequence[str],
+    key_of: Callable[[Mutant], str],
+    mutants: Sequence[Mutant],
+    figures: Figures,
+    shown: Callable[[str], str] = str,
+) -> str:
+    counts = {key: Counter(figures.fates[one.id] for one in mutants if key_of(one) == key) for key in keys}
+    lines = [
+        f"| {title} | {' | '.join(one if isinstance(one, str) else one.value for one in COLUMNS)} |",
+        f"|---|{'---:|' * len(COLUMNS)}",
+    ]
+    lines += [f"| {shown(key)} | {' | '.join(_cells(count))} |" for key, count in counts.items() if count]
+    return "\n".join(lines)
+
+
+def _cells(count: Mapping[Fate, int]) -> Iterator[str]:
+    for column in COLUMNS:
+        if column == "made":
+            number = sum(count.values())
+        elif column == "hunted":
+            number = sum(count.get(fate, 0) for fate in _HUNTED)
+        else:
+            assert isinstance(column, Fate)
+            number = count.get(column, 0)
+        yield f"{number:,}" if number else ""
+
+
+def _by_tests(mutant: Mutant, results: Results) -> str:
+    test = results.tested[mutant.id].test
+    seeds = results.hunted[mutant.id].seeds
+    return f"- {mutant.id}, acting in {seeds} seeds: `{test.split('[')[0]}`\n\n{_indented(mutant.diff)}\n"
+
+
+def _survivor(mutant: Mutant, results: Results, explained: Mapping[str, str]) -> str:
+    hunted, tested = results.hunted[mutant.id], results.tested[mutant.id]
+    why = explained.get(mutant.id, "Not explained yet.")
+    where = f"In [{_module_name(mutant.module)}](../../{mutant.module})"
+    told = f"it acts differently in {hunted.seeds} seeds; {tested.shown_to} tests call the function"
+    return f"### {mutant.id}\n\n{where}; {told}.\n\n```diff\n{mutant.diff}\n```\n\n{why}"
+
+
+def _indented(diff: str) -> str:
+    return "  ```diff\n" + "\n".join(f"  {line}" for line in diff.splitlines()) + "\n  ```"

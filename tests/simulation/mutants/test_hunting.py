@@ -1,0 +1,215 @@
+"""Mutants are found by the simulator and by tests; the correct broker is not; an interrupted hunt continues."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.simulation.mutants import __main__ as command
+from benchmarks.simulation.mutants import simulating
+from benchmarks.simulation.mutants.hunting import acting_in, hunt_in_simulator
+from benchmarks.simulation.mutants.making import ROOT, Mutant, all_mutants
+from benchmarks.simulation.mutants.page import Fate, page, reasons, summary
+from benchmarks.simulation.mutants.planting import function_of
+from benchmarks.simulation.mutants.probes import Instrumented
+from benchmarks.simulation.mutants.results import Results
+from benchmarks.simulation.mutants.simulating import (
+    DIED,
+    FINDING,
+    TIME_OUT,
+    HuntResult,
+    HuntTask,
+    NotNeutral,
+    ProbedSeed,
+    hunt,
+)
+from benchmarks.simulation.mutants.testing import ShownMutant
+from simulation.runs.sweep import SeedResult
+
+LEADER = "broker/core/replica/leader.py"
+QUORUM = "broker/core/rules/quorum.py"
+
+
+def written(module: str, function: str, old: str, new: str) -> Mutant:
+    """A mutant with `new` instead of the only `old` in the module."""
+    source = (ROOT / module).read_text(encoding="utf-8")
+    assert source.count(old) == 1, (module, old)
+    begin = source.encode().index(old.encode())
+    return Mutant(f"{module}:{new}", module, function, 1, "by hand", begin, begin + len(old.encode()), new, f"+{new}")
+
+
+GUARD = "if not rules.high_watermark.may_advance("
+COMMITS_TOO_EARLY = written(LEADER, "advance_high_watermark", GUARD, GUARD.replace("not ", ""))
+NO_MISTAKE = written(LEADER, "advance_high_watermark", GUARD, GUARD)
+
+
+def test_the_correct_broker_passes() -> None:
+    assert hunt(HuntTask(NO_MISTAKE, {1: (), 2: ()})) == HuntResult(NO_MISTAKE.id, "", 2, 2)
+
+
+def test_a_mutant_is_found_in_a_process_of_its_own() -> None:
+    code = function_of(COMMITS_TOO_EARLY).__code__
+    found = hunt(HuntTask(COMMITS_TOO_EARLY, {1: (), 2: ()}))
+    assert (found.how, found.seed, found.seeds, found.layer) == (FINDING, 1, 1, "invariant")
+    assert found.property_id.startswith("P-")
+    assert function_of(COMMITS_TOO_EARLY).__code__ is code
+
+
+def test_what_the_correct_broker_shows_in_a_seed_is_no_finding() -> None:
+    found = hunt(HuntTask(COMMITS_TOO_EARLY, {1: ()}))
+    again = hunt(HuntTask(COMMITS_TOO_EARLY, {1: ((found.layer, found.property_id),)}))
+    assert found.how == FINDING
+    assert (again.layer, again.property_id) != (found.layer, found.property_id)
+
+
+def test_a_mutant_that_goes_on_for_ever_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulating, "SEED_S_MAX", 0.5)
+    endless = COMMITS_TOO_EARLY._replace(end=COMMITS_TOO_EARLY.begin, text="while True: pass\n    ")
+    found = hunt(HuntTask(endless, {1: (), 2: ()}))
+    assert (found.how, found.seeds) == (TIME_OUT, 1)
+
+
+def test_a_mutant_whose_process_dies_is_told_apart() -> None:
+    deadly = COMMITS_TOO_EARLY._replace(end=COMMITS_TOO_EARLY.begin, text="__import__('os')._exit(7)\n    ")
+    found = hunt(HuntTask(deadly, {1: ()}))
+    assert (found.how, found.what) == (DIED, "the process ended with 7")
+
+
+# --- results ---------------------------------------------------------------------------------------------------------
+
+
+CHOSEN = [COMMITS_TOO_EARLY, NO_MISTAKE]
+
+
+def results_of(path: Path) -> Results:
+    results = Results.open(path, "sources", range(1, 2))
+    if not results.probed:
+        results.add(ProbedSeed(1, (), (0, 1), (0, 1)))
+    return results
+
+
+def test_a_hunt_continues_where_it_was_interrupted(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    results = results_of(path)
+    acting = acting_in(results, CHOSEN)
+    assert acting == {one.id: [1] for one in CHOSEN}
+
+    def interrupt(line: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        hunt_in_simulator(results, CHOSEN, acting, 1, interrupt)
+    with path.open("a") as file:
+        file.write('{"kind": "hunt", "mut')  # what a process that is killed leaves
+    told: list[str] = []
+    again = results_of(path)
+    assert len(again.hunted) == 1
+    hunt_in_simulator(again, CHOSEN, acting, 1, told.append)
+    assert len(told) == 1
+    last = results_of(path)
+    assert last.hunted == again.hunted
+    assert last.probed == results.probed
+    assert {id_: bool(one.how) for id_, one in last.hunted.items()} == {
+        COMMITS_TOO_EARLY.id: True,
+        NO_MISTAKE.id: False,
+    }
+    assert [json.loads(line).get("kind") for line in path.read_text().splitlines()] == [None, "seed", "hunt", "hunt"]
+
+
+def test_results_of_other_sources_or_seeds_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    results_of(path)
+    with pytest.raises(ValueError, match="--results"):
+        Results.open(path, "other sources", range(1, 2))
+    with pytest.raises(ValueError, match="--results"):
+        Results.open(path, "sources", range(1, 3))
+
+
+def test_probes_that_change_what_a_seed_does_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    digests = iter("ab")
+    monkeypatch.setattr(simulating, "_instrumented", lambda: Instrumented({}))
+    monkeypatch.setattr(simulating, "simulate", lambda *_, **__: SeedResult(1, (), next(digests), 1, 1, {}))
+    with pytest.raises(NotNeutral, match="expected hash a, found b"):
+        simulating.probe(1)
+
+
+# --- tests -----------------------------------------------------------------------------------------------------------
+
+TESTS = """
+from broker.core.rules.quorum import QuorumRules
+
+
+def test_that_calls_the_rule():
+    assert QuorumRules().end_that_counts(8, 11) {}
+"""
+
+
+def shown(tmp_path: Path, condition: str) -> subprocess.CompletedProcess[str]:
+    """What a test with that condition makes of a broker that counts a record more."""
+    tests = tmp_path / "test_of_a_rule.py"
+    tests.write_text(TESTS.format(condition))
+    mutant = written(QUORUM, "QuorumRules.end_that_counts", "return flushed", "return flushed + 1")
+    command = (sys.executable, "-m", "tests.simulation.mutants.showing", json.dumps(mutant), str(tests))
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=200)
+
+
+def test_a_test_that_fails_finds_a_mutant(tmp_path: Path) -> None:
+    result = ShownMutant(*json.loads(shown(tmp_path, "== 8").stdout))
+    assert result.test.endswith("::test_that_calls_the_rule")
+    assert result.shown_to == 1
+
+
+def test_a_test_that_looks_at_nothing_finds_none(tmp_path: Path) -> None:
+    result = ShownMutant(*json.loads(shown(tmp_path, "is not None").stdout))
+    assert (result.test, result.shown_to, result.error) == ("", 1, False)
+
+
+def test_tests_must_pass_without_a_mutant(tmp_path: Path) -> None:
+    done = shown(tmp_path, "== 9")
+    assert done.returncode != 0
+    assert "FailingTests: expected tests that pass without a mutant, found" in done.stderr
+    assert "test_that_calls_the_rule" in done.stderr
+
+
+# --- page ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_counts_every_mutant_once_and_shows_survivors_with_their_reasons(tmp_path: Path) -> None:
+    mutants = all_mutants()[:7]
+    ids = [mutant.id for mutant in mutants]
+    results = Results.open(tmp_path / "results.jsonl", "sources", range(1, 4))
+    for seed in results.seeds:
+        results.add(ProbedSeed(seed, (), (1, 2, 3, 4, 5, 6), (2, 3, 4, 5, 6)))
+    results.add(HuntResult(ids[3], FINDING, 2, 2, "invariant", "P-1", "P-1: wrong"))
+    for number, test in ((4, "tests/x.py::test_y"), (5, "")):
+        results.add(HuntResult(ids[number], "", 3, 3))
+        results.add(ShownMutant(ids[number], test, "", 9, False))
+    results.add(HuntResult(ids[6], TIME_OUT, 1, 1))
+    expected = (Fate.UNREACHED, Fate.IDLE, Fate.WAITING, Fate.SIMULATOR, Fate.TESTS, Fate.SURVIVOR, Fate.SIMULATOR)
+    figures = summary(mutants, results)
+    assert tuple(figures.fates[id_] for id_ in ids) == expected
+    text = page(mutants, results, {ids[5]: "It does not matter.", "gone": "Old."})
+    assert "7 mutants were made. In the seeds 1 to 3 1 were never carried out and 1 never acted differently" in text
+    assert "a sample of 4 was hunted: the simulator found 2, 50%, tests alone found 1, and 1 survived." in text
+    assert "1 because it never ended" in text
+    assert f"### {ids[5]}" in text
+    assert "It does not matter." in text
+    assert "no survivor of this hunt: gone" in text
+    assert "`tests/x.py::test_y`" in text
+    assert "Not explained yet." in page(mutants, results, {})
+
+
+def test_reasons_are_sentences() -> None:
+    assert all(why.endswith(".") for why in reasons().values())
+
+
+def test_the_command_lists_mutants(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["mutants", "--list", "--only", "rules/quorum:"])
+    assert command.main() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("rules/quorum:QuorumRules.")
+    assert {line[0] for line in lines} == {"r", "-", "+"}
