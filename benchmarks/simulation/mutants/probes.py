@@ -115,6 +115,8 @@ class Instrumented:
     """All functions with probes; `probing` puts them in the place of the original ones."""
 
     codes: Mapping[types.FunctionType, types.CodeType]
+    forget: Sequence[Callable[[], None]] = ()
+    """Empty the caches of functions that remember results, and would not be called otherwise."""
 
     def probing(self, simulate: Callable[[], Any]) -> tuple[Any, Probe]:
         """The result of `simulate`, with what its probes recorded."""
@@ -124,6 +126,8 @@ class Instrumented:
             for function, code in self.codes.items():
                 function.__globals__[_NAME] = probe
                 function.__code__ = code
+            for forget in self.forget:
+                forget()
             return simulate(), probe
         finally:
             for function, original in originals.items():
@@ -133,20 +137,24 @@ class Instrumented:
 def instrumented(mutated: Sequence[MutatedFunction], root: Path = ROOT) -> Instrumented:
     """Functions with a probe for each mutant; mutants are numbered in their order, from 0."""
     codes = {}
+    forget = []
     number = 0
     for function in mutated:
         numbered = [(number + index, made.change) for index, made in enumerate(function.made)]
         node = with_probes(function.node, numbered)
         found = function_at(function.module, function.name)
         codes[found] = compiled(root / function.module, function.name, node)
+        caching = found.__globals__.get(function.name)
+        if hasattr(caching, "cache_clear"):
+            forget.append(caching.cache_clear)
         number += len(numbered)
-    return Instrumented(codes)
+    return Instrumented(codes, forget)
 
 
 def with_probes(function: ast.FunctionDef, changes: Sequence[tuple[int, Change]]) -> ast.FunctionDef:
     """A copy of the function with probes for numbered changes of it."""
     parents = {child: node for node in ast.walk(function) for child in ast.iter_child_nodes(node)}
-    wrapping: dict[ast.AST, list[tuple[int, ast.expr]]] = {}
+    wrapping: dict[ast.expr, list[tuple[int, ast.expr]]] = {}
     reaching: dict[ast.AST, list[int]] = {}
     assigning: dict[ast.AST, int] = {}
     for number, change in changes:
@@ -230,10 +238,10 @@ def _replaced(site: ast.expr, node: ast.expr, new: ast.expr) -> ast.expr:
 
 @dataclass(frozen=True)
 class _Writer:
-    wrapping: Mapping[ast.AST, Sequence[tuple[int, ast.expr]]]
+    wrapping: Mapping[ast.expr, Sequence[tuple[int, ast.expr]]]
     reaching: Mapping[ast.AST, Sequence[int]]
     assigning: Mapping[ast.AST, int]
-    how: Mapping[ast.AST, str]
+    how: Mapping[ast.expr, str]
 
     def function(self, node: ast.FunctionDef) -> ast.FunctionDef:
         found = copy.copy(node)
@@ -244,7 +252,7 @@ class _Writer:
         for statement in body:
             numbers = self.reaching.get(statement)
             if numbers:
-                yield _call("reach", ast.Constant(tuple(numbers)))
+                yield _call("reach", _numbers(numbers))
             number = self.assigning.get(statement)
             target = _loaded(targets(statement)[0]) if number is not None else None
             if target is not None:
@@ -271,14 +279,18 @@ class _Writer:
     def _probed(self, node: ast.expr, found: ast.expr) -> ast.expr:
         numbers = self.reaching.get(node)
         if numbers:
-            reach = _call("reach", ast.Constant(tuple(numbers)))
+            reach = _call("reach", _numbers(numbers))
             found = ast.BoolOp(ast.Or(), [reach.value, found])
         others = self.wrapping.get(node)
         if not others:
             return found
-        numbers = ast.Constant(tuple(number for number, _ in others))
         lambdas = ast.Tuple([_lambda(other) for _, other in others], ast.Load())
-        return _call("value", numbers, ast.Constant(self.how[node]), _lambda(found), lambdas).value
+        given = _numbers([number for number, _ in others]), ast.Constant(self.how[node]), _lambda(found), lambdas
+        return _call("value", *given).value
+
+
+def _numbers(numbers: Sequence[int]) -> ast.expr:
+    return ast.Tuple([ast.Constant(number) for number in numbers], ast.Load())
 
 
 def _call(method: str, *arguments: ast.expr) -> ast.Expr:
