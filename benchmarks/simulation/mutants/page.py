@@ -27,11 +27,12 @@ class Fate(Enum):
     SIMULATOR = "found by the simulator"
     TESTS = "found by tests only"
     SURVIVOR = "survivor"
-    UNDECIDED = "undecided"
+    UNDECIDED = "not shown to tests"
 
 
+_MISSED = (Fate.SURVIVOR, Fate.UNDECIDED, Fate.TESTS)
 _HUNTED = (Fate.SIMULATOR, Fate.TESTS, Fate.SURVIVOR, Fate.UNDECIDED)
-COLUMNS = ("made", Fate.UNREACHED, Fate.IDLE, "hunted", Fate.SIMULATOR, Fate.TESTS, Fate.SURVIVOR)
+COLUMNS = ("made", Fate.UNREACHED, Fate.IDLE, "hunted", Fate.SIMULATOR, Fate.TESTS, Fate.SURVIVOR, Fate.UNDECIDED)
 
 _PAGE = """\
 # Mutants
@@ -51,6 +52,7 @@ The [known flaws](flaws.md) are the mistakes that other people made; these are t
 - *found by tests only*: the simulator misses it, and a test of the broker's core fails. Those that the simulator finds
   are not shown to the tests.
 - *survivor*: neither finds it. What the changed statement does may not matter, or nobody looks.
+- *not shown to tests*: the simulator misses it, and the hunt has ended before the tests were asked.
 
 How soon the simulator finds what it finds, in seeds that were tried: {sooner}.
 
@@ -68,15 +70,13 @@ By the property that broke first, or the layer's anomaly:
 
 {properties}
 
-## Found by tests only
+## What the simulator missed
 
-The simulator carries the change out, with another outcome, and its observer and its clients see nothing wrong:
+Each is carried out in the seeds, perhaps with another outcome, and the observer and the clients see nothing wrong.
+Survivors come first, then those that were not shown to tests, then those that tests find. The text below each says why
+the simulator does not see it (`benchmarks/simulation/mutants/reasons.toml`).
 
-{by_tests}
-
-## Survivors
-
-{survivors}
+{missed}
 """
 
 
@@ -104,7 +104,7 @@ class Figures:
         )
         second = (
             f"{hunted} hunted: {self.count(Fate.SIMULATOR)} found by the simulator, {self.count(Fate.TESTS)} by tests "
-            f"only, {self.survivors} survivors, {self.count(Fate.UNDECIDED)} undecided"
+            f"only, {self.survivors} survivors, {self.count(Fate.UNDECIDED)} missed and not shown to tests"
         )
         return [first, second + (f" ({', '.join(found)})" if found else "")]
 
@@ -135,7 +135,7 @@ def _fate(mutant: Mutant, results: Results) -> Fate:
 
 
 def reasons(path: Path = _REASONS) -> dict[str, str]:
-    """Why survivors survive, by id, as people have written it."""
+    """Why the simulator misses mutants, by id, as people have written it."""
     return {str(id_): str(why) for id_, why in tomllib.loads(path.read_text(encoding="utf-8")).items()}
 
 
@@ -144,11 +144,11 @@ def page(mutants: Sequence[Mutant], results: Results, explained: Mapping[str, st
     figures = summary(mutants, results)
     modules = list(dict.fromkeys(mutant.module for mutant in mutants))
     hunted = [results.hunted[one.id] for one in mutants if figures.fates[one.id] is Fate.SIMULATOR]
-    stale = sorted(set(explained) - {one.id for one in mutants if figures.fates[one.id] is Fate.SURVIVOR})
-    survivors = [_survivor(one, results, explained) for one in mutants if figures.fates[one.id] is Fate.SURVIVOR]
+    missed = [one for fate in _MISSED for one in mutants if figures.fates[one.id] is fate]
+    stale = sorted(set(explained) - {one.id for one in missed})
+    parts = [_missed(one, results, figures, explained) for one in missed]
     if stale:
-        survivors.append("Explained in `reasons.toml`, and no survivor of this hunt: " + ", ".join(stale) + ".")
-    by_tests = [_by_tests(one, results) for one in mutants if figures.fates[one.id] is Fate.TESTS]
+        parts.append("Explained in `reasons.toml`, and not missed in this hunt: " + ", ".join(stale) + ".")
     first = Counter(one.property_id or one.how for one in hunted)
     return _PAGE.format(
         summary=_sentences(mutants, results, figures),
@@ -157,8 +157,7 @@ def page(mutants: Sequence[Mutant], results: Results, explained: Mapping[str, st
         operators=_table("operator", OPERATORS, lambda one: one.operator, mutants, figures),
         modules=_table("module", modules, lambda one: one.module, mutants, figures, _module_name),
         properties=", ".join(f"{name} {times}" for name, times in sorted(first.items(), key=_most_first)) or "nothing",
-        by_tests="\n".join(by_tests) or "None.",
-        survivors="\n\n".join(survivors) or "None.",
+        missed="\n\n".join(parts) or "Nothing.",
     )
 
 
@@ -177,7 +176,7 @@ def _sentences(mutants: Sequence[Mutant], results: Results, figures: Figures) ->
         f"{figures.count(Fate.UNREACHED):,} were never carried out and {figures.count(Fate.IDLE):,} never acted "
         f"differently; {acting:,} did. Of these a sample of {hunted} was hunted: the simulator found {found}{share}, "
         f"tests alone found {figures.count(Fate.TESTS)}, and {figures.survivors} survived"
-        + (f"; {undecided} could not be decided." if undecided else ".")
+        + (f"; {undecided} that it missed were not shown to tests." if undecided else ".")
     )
 
 
@@ -231,19 +230,16 @@ def _cells(count: Mapping[Fate, int]) -> Iterator[str]:
         yield f"{number:,}" if number else ""
 
 
-def _by_tests(mutant: Mutant, results: Results) -> str:
-    test = results.tested[mutant.id].test
+def _missed(mutant: Mutant, results: Results, figures: Figures, explained: Mapping[str, str]) -> str:
+    fate, tested = figures.fates[mutant.id], results.tested.get(mutant.id)
     seeds = results.hunted[mutant.id].seeds
-    return f"- {mutant.id}, acting in {seeds} seeds: `{test.split('[')[0]}`\n\n{_indented(mutant.diff)}\n"
-
-
-def _survivor(mutant: Mutant, results: Results, explained: Mapping[str, str]) -> str:
-    hunted, tested = results.hunted[mutant.id], results.tested[mutant.id]
+    told = f"acts differently in {seeds} {'seed' if seeds == 1 else 'seeds'}"
+    if fate is Fate.TESTS and tested is not None:
+        told += f"; found by `{tested.test.split('[')[0]}`"
+    elif fate is Fate.SURVIVOR and tested is not None:
+        told += f"; **survivor**, {tested.shown_to} tests call the function"
+    else:
+        told += f"; {fate.value}"
     why = explained.get(mutant.id, "Not explained yet.")
-    where = f"In [{_module_name(mutant.module)}](../../{mutant.module})"
-    told = f"it acts differently in {hunted.seeds} seeds; {tested.shown_to} tests call the function"
-    return f"### {mutant.id}\n\n{where}; {told}.\n\n```diff\n{mutant.diff}\n```\n\n{why}"
-
-
-def _indented(diff: str) -> str:
-    return "  ```diff\n" + "\n".join(f"  {line}" for line in diff.splitlines()) + "\n  ```"
+    where = f"[{_module_name(mutant.module)}](../../{mutant.module})"
+    return f"### {mutant.id}\n\n{where}, {told}.\n\n```diff\n{mutant.diff}\n```\n\n{why}"

@@ -179,27 +179,36 @@ def test_tests_must_pass_without_a_mutant(tmp_path: Path) -> None:
 
 
 def test_the_page_counts_every_mutant_once_and_shows_survivors_with_their_reasons(tmp_path: Path) -> None:
-    mutants = all_mutants()[:7]
+    mutants = all_mutants()[:8]
     ids = [mutant.id for mutant in mutants]
     results = Results.open(tmp_path / "results.jsonl", "sources", range(1, 4))
     for seed in results.seeds:
-        results.add(ProbedSeed(seed, (), (1, 2, 3, 4, 5, 6), (2, 3, 4, 5, 6)))
+        results.add(ProbedSeed(seed, (), (1, 2, 3, 4, 5, 6, 7), (2, 3, 4, 5, 6, 7)))
     results.add(HuntResult(ids[3], FINDING, 2, 2, "invariant", "P-1", "P-1: wrong"))
     for number, test in ((4, "tests/x.py::test_y"), (5, "")):
         results.add(HuntResult(ids[number], "", 3, 3))
         results.add(ShownMutant(ids[number], test, "", 9, False))
     results.add(HuntResult(ids[6], TIME_OUT, 1, 1))
-    expected = (Fate.UNREACHED, Fate.IDLE, Fate.WAITING, Fate.SIMULATOR, Fate.TESTS, Fate.SURVIVOR, Fate.SIMULATOR)
+    results.add(HuntResult(ids[7], "", 3, 1))
+    expected = (
+        *(Fate.UNREACHED, Fate.IDLE, Fate.WAITING, Fate.SIMULATOR),
+        *(Fate.TESTS, Fate.SURVIVOR, Fate.SIMULATOR, Fate.UNDECIDED),
+    )
     figures = summary(mutants, results)
     assert tuple(figures.fates[id_] for id_ in ids) == expected
     text = page(mutants, results, {ids[5]: "It does not matter.", "gone": "Old."})
-    assert "7 mutants were made. In the seeds 1 to 3 1 were never carried out and 1 never acted differently" in text
-    assert "a sample of 4 was hunted: the simulator found 2, 50%, tests alone found 1, and 1 survived." in text
+    assert "8 mutants were made. In the seeds 1 to 3 1 were never carried out and 1 never acted differently" in text
+    assert (
+        "a sample of 5 was hunted: the simulator found 2, 40%, tests alone found 1, and 1 survived; 1 that it missed"
+        in text
+    )
     assert "1 because it never ended" in text
     assert f"### {ids[5]}" in text
     assert "It does not matter." in text
-    assert "no survivor of this hunt: gone" in text
-    assert "`tests/x.py::test_y`" in text
+    assert "not missed in this hunt: gone" in text
+    assert "acts differently in 3 seeds; found by `tests/x.py::test_y`." in text
+    assert "acts differently in 1 seed; not shown to tests." in text
+    assert text.index(f"### {ids[5]}") < text.index(f"### {ids[7]}") < text.index(f"### {ids[4]}")
     assert "Not explained yet." in page(mutants, results, {})
 
 
