@@ -371,3 +371,16 @@ def test_el_0_whether_replicas_leave() -> None:
 
 def test_elr_5_only_replicas_of_the_target_are_remembered() -> None:
     assert RULES.reassignment.eligible_among((2, 3), (1, 2)) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("needed", "min_isr", "kept"),
+    [
+        pytest.param((3, 1, 2), 2, (1, 3), id="the others whose answers were needed"),
+        pytest.param((2,), 2, (), id="nobody else was needed"),
+        pytest.param((), 2, (), id="losses are accepted"),
+        pytest.param((1, 2), 1, (), id="the leader alone is enough to commit"),
+    ],
+)
+def test_ur_10_who_else_may_be_complete_is_remembered(needed: tuple[int, ...], min_isr: int, kept: tuple[int]) -> None:
+    assert RULES.elections.remembered(needed, 2, min_isr) == kept

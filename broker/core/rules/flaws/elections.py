@@ -106,6 +106,12 @@ class _KeepOne(ReassignmentRules):
         return super().strands(before, after, 1)
 
 
+class _ForgetOthers(ElectionRules):
+    def remembered(self, needed: tuple[int, ...], elected: int, min_isr: int) -> tuple[int, ...]:
+        """UR-10 as in KIP-966: a recovery empties the last known ELR, as any unclean election does."""
+        return ()
+
+
 class _RecoverAmongAny(ElectionRules):
     def recovery_quorum(
         self, last_known_elr: tuple[int, ...], replicas: tuple[int, ...], min_isr: int
@@ -284,6 +290,16 @@ FLAWS = (
         source="KIP-455",
         visible=Visibility.ADMINISTRATION,
         without=(_KeepOne,),
+        generations=("K5",),
+    ),
+    Flaw(
+        name="recovery-forgets-the-others",
+        number="B-92",
+        summary="a recovery forgets who else may be complete, and the next one may elect a replica that is not",
+        properties=("P-1", "P-12", "P-18"),
+        source="KIP-966",
+        visible=Visibility.LATE,
+        without=(_ForgetOthers,),
         generations=("K5",),
     ),
     Flaw(
