@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.simulation.mutants.hunting import acting_in, reached
 from benchmarks.simulation.mutants.making import CORE, Mutant
@@ -15,6 +17,7 @@ from benchmarks.simulation.mutants.operators import OPERATORS
 from benchmarks.simulation.mutants.results import Results
 from benchmarks.simulation.mutants.simulating import DIED, NOT_PLANTED, TIME_OUT
 
+_WIDTH = 120
 _REASONS = Path(__file__).with_name("reasons.toml")
 
 
@@ -27,7 +30,7 @@ class Fate(Enum):
     SIMULATOR = "found by the simulator"
     TESTS = "found by tests only"
     SURVIVOR = "survivor"
-    UNDECIDED = "not shown to tests"
+    UNDECIDED = "undecided"
 
 
 _MISSED = (Fate.SURVIVOR, Fate.UNDECIDED, Fate.TESTS)
@@ -52,7 +55,7 @@ The [known flaws](flaws.md) are the mistakes that other people made; these are t
 - *found by tests only*: the simulator misses it, and a test of the broker's core fails. Those that the simulator finds
   are not shown to the tests.
 - *survivor*: neither finds it. What the changed statement does may not matter, or nobody looks.
-- *not shown to tests*: the simulator misses it, and the hunt has ended before the tests were asked.
+- *undecided*: the simulator misses it, and the tests were not asked, or not done within their limit.
 
 How soon the simulator finds what it finds, in seeds that were tried: {sooner}.
 
@@ -73,7 +76,7 @@ By the property that broke first, or the layer's anomaly:
 ## What the simulator missed
 
 Each is carried out in the seeds, perhaps with another outcome, and the observer and the clients see nothing wrong.
-Survivors come first, then those that were not shown to tests, then those that tests find. The text below each says why
+Survivors come first, then undecided ones, then those that tests find. The text below each says why
 the simulator does not see it (`benchmarks/simulation/mutants/reasons.toml`).
 
 {missed}
@@ -104,7 +107,7 @@ class Figures:
         )
         second = (
             f"{hunted} hunted: {self.count(Fate.SIMULATOR)} found by the simulator, {self.count(Fate.TESTS)} by tests "
-            f"only, {self.survivors} survivors, {self.count(Fate.UNDECIDED)} missed and not shown to tests"
+            f"only, {self.survivors} survivors, {self.count(Fate.UNDECIDED)} undecided"
         )
         return [first, second + (f" ({', '.join(found)})" if found else "")]
 
@@ -129,29 +132,38 @@ def _fate(mutant: Mutant, results: Results) -> Fate:
     if how and how != NOT_PLANTED:
         return Fate.SIMULATOR
     tested = results.tested.get(mutant.id)
-    if how == NOT_PLANTED or tested is None or tested.error:
+    if how == NOT_PLANTED or tested is None or tested.error or tested.how.startswith("not done"):
         return Fate.UNDECIDED
     return Fate.TESTS if tested.test else Fate.SURVIVOR
 
 
-def reasons(path: Path = _REASONS) -> dict[str, str]:
+class Reasons(NamedTuple):
     """Why the simulator misses mutants, by id, as people have written it."""
-    return {str(id_): str(why) for id_, why in tomllib.loads(path.read_text(encoding="utf-8")).items()}
+
+    harmless: Mapping[str, str]
+    """What is different changes nothing that could matter."""
+    unseen: Mapping[str, str]
+    """Somebody could notice."""
 
 
-def page(mutants: Sequence[Mutant], results: Results, explained: Mapping[str, str]) -> str:
+def reasons(path: Path = _REASONS) -> Reasons:
+    """The reasons in the file."""
+    return Reasons(**tomllib.loads(path.read_text(encoding="utf-8")))
+
+
+def page(mutants: Sequence[Mutant], results: Results, explained: Reasons) -> str:
     """The page."""
     figures = summary(mutants, results)
     modules = list(dict.fromkeys(mutant.module for mutant in mutants))
     hunted = [results.hunted[one.id] for one in mutants if figures.fates[one.id] is Fate.SIMULATOR]
     missed = [one for fate in _MISSED for one in mutants if figures.fates[one.id] is fate]
-    stale = sorted(set(explained) - {one.id for one in missed})
+    stale = sorted({*explained.harmless, *explained.unseen} - {one.id for one in missed})
     parts = [_missed(one, results, figures, explained) for one in missed]
     if stale:
         parts.append("Explained in `reasons.toml`, and not missed in this hunt: " + ", ".join(stale) + ".")
     first = Counter(one.property_id or one.how for one in hunted)
     return _PAGE.format(
-        summary=_sentences(mutants, results, figures),
+        summary="\n".join(textwrap.wrap(_sentences(mutants, results, figures, explained), _WIDTH)),
         special=_special(figures),
         sooner=_sooner(sorted(one.seeds for one in hunted)),
         operators=_table("operator", OPERATORS, lambda one: one.operator, mutants, figures),
@@ -165,19 +177,25 @@ def _most_first(item: tuple[str, int]) -> tuple[int, str]:
     return -item[1], item[0]
 
 
-def _sentences(mutants: Sequence[Mutant], results: Results, figures: Figures) -> str:
+def _sentences(mutants: Sequence[Mutant], results: Results, figures: Figures, explained: Reasons) -> str:
     acting = len(mutants) - figures.count(Fate.UNREACHED, Fate.IDLE)
     hunted = figures.count(*_HUNTED)
     found = figures.count(Fate.SIMULATOR)
-    share = f", {found / hunted:.0%}" if hunted else ""
+    missed = [one.id for one in mutants if figures.fates[one.id] in _MISSED]
+    harmless = sum(id_ in explained.harmless for id_ in missed)
     undecided = figures.count(Fate.UNDECIDED)
-    return (
-        f"{len(mutants):,} mutants were made. In the seeds {results.seeds.start} to {results.seeds.stop - 1} "
-        f"{figures.count(Fate.UNREACHED):,} were never carried out and {figures.count(Fate.IDLE):,} never acted "
-        f"differently; {acting:,} did. Of these a sample of {hunted} was hunted: the simulator found {found}{share}, "
-        f"tests alone found {figures.count(Fate.TESTS)}, and {figures.survivors} survived"
-        + (f"; {undecided} that it missed were not shown to tests." if undecided else ".")
+    first = (
+        f"{len(mutants):,} mutants were made. In {len(results.seeds)} seeds, {results.seeds.start} to "
+        f"{results.seeds.stop - 1}, {figures.count(Fate.UNREACHED):,} of them were never carried out and "
+        f"{figures.count(Fate.IDLE):,} never acted differently; {acting:,} did."
     )
+    second = (
+        f"Of these a sample of {hunted} was hunted. The simulator found {found} and missed {len(missed)}, of which "
+        f"{harmless} change nothing that could matter, by what people who looked at them say: so it found {found} of "
+        f"{hunted - harmless} real mistakes."
+    )
+    third = f"Tests alone found {figures.count(Fate.TESTS)}, and {figures.survivors} survived"
+    return f"{first} {second} {third}" + (f"; the tests have not decided about {undecided}." if undecided else ".")
 
 
 def _special(figures: Figures) -> str:
@@ -230,7 +248,7 @@ def _cells(count: Mapping[Fate, int]) -> Iterator[str]:
         yield f"{number:,}" if number else ""
 
 
-def _missed(mutant: Mutant, results: Results, figures: Figures, explained: Mapping[str, str]) -> str:
+def _missed(mutant: Mutant, results: Results, figures: Figures, explained: Reasons) -> str:
     fate, tested = figures.fates[mutant.id], results.tested.get(mutant.id)
     seeds = results.hunted[mutant.id].seeds
     told = f"acts differently in {seeds} {'seed' if seeds == 1 else 'seeds'}"
@@ -240,6 +258,8 @@ def _missed(mutant: Mutant, results: Results, figures: Figures, explained: Mappi
         told += f"; **survivor**, {tested.shown_to} tests call the function"
     else:
         told += f"; {fate.value}"
-    why = explained.get(mutant.id, "Not explained yet.")
+    why = explained.unseen.get(mutant.id, "Not explained yet.")
+    if mutant.id in explained.harmless:
+        why = f"Harmless: {explained.harmless[mutant.id]}"
     where = f"[{_module_name(mutant.module)}](../../{mutant.module})"
     return f"### {mutant.id}\n\n{where}, {told}.\n\n```diff\n{mutant.diff}\n```\n\n{why}"

@@ -13,7 +13,7 @@ from benchmarks.simulation.mutants import __main__ as command
 from benchmarks.simulation.mutants import simulating
 from benchmarks.simulation.mutants.hunting import acting_in, hunt_in_simulator
 from benchmarks.simulation.mutants.making import ROOT, Mutant, all_mutants
-from benchmarks.simulation.mutants.page import Fate, page, reasons, summary
+from benchmarks.simulation.mutants.page import Fate, Reasons, page, reasons, summary
 from benchmarks.simulation.mutants.planting import function_of
 from benchmarks.simulation.mutants.probes import Instrumented
 from benchmarks.simulation.mutants.results import Results
@@ -196,24 +196,27 @@ def test_the_page_counts_every_mutant_once_and_shows_survivors_with_their_reason
     )
     figures = summary(mutants, results)
     assert tuple(figures.fates[id_] for id_ in ids) == expected
-    text = page(mutants, results, {ids[5]: "It does not matter.", "gone": "Old."})
-    assert "8 mutants were made. In the seeds 1 to 3 1 were never carried out and 1 never acted differently" in text
+    text = page(mutants, results, Reasons({ids[5]: "It does not matter."}, {"gone": "Old."}))
+    words = " ".join(text.split())
+    assert "8 mutants were made. In 3 seeds, 1 to 3, 1 of them were never carried out and 1 never acted" in words
+    assert "a sample of 5 was hunted. The simulator found 2 and missed 3, of which 1 change nothing" in words
     assert (
-        "a sample of 5 was hunted: the simulator found 2, 40%, tests alone found 1, and 1 survived; 1 that it missed"
-        in text
+        "it found 2 of 4 real mistakes. Tests alone found 1, and 1 survived; the tests have not decided about 1."
+        in words
     )
     assert "1 because it never ended" in text
     assert f"### {ids[5]}" in text
-    assert "It does not matter." in text
+    assert "Harmless: It does not matter." in text
     assert "not missed in this hunt: gone" in text
     assert "acts differently in 3 seeds; found by `tests/x.py::test_y`." in text
-    assert "acts differently in 1 seed; not shown to tests." in text
+    assert "acts differently in 1 seed; undecided." in text
     assert text.index(f"### {ids[5]}") < text.index(f"### {ids[7]}") < text.index(f"### {ids[4]}")
-    assert "Not explained yet." in page(mutants, results, {})
+    assert "Not explained yet." in page(mutants, results, Reasons({}, {}))
 
 
 def test_reasons_are_sentences() -> None:
-    assert all(why.endswith(".") for why in reasons().values())
+    assert all(why.endswith(".") for part in reasons() for why in part.values())
+    assert not set(reasons().harmless) & set(reasons().unseen)
 
 
 def test_the_command_lists_mutants(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
