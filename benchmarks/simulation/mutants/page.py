@@ -49,7 +49,8 @@ The [known flaws](flaws.md) are the mistakes that other people made; these are t
 - *never carried out*: no seed of the budget comes to the changed part. Most of it is not in the simulation's workload:
   consumer groups, administration, compaction. These mutants are not hunted, and are neither found nor survivors.
 - *never acted differently*: the changed expression, evaluated beside the original in every seed of the budget, never
-  had another value that mattered. Either no value can differ, or the workload never brings one that does.
+  had another value that mattered. Either no value can differ, or the workload never brings one that does. A changed
+  statement, and an expression that calls something, counts as acting differently wherever it is carried out.
 - *hunted*: a sample of the others, spread over operators and modules, each in the seeds in which it acts differently.
 - *found by the simulator*: a seed fails by a property that the correct broker keeps in that seed{special}.
 - *found by tests only*: the simulator misses it, and a test of the broker's core fails. Those that the simulator finds
@@ -191,7 +192,7 @@ def _sentences(mutants: Sequence[Mutant], results: Results, figures: Figures, ex
     )
     second = (
         f"Of these a sample of {hunted} was hunted. The simulator found {found} and missed {len(missed)}, of which "
-        f"{harmless} change nothing that could matter, by what people who looked at them say: so it found {found} of "
+        f"{harmless} change nothing that could matter, as people found who read them: so it found {found} of "
         f"{hunted - harmless} real mistakes."
     )
     third = f"Tests alone found {figures.count(Fate.TESTS)}, and {figures.survivors} survived"
