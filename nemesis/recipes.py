@@ -128,7 +128,7 @@ def _min_isr_raised_then_shrunk(draws: Draws, partition: int) -> list[ScheduledF
     then_ms = after_ms + draws.between(100, LAG_MS)
     lasts_ms = then_ms + draws.between(2_000, 5_000)
     return [
-        _fault(0, "raised-min-isr", _of(draws, "leader", partition), lasts_ms, {"pick": str(partition)}),
+        _fault(0, "raised-min-isr", _of(draws, "in-sync-follower", partition), lasts_ms, {"pick": str(partition)}),
         _fault(after_ms, "isolate", _of(draws, "in-sync-follower", partition), lasts_ms, {"from": "all"}),
         _fault(then_ms, "kill", _of(draws, "leader", partition), draws.between(1_500, 5_000)),
     ]
@@ -144,15 +144,15 @@ def _restarted_then_lost(draws: Draws, partition: int) -> list[ScheduledFault]:
 
 
 def _isr_change_overtaken(draws: Draws, partition: int) -> list[ScheduledFault]:
-    """A leader wants a follower out of the ISR, or in again, and cannot say so before another leads."""
+    """A leader wants a follower out of the ISR, or in again, and cannot say so until another leads, which dies too."""
     returning = bool(draws.below(2))
-    cut_ms = draws.between(500, 2_500) + (LAG_MS if returning else 0)
-    gone_ms = cut_ms - 200 if returning else cut_ms + LAG_MS
-    mute_ms = draws.between(1_000, 2_500)
+    mute_at_ms = draws.between(500, 2_500) + (LAG_MS if returning else 0)
+    back_at_ms = mute_at_ms - 200 if returning else mute_at_ms + LAG_MS
+    mute_ms = _FENCED_MS + draws.between(1_000, 3_000)
     return [
-        _fault(0, "isolate", _of(draws, "in-sync-follower", partition), gone_ms, {"from": "brokers"}),
-        _fault(cut_ms, "brokers-from-controllers", _of(draws, "leader", partition), mute_ms),
-        _fault(cut_ms + mute_ms + 50, "kill", _of(draws, "leader", partition), draws.between(1_500, 5_000)),
+        _fault(0, "isolate", _of(draws, "in-sync-follower", partition), back_at_ms, {"from": "brokers"}),
+        _fault(mute_at_ms, "brokers-from-controllers", _of(draws, "leader", partition), mute_ms),
+        _fault(mute_at_ms + _FENCED_MS + 300, "kill", _of(draws, "leader", partition), draws.between(1_500, 5_000)),
     ]
 
 
