@@ -81,6 +81,9 @@ class Traits:
 
     reports_followers: bool = True  # followers report their log end offset, not only the leader
     volatile: bool = False  # keeps its data in memory only, and promises no more
+    orderly_exits: frozenset[int] = frozenset({0})  # exit statuses of a controlled shutdown
+    start_s: float = 30.0  # within which a node that is started again serves
+    stop_s: float = 20.0  # within which a controlled shutdown ends
     versions: Mapping[str, str] = field(default_factory=dict)  # name → version, for the report
 
 

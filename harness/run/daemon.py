@@ -22,6 +22,7 @@ from typing import Any
 
 from common.atomic_files import replacing
 from harness.environments import factory
+from harness.environments.base import Traits
 from harness.environments.common.layout import place_for_sockets
 from harness.environments.machine.environment import MachineEnvironment
 from harness.run.daemon_client import ABOUT
@@ -31,7 +32,7 @@ from harness.store.journal import Journal
 from harness.systems.factory import make_system
 from harness.terminal.exits import ExitStatus
 from nemesis.capabilities.cluster import CLIENTS, NodeError, is_broker
-from nemesis.faults.base import NemesisClock, Site
+from nemesis.faults.base import Bounds, NemesisClock, Site
 from nemesis.recipes import kinds_in
 from nemesis.runner import NemesisRunner, Row
 from nemesis.schedule import Schedule, ScheduledFault
@@ -47,8 +48,9 @@ Send = Callable[[Mapping[str, object]], None]
 class Daemon:
     """Answers requests about one cluster."""
 
-    def __init__(self, environment: MachineEnvironment, journal: Journal, stop: Stop) -> None:
+    def __init__(self, environment: MachineEnvironment, journal: Journal, stop: Stop, traits: Traits) -> None:
         self._environment = environment
+        self._traits = traits
         self._journal = journal
         self._stop = stop
         self._one_fault_at_a_time = threading.Lock()
@@ -91,7 +93,12 @@ class Daemon:
 
         with self._one_fault_at_a_time:
             runner = NemesisRunner(
-                Site.of(self._environment.cluster, NemesisClock(time.monotonic_ns)),
+                Site.of(
+                    self._environment.cluster,
+                    NemesisClock(time.monotonic_ns),
+                    Bounds(heal_s=self._traits.start_s, stop_s=self._traits.stop_s),
+                    self._traits.orderly_exits,
+                ),
                 Schedule((entry,)),
                 journal,
                 lambda row: send({"took_hold": row["took_hold"], "healed": row["healed"]}),
@@ -134,18 +141,19 @@ def run_cluster(directory: Path, spec: Spec, stop: Stop) -> None:
     """Set a cluster up, and run it until it is to be stopped. Raises `EnvironmentFailed`, `NodeError`."""
     journal = Journal(directory)
     needs = frozenset().union(*(kind.needs for kind in kinds_in(spec.faults)))
-    environment = factory.make(spec, needs, directory, make_system(spec), journal)
+    system = make_system(spec)
+    environment = factory.make(spec, needs, directory, system, journal)
     assert isinstance(environment, MachineEnvironment)
     with tempfile.TemporaryDirectory(prefix="harrow-cluster-", dir=place_for_sockets()) as sockets:
         try:
             environment.set_up()
-            environment.await_ready(READY_S)
+            environment.await_ready(max(READY_S, system.traits.start_s))
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
                 listener.bind(f"{sockets}/requests")
                 listener.listen()
                 _announce(directory, environment, f"{sockets}/requests")
                 print("ready", flush=True)
-                serve(Daemon(environment, journal, stop), listener, stop)
+                serve(Daemon(environment, journal, stop, system.traits), listener, stop)
         finally:
             environment.tear_down()
             journal.finish()

@@ -66,9 +66,10 @@ def _await_nodes(context: RunContext) -> None:
         context.require_nodes()
         return all(node.is_ready() for node in nodes)
 
-    if not context.until(all_serve, TIMEOUT_S):
+    within_s = max(TIMEOUT_S, context.system.traits.start_s)
+    if not context.until(all_serve, within_s):
         idle = next(node for node in nodes if not node.is_ready())
-        raise RunFailed(describe_node_failure(idle, f"serve within {context.scaled(TIMEOUT_S):g} s", "does not"))
+        raise RunFailed(describe_node_failure(idle, f"serve within {context.scaled(within_s):g} s", "does not"))
 
 
 def _worker_configs(context: RunContext) -> Sequence[Mapping[str, object]]:
@@ -109,8 +110,10 @@ def worker_count(concurrency: int) -> int:
 
 def main_phase(context: RunContext) -> None:
     """Fire the schedule while the workers run. When this returns or raises, every fault has been undone."""
+    traits = context.system.traits
+    bounds = Bounds(heal_s=traits.start_s, stop_s=traits.stop_s).at_pace(context.plan.spec.pace)
     runner = NemesisRunner(
-        Site.of(context.environment.cluster, NemesisClock(context.clock.now), Bounds().at_pace(context.plan.spec.pace)),
+        Site.of(context.environment.cluster, NemesisClock(context.clock.now), bounds, traits.orderly_exits),
         context.plan.schedule,
         lambda event, details: context.journal.record(event, **details),
         context.recorder("faults"),

@@ -113,6 +113,14 @@ class Table:
             raise self.wrong(key, f"a whole number from {low} to {high}", repr(value))
         return value
 
+    def numbers(self, key: str, default: Sequence[int], low: int, high: int) -> tuple[int, ...]:
+        """A list of whole numbers from `low` to `high`, at least one."""
+        value = self._raw.get(key, default)
+        whole = isinstance(value, list | tuple) and all(type(each) is int and low <= each <= high for each in value)
+        if not whole or not value:
+            raise self.wrong(key, f"a list of whole numbers from {low} to {high}", repr(value))
+        return tuple(value)
+
     @property
     def raw(self) -> Mapping[str, Any]:
         """The table as parsed."""

@@ -28,7 +28,8 @@ class NodeKind:
     listeners: tuple[str, ...]
     start: Command | None = None  # None: only an image is known
     stop: Command | None = None  # None: SIGTERM
-    prepare: tuple[Command, ...] = ()
+    once: tuple[Command, ...] = ()  # before the first start, and again if the data are gone
+    prepare: tuple[Command, ...] = ()  # before every start
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)  # name in the node's directory → text
     ready: Literal["kafka", "port"] | Command = "kafka"
@@ -38,7 +39,7 @@ class NodeKind:
     def templates(self) -> Sequence[str]:
         """All templates except those of the stop command."""
         ready = () if isinstance(self.ready, str) else self.ready
-        prepared = (word for command in self.prepare for word in command)
+        prepared = (word for command in (*self.once, *self.prepare) for word in command)
         return [*(self.start or ()), *prepared, *ready, *self.environment.values(), *self.files.values()]
 
 
@@ -54,6 +55,9 @@ class Definition:
     install: str = ""  # advice for the user when a program is missing
     keeps: Literal["files", "memory"] = "files"
     brokers_max: int = 9
+    stops_with: frozenset[int] = frozenset({0})  # exit statuses of a controlled shutdown
+    start_within: int = 30  # seconds
+    stop_within: int = 20  # seconds
     values: Mapping[str, Command] = field(default_factory=dict)  # name → command that prints the value
     version: Command | None = None
     without: frozenset[Capability] = frozenset()
@@ -72,8 +76,8 @@ def load(path: Path) -> Definition:
 
 def _definition(table: Table, path: Path) -> Definition:
     table.only(
-        "name", "about", "image", "install", "keeps", "brokers-max", "version", "without", "values", "defaults",
-        "broker", "controller",
+        "name", "about", "image", "install", "keeps", "brokers-max", "stops-with", "start-within", "stop-within",
+        "version", "without", "values", "defaults", "broker", "controller",
     )  # fmt: skip
     table.text("about", "")
     broker, controller = table.table("broker", needed=True), table.table("controller")
@@ -89,6 +93,9 @@ def _definition(table: Table, path: Path) -> Definition:
         install=table.text("install", ""),
         keeps="memory" if table.one_of("keeps", ("files", "memory")) == "memory" else "files",
         brokers_max=table.number("brokers-max", 9, 1, 9),
+        stops_with=frozenset(table.numbers("stops-with", (0,), 0, 255)),
+        start_within=table.number("start-within", 30, 1, 3_600),
+        stop_within=table.number("stop-within", 20, 1, 3_600),
         values={} if values is None else {name: values.command(name) or () for name in values.raw},
         version=table.command("version"),
         without=_without(table),
@@ -97,7 +104,7 @@ def _definition(table: Table, path: Path) -> Definition:
 
 
 def _node_kind(table: Table, usual: tuple[str, ...], *, has_image: bool) -> NodeKind:
-    table.only("listeners", "start", "stop", "prepare", "environment", "files", "ready", "logs")
+    table.only("listeners", "start", "stop", "once", "prepare", "environment", "files", "ready", "logs")
     listeners = table.texts("listeners") or usual
     if listeners[0] != usual[0] or len(set(listeners)) != len(listeners):
         raise table.wrong("listeners", f"different names, {usual[0]} first", list(listeners))
@@ -108,6 +115,7 @@ def _node_kind(table: Table, usual: tuple[str, ...], *, has_image: bool) -> Node
         listeners=listeners,
         start=start,
         stop=table.command("stop"),
+        once=table.commands("once"),
         prepare=table.commands("prepare"),
         environment=table.mapping("environment"),
         files=_files(table),

@@ -121,6 +121,6 @@ def _try_templates(system: ForeignBroker) -> None:
             raise SpecError(f"{definition.path}: expected a template that can be filled in, found: {error}") from error
         if not config.command:
             raise SpecError(f"{definition.path}: expected a start command{runtime.where} or for it, found none")
-        for program in {config.command[0], *(command[0] for command in config.prepare)}:
+        for program in {config.command[0], *(command[0] for command in (*config.once, *config.prepare))}:
             if not runtime.where and shutil.which(program) is None:
                 raise runtime.wrong(definition, f"expected the program {program!r}", "none of that name")

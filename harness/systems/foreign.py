@@ -52,7 +52,14 @@ class ForeignBroker:
         """Traits from the definition and from the limits of the protocol."""
         found = dict.fromkeys(runtime.version for runtime in self.runtimes.values() if runtime.version is not None)
         versions = {self.name: ", ".join(found)} if found else {}
-        return Traits(reports_followers=False, volatile=self.definition.keeps == "memory", versions=versions)
+        return Traits(
+            reports_followers=False,
+            volatile=self.definition.keeps == "memory",
+            orderly_exits=self.definition.stops_with,
+            start_s=self.definition.start_within,
+            stop_s=self.definition.stop_within,
+            versions=versions,
+        )
 
     def cannot(self, network: str, page_cache: str) -> frozenset[Capability]:
         """The capabilities that the definition excludes, and those that only our own broker supports.
@@ -177,9 +184,9 @@ class BrokerFromImage(ForeignBroker):
     def command(self, plan: NodePlan) -> Sequence[str]:
         """The broker's own command, run by the image's shell if there are commands to prepare the node."""
         config = _config(plan)
-        if not config.prepare:
+        if not config.once and not config.prepare:
             return tuple(config.command)
-        prepared = [_or_give_up(command) for command in config.prepare]
+        prepared = [*_prepared_once(config), *(_or_give_up(command) for command in config.prepare)]
         return ("sh", "-c", "\n".join([*prepared, f"exec {shlex.join(config.command)}"]))
 
     def environment(self, plan: NodePlan) -> Mapping[str, str]:
@@ -210,6 +217,7 @@ def sidecar_config(
     return SidecarConfig(
         node_id=plan.node_id,
         role="broker" if is_broker(plan) else "controller",
+        once=[filled(command, names) for command in kind.once],
         prepare=[filled(command, names) for command in kind.prepare],
         command=runtime.command if kind.start is None else filled(kind.start, names),
         environment={name: fill(text, names) for name, text in kind.environment.items()},
@@ -225,6 +233,20 @@ def sidecar_config(
 
 def _config(plan: NodePlan) -> SidecarConfig:
     return SidecarConfig.load(plan.directory / CONFIG_NAME)
+
+
+def _prepared_once(config: SidecarConfig) -> Sequence[str]:
+    """The lines of a shell that prepare a node once; what they have written is then synced, as by the launcher."""
+    if not config.once:
+        return ()
+    data, marker = shlex.quote(config.data), shlex.quote(str(config.prepared_once))
+    return (
+        f"if [ ! -e {marker} ]; then",
+        *(_or_give_up(command) for command in config.once),
+        f": > {marker}",
+        f"find {data} -exec sync {{}} + || sync",
+        "fi",
+    )
 
 
 def _or_give_up(command: Sequence[str]) -> str:

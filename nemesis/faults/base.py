@@ -59,11 +59,19 @@ class Site:
     links: SharedLinks
     clock: Clock
     bounds: Bounds = Bounds()
+    orderly_exits: frozenset[int] = frozenset({0})
+    """The exit statuses of a process that was shut down in good order."""
 
     @classmethod
-    def of(cls, cluster: Cluster, clock: Clock, bounds: Bounds = Bounds()) -> Site:
+    def of(
+        cls,
+        cluster: Cluster,
+        clock: Clock,
+        bounds: Bounds = Bounds(),
+        orderly_exits: frozenset[int] = frozenset({0}),
+    ) -> Site:
         """Return the site of a cluster."""
-        return cls(cluster, SharedLinks(cluster.network), clock, bounds)
+        return cls(cluster, SharedLinks(cluster.network), clock, bounds, orderly_exits)
 
     def require_alive(self, targets: Sequence[int]) -> None:
         """Raise `NotInEffect` if any of these nodes is dead before the fault is injected."""

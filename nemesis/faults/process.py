@@ -100,11 +100,13 @@ class Restart:
     def inject(self) -> str:
         """Shut the targets down in a controlled way."""
         statuses = {target: self.site.cluster.nodes[target].stop(self.site.bounds.stop_s) for target in self.targets}
-        failed = {target: status for target, status in statuses.items() if status != 0}
+        failed = {target: status for target, status in statuses.items() if status not in self.site.orderly_exits}
         if failed:
             exits = ", ".join(f"node {target} exited with status {status}" for target, status in failed.items())
             raise NotInEffect(f"the shutdown was not clean: {exits}")
-        return f"{named(self.targets)} shut down cleanly, exit status 0"
+        return (
+            f"{named(self.targets)} shut down cleanly, exit status {', '.join(map(str, sorted({*statuses.values()})))}"
+        )
 
     def undo(self) -> None:
         """Start the dead targets."""

@@ -63,6 +63,7 @@ version = ["sh", "-c", "echo broker 9"]
 
 [broker]
 listeners = ["CLIENT", "BROKER"]
+once = [["sh", "-c", "echo made >> {{ directory }}/prepared.txt; echo kept > {{ data }}/made"]]
 prepare = [["sh", "-c", "echo prepared >> {{ directory }}/prepared.txt"]]
 start = ["{{ python }}", "-m", "broker.shell", "{{ directory }}/node.properties"]
 stop = ["sh", "-c", "echo stopping {{ pid }}; kill -TERM {{ pid }}"]

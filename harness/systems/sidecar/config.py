@@ -17,6 +17,7 @@ class SidecarConfig:
 
     node_id: int
     role: Literal["broker", "controller"]
+    once: Sequence[Sequence[str]]  # commands to run before the first start; what they write is synced
     prepare: Sequence[Sequence[str]]  # commands to run before each start; each must be repeatable
     command: Sequence[str]
     environment: Mapping[str, str]  # on top of the harness's own
@@ -27,6 +28,11 @@ class SidecarConfig:
     nodes: Mapping[str, int]  # "host:port" as advertised to clients → node id
     ready: Ready
     ready_command: Sequence[str]
+
+    @property
+    def prepared_once(self) -> Path:
+        """The file that says that `once` was run: with the data, since who loses these has to be prepared again."""
+        return Path(self.data) / "harrow-prepared"
 
     def dumps(self) -> str:
         """Format as JSON."""

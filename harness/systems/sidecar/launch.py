@@ -23,10 +23,14 @@ def launch(config: SidecarConfig) -> int:
     Path(config.data).mkdir(parents=True, exist_ok=True)
     os.chdir(config.directory)
     environment = {**os.environ, **config.environment}
-    for command in config.prepare:
+    first = not config.prepared_once.exists()
+    for command in (*(config.once if first else ()), *config.prepare):
         status = _run(command, environment)
         if status:
             return _give_up(f"expected `{' '.join(command)}` to prepare the node, found that it {status}")
+    if config.once and first:
+        config.prepared_once.touch()
+        _sync(Path(config.data))
     broker = os.getpid()
     if os.fork() == 0:
         from harness.systems.sidecar.serve import serve  # takes half a second; the broker does not wait for it
@@ -48,6 +52,17 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> str:
     except subprocess.TimeoutExpired:
         return f"did not end within {_PREPARE_TIMEOUT_S:g} s"
     return "" if done.returncode == 0 else f"ended with status {done.returncode}"
+
+
+def _sync(directory: Path) -> None:
+    """Sync a directory with all that is in it: programs that format storage may not, and power fails."""
+    for path in (*directory.rglob("*"), directory):
+        if path.is_file() or path.is_dir():
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 def _give_up(line: str) -> int:

@@ -221,6 +221,7 @@ def test_a_node_that_ends_ends_its_sidecar_and_is_prepared_again(running: Runnin
     node.start()
     soon(lambda: unhealthy_reason(running.environment.cluster) is None, "the cluster was not whole again")
     assert prepared.read_text().count("prepared") == before + 1
+    assert prepared.read_text().count("made") == 1
 
 
 def test_a_sidecar_reports_why_it_cannot_answer(running: RunningCluster) -> None:

@@ -62,7 +62,10 @@ def test_kafka_gets_the_settings_of_a_cluster_with_its_controllers(
     assert "101@10.0.0.101:9094" in controller
     config = json.loads((plans[0].directory / CONFIG_NAME).read_text())
     assert config["command"] == [f"{tmp_path}/bin/kafka-server-start.sh", f"{plans[0].directory}/node.properties"]
-    assert config["prepare"][0][1] == "format"
+    assert config["once"][0][1] == "format", "before every start it would cost another Java, and be unsynced"
+    assert config["prepare"] == []
+    traits = system.traits
+    assert (traits.orderly_exits, traits.start_s, traits.stop_s) == ({0, 143}, 90, 60)
     assert config["environment"]["LOG_DIR"] == f"{plans[0].directory}/logs"
     assert config["nodes"] == {"10.0.0.1:9092": 1, "127.0.0.1:9102": 1, "10.0.0.2:9092": 2, "127.0.0.1:9112": 2}
 
@@ -85,7 +88,7 @@ def test_redpanda_gets_its_seeds_and_has_no_controllers(tmp_path: Path, monkeypa
     [
         (
             "nmae = 'x'",
-            "expected a key, one of name, about, image, install, ",
+            "expected a key, found 'nmae'; did you mean name?",
         ),
         ("[broker]\nstart = ['x']", "name: expected a string, found none"),
         ("name = 'x'", "broker: expected a table, found none"),
@@ -99,6 +102,13 @@ def test_redpanda_gets_its_seeds_and_has_no_controllers(tmp_path: Path, monkeypa
         ("name = 'x'\n[broker]\nstart = ['x']\nfiles = {'../x' = ''}", "files: expected names inside the node's"),
         ("name = 'x'\nkeeps = 'nothing'\n[broker]\nstart = ['x']", "keeps: expected one of files, memory"),
         ("name = 'x'\nbrokers-max = 0\n[broker]\nstart = ['x']", "brokers-max: expected a whole number from 1 to 9"),
+        (
+            "name = 'x'\nstops-with = 143\n[broker]\nstart = ['x']",
+            "stops-with: expected a list of whole numbers from 0",
+        ),
+        ("name = 'x'\nstops-with = []\n[broker]\nstart = ['x']", "stops-with: expected a list of whole numbers from 0"),
+        ("name = 'x'\nstart-within = 0\n[broker]\nstart = ['x']", "start-within: expected a whole number from 1 to"),
+        ("name = 'x'\n[broker]\nstart = ['x']\nonce = ['a']", "broker.once: expected a list of commands"),
         ("name = 'x'\nwithout = ['gravity']\n[broker]\nstart = ['x']", "without: expected one of process, "),
         ("name = 'x'\n[broker]\nstart = ['x']\n[defaults]\nseed = 1", "defaults: expected a key, one of name"),
         ("name = 'x'\n[broker]\nstart = ['no-such-broker']", "expected the program 'no-such-broker', found: none"),

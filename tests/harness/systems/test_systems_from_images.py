@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
@@ -109,6 +110,24 @@ def test_a_failed_preparation_is_reported_and_nothing_started(small: str, tmp_pa
     assert done.returncode == 4
     assert done.stdout == "don't\n"
     assert done.stderr == "expected `sh -c exit 7` to prepare the node, found that it ended with status 7\n"
+
+
+def test_what_is_done_once_is_done_again_only_where_the_data_are_gone(small: str, tmp_path: Path) -> None:
+    once = "once = [['sh', '-c', 'echo made']]\nprepare = [['sh', '-c', 'echo prepared']]\n"
+    text = MINIMAL.replace('"sleep", "60"', '"echo", "runs"')
+    system = made(definition(tmp_path, small, text + once), environment="docker")
+    plans = plans_of(system.spec, tmp_path)
+    system.configure(plans[0], plans, Links())
+    command = system.command(plans[0])
+
+    def printed() -> list[str]:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.split()
+
+    assert printed() == ["made", "prepared", "runs"]
+    assert printed() == ["prepared", "runs"]
+    shutil.rmtree(plans[0].data)
+    plans[0].data.mkdir()
+    assert printed() == ["made", "prepared", "runs"]
 
 
 def test_another_image_can_be_asked_for(small: str, tmp_path: Path) -> None:
