@@ -238,6 +238,12 @@ class Ghost:
     lost: list[Batch] = field(default_factory=list)
     """Acknowledged batches that an unclean election gave up."""
 
+    given_up: list[tuple[int, Batch]] = field(default_factory=list)
+    """Every committed batch that an unclean election gave up, with the end of what it kept.
+
+    In a compacted topic a replica may have removed records for the sake of these, which it can cut off no less.
+    """
+
     contents: dict[tuple[int, int], dict[int, Content]] | None = None
     """Of a compacted topic: (leader epoch, base offset) -> what the batch held, by offset."""
 
@@ -272,9 +278,10 @@ class Ghost:
             return []
         assert self.contents is not None
         last: dict[bytes | None, int] = {}
-        for batch in dict.fromkeys(self.committed):
+        for batch in (*dict.fromkeys(batch for _, batch in self.given_up), *dict.fromkeys(self.committed)):
             known = self.contents.get((batch.epoch, batch.base), {}) if batch is not None else {}
-            last |= {key: offset for offset, (key, _) in known.items()}
+            for offset, (key, _) in known.items():
+                last[key] = max(offset, last.get(key, -1))
         once = {at: one for batch in originals for at, one in self.contents[batch.epoch, batch.base].items()}
         is_sound = all(once.get(offset) == content for offset, content in held.items()) and all(
             offset in held or last[key] > offset for offset, (key, _) in once.items()
