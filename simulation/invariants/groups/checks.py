@@ -68,6 +68,8 @@ def answered(known: Knowledge, broker: BrokerMirror, request_id: int, response: 
                     key = OffsetKey(group.group_id, part.topic, part.partition)
                     _shown(known, *where, key, (part.offset, part.metadata or ""), floors.get(key, -1))
         return
+    if isinstance(request, JoinGroupRequest) and isinstance(response, JoinGroupResponse):
+        known.asked.joined[request.group_id, response.generation_id, response.member_id] = True
     where = _coordinated(known, broker, getattr(request, "group_id", ""))
     if where is not None:
         _told(known, broker, where, request, response)
@@ -194,7 +196,6 @@ def _text(key: OffsetKey, what: tuple[int, str]) -> str:
 
 def _joined(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, group_id: str, response: JoinGroupResponse) -> None:
     """P-G2 when a member is told its generation: not one before that which is stored."""
-    known.asked.joined[group_id, response.generation_id, response.member_id] = True
     before = known.asked.groups[ghost.number].latest(group_id)
     if before is not None and response.generation_id < before.generation and not ghost.is_stale(mirror):
         known.fail(
