@@ -34,7 +34,7 @@ from broker.core.ports.events import (
 )
 from broker.core.ports.files import StorageError
 from broker.core.ports.marks import Mark
-from simulation.engine.choices import ChoiceSequence, RollingHash
+from simulation.engine.choices import STREAMS, ChoiceSequence, RollingHash
 from simulation.engine.disk import Survival, Sync
 from simulation.engine.event_queue import MS, EventQueue
 from simulation.engine.machine import SimulatedMachine
@@ -220,7 +220,7 @@ class SimulatedCluster(EventQueue):
             self.log_entries.append((self.now_us, node_id, effect.text))
 
     def _mark(self, node_id: int, machine: SimulatedMachine, effect: Mark) -> None:
-        self.marks[effect.name] = self.marks.get(effect.name, 0) + 1
+        self.count(effect)
 
     def _close(self, node_id: int, machine: SimulatedMachine, effect: CloseConnection) -> None:
         self.transport.close(node_id, effect.connection)
@@ -232,6 +232,10 @@ class SimulatedCluster(EventQueue):
         if effect.status:
             for observer in self.observers:
                 observer.crashed(self, node_id, -1)
+
+    def count(self, mark: Mark) -> None:
+        """Count a mark, of a node or of a client."""
+        self.marks[mark.name] = self.marks.get(mark.name, 0) + 1
 
     def say(self, text: str) -> None:
         """Log something that no node did."""
@@ -309,6 +313,6 @@ def fingerprint(cluster: SimulatedCluster) -> tuple[str, int]:
     digest = RollingHash()
     digest.value, digest.count = cluster.digest.value, cluster.digest.count
     values = cluster.choices.values()
-    for name in ("workload", "network", "disk"):  # the other two decide before anything happens
+    for name in STREAMS[2:]:  # the other two decide before anything happens
         digest.add_all(values[name])
     return str(digest), cluster.digest.count

@@ -59,22 +59,31 @@ def partition_states(cluster: SimulatedCluster) -> list[PartitionState]:
     return [topic.partitions[number] for number in sorted(topic.partitions)] if topic is not None else []
 
 
+def every_partition(cluster: SimulatedCluster) -> list[tuple[str, int, PartitionState]]:
+    """The active controller's view of the partitions of all topics, in order; empty if there is none."""
+    state = leading(cluster)
+    topics = state.image.topics if state is not None else {}
+    return [
+        (name, number, topics[name].partitions[number]) for name in sorted(topics) for number in topics[name].partitions
+    ]
+
+
 def is_whole(cluster: SimulatedCluster) -> bool:
     """V-4: every node agrees that every partition has its full ISR, and all logs end at the high watermark.
 
     `harness.run.health` decides the same of a real cluster, from what its nodes report.
     """
-    states = partition_states(cluster)
+    partitions = every_partition(cluster)
     up = dict(brokers(cluster))
-    for number, state in enumerate(states):
+    for topic, number, state in partitions:
         if state.leader < 0 or set(state.isr) != set(state.replicas) or state.adding or state.removing:
             return False
         ends = set()
         for broker_id in state.replicas:
-            replica = up[broker_id].replicas.get((TOPIC, number)) if broker_id in up else None
+            replica = up[broker_id].replicas.get((topic, number)) if broker_id in up else None
             if replica is None or replica.leader_epoch != state.leader_epoch:
                 return False
             ends |= {replica.log.end_offset, replica.high_watermark}
         if len(ends) != 1:
             return False
-    return bool(states)
+    return bool(partitions)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from broker.core.configuration.settings import BROKER_LISTENER, CLIENT_LISTENER, CONTROLLER_LISTENER
 from broker.core.messages import AnyRequest, AnyResponse
+from broker.core.messages.groups import JoinGroupRequest
 from broker.core.ports.events import (
     CONTROLLER_CHANNELS,
     Disconnected,
@@ -23,6 +24,12 @@ from simulation.engine.event_queue import MS, EventQueue
 from simulation.engine.machine import SimulatedMachine
 
 Endpoint = int
+
+_CLIENT = "simulated"
+"""The client id in every request."""
+
+_VERSIONS: Mapping[type, int] = {JoinGroupRequest: 5}
+"""Versions of requests, where the meaning depends on them: from 4 on a new member first gets an id (KIP-394)."""
 
 
 @dataclass(slots=True)
@@ -211,7 +218,9 @@ class Transport:
         self._deliver(
             opened.target,
             machine.incarnation,
-            RequestReceived(number, opened.source, request, listener=_listener(opened)),
+            RequestReceived(
+                number, opened.source, request, _VERSIONS.get(type(request), 0), _CLIENT, _listener(opened)
+            ),
         )
 
     def _arrive_response(self, node_id: int, incarnation: int, opened: _OpenRequest, response: AnyResponse) -> None:

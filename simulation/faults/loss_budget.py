@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from nemesis.loss_budget import LossWindows
 from simulation.engine.cluster import SimulatedCluster
-from simulation.engine.node_views import broker_state, leading, partition_states
+from simulation.engine.node_views import broker_state, every_partition, leading
 
 
 class SimulatedLossBudget:
@@ -52,14 +52,14 @@ class SimulatedLossBudget:
         """Whether a broker in its window may hold the only copy of a record again, as the leader of a recovery does."""
         if self._cluster.machines[broker].incarnation == self._lost_in[broker]:
             return False  # it has not started since
-        members = (member for state in partition_states(self._cluster) for member in (*state.isr, *state.elr))
+        members = (member for *_, state in every_partition(self._cluster) for member in (*state.isr, *state.elr))
         return leading(self._cluster) is None or broker in members
 
     def _refresh(self) -> None:
         self._windows.close(one for one in self._windows.in_window if self._is_whole(one, self._lost_in[one]))
         if self._windows.forgotten and not self._min_isr_differs():
-            states = partition_states(self._cluster)
-            if states and all(set(state.isr) == set(state.replicas) for state in states):
+            partitions = every_partition(self._cluster)
+            if partitions and all(set(state.isr) == set(state.replicas) for *_, state in partitions):
                 self._windows.all_complete()
 
     def _is_whole(self, broker: int, lost_in: int) -> bool:
@@ -73,5 +73,5 @@ class SimulatedLossBudget:
         if machine.incarnation <= lost_in or state is None or controller is None or state.broker_epoch < 0:
             return False
         return controller.image.broker_epoch(broker) == state.broker_epoch and all(
-            broker in one.isr for one in partition_states(self._cluster) if broker in one.replicas
+            broker in one.isr for *_, one in every_partition(self._cluster) if broker in one.replicas
         )

@@ -148,6 +148,7 @@ def restart_from(known: Knowledge, ghost: Ghost, leader: int, epoch: int) -> Non
     ghost.quorum_excused = True
     if kept == before:
         return
+    ghost.given_up += [(kept, batch) for batch in dict.fromkeys(ghost.committed[kept:]) if batch is not None]
     del ghost.committed[kept:]
     for other in ghost.mirrors.values():
         other.same = min(other.same, kept)

@@ -6,7 +6,7 @@ replica. Logs are compared by their batches: base offset, leader epoch and check
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -238,6 +238,12 @@ class Ghost:
     lost: list[Batch] = field(default_factory=list)
     """Acknowledged batches that an unclean election gave up."""
 
+    given_up: list[tuple[int, Batch]] = field(default_factory=list)
+    """Every committed batch that an unclean election gave up, with the end of what it kept.
+
+    In a compacted topic a replica may have removed records for the sake of these, which it can cut off no less.
+    """
+
     contents: dict[tuple[int, int], dict[int, Content]] | None = None
     """Of a compacted topic: (leader epoch, base offset) -> what the batch held, by offset."""
 
@@ -263,23 +269,35 @@ class Ghost:
         return found
 
     def _committed_as(self, compacted: Batch, held: Mapping[int, Content]) -> list[Batch]:
-        """The committed batches in whose place a compacted one may be; none if it must not."""
+        """The committed batches in whose place a compacted one may be; none if it must not.
+
+        They may have been given up since: a replica that has not cut them off yet may compact them.
+        """
         there = list(dict.fromkeys(self.committed[compacted.base : compacted.last + 1]))
-        originals = [batch for batch in there if batch is not None and batch.epoch == compacted.epoch]
-        if not originals or len(originals) < len(there):
-            return []
-        if originals[0].base != compacted.base or originals[-1].last != compacted.last:
-            return []
+        once_there = [
+            batch
+            for _, batch in self.given_up
+            if batch.epoch == compacted.epoch and compacted.base <= batch.base <= compacted.last
+        ]
+        originals = self._whole(compacted, there) or self._whole(compacted, once_there)
         assert self.contents is not None
         last: dict[bytes | None, int] = {}
-        for batch in dict.fromkeys(self.committed):
+        for batch in (*dict.fromkeys(batch for _, batch in self.given_up), *dict.fromkeys(self.committed)):
             known = self.contents.get((batch.epoch, batch.base), {}) if batch is not None else {}
-            last |= {key: offset for offset, (key, _) in known.items()}
+            for offset, (key, _) in known.items():
+                last[key] = max(offset, last.get(key, -1))
         once = {at: one for batch in originals for at, one in self.contents[batch.epoch, batch.base].items()}
         is_sound = all(once.get(offset) == content for offset, content in held.items()) and all(
             offset in held or last[key] > offset for offset, (key, _) in once.items()
         )
-        return originals if is_sound else []
+        return originals if originals and is_sound else []
+
+    @staticmethod
+    def _whole(compacted: Batch, batches: Sequence[Batch | None]) -> list[Batch]:
+        """These batches, if they are of the compacted one's epoch and cover its offsets; else none."""
+        found = [batch for batch in batches if batch is not None and batch.epoch == compacted.epoch]
+        covers = bool(found) and (found[0].base, found[-1].last) == (compacted.base, compacted.last)
+        return found if covers and len(found) == len(batches) else []
 
     def is_stale(self, mirror: ReplicaMirror) -> bool:
         """Whether a leader has been superseded, according to the committed metadata."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from broker.core.broker_node.groups.records import OffsetKey
 from broker.core.configuration.settings import Settings
+from broker.core.messages import AnyRequest
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import PartitionState
 from broker.core.ports.marks import sometimes
 from simulation.engine.cluster import SimulatedCluster
 from simulation.invariants.ghost import Entries, Ghost, Lineage, Mirror, ReplicaMirror
+from simulation.invariants.groups.ghost import Asked
 from simulation.invariants.properties import DATA_PROPERTIES, Violation, data_excuse, with_excuse
 
 LAST_REPLICA_LOST = sometimes("last replica standing: the only ISR member is back with a part of its log")
@@ -40,6 +43,9 @@ class BrokerMirror:
 
     writes: dict[int, dict[tuple[str, int], bytes]] = field(default_factory=dict)
     """Open produce requests with acks=all: request id -> partition -> the batch."""
+
+    group_requests: dict[int, tuple[AnyRequest, dict[OffsetKey, int]]] = field(default_factory=dict)
+    """Open requests of group members, with where the commits are that had been shown when each arrived."""
 
 
 @dataclass(slots=True)
@@ -89,6 +95,9 @@ class Knowledge:
 
     partitions: dict[tuple[str, int], Ghost] = field(default_factory=dict)
     """By topic id and partition."""
+
+    asked: Asked = field(default_factory=Asked)
+    """What members of groups have asked for, and the truth about their groups."""
 
     image: Image = field(default_factory=Image)
     metadata: Entries = field(default_factory=list)

@@ -6,9 +6,8 @@ from broker.core.broker_node.state import BrokerState
 from broker.core.metadata.records import PartitionState
 from broker.core.replica.state import Role
 from simulation.engine.cluster import SimulatedCluster
-from simulation.engine.node_views import brokers, leading, partition_states
+from simulation.engine.node_views import brokers, every_partition, leading
 from simulation.invariants.properties import Violation
-from simulation.workload.clients import TOPIC
 
 
 def unmet(cluster: SimulatedCluster, when: str) -> Violation:
@@ -30,23 +29,23 @@ def _unmet(cluster: SimulatedCluster) -> tuple[str, str]:
     for broker_id, state in by_id.items():
         if state.image.end_offset < committed:
             return "V-2", f"broker {broker_id} knows the metadata up to {state.image.end_offset}, not {committed}"
-    for number, partition in enumerate(partition_states(cluster)):
-        found = _unmet_by(f"{TOPIC}-{number}", number, partition, by_id)
+    for topic, number, partition in every_partition(cluster):
+        found = _unmet_by(topic, number, partition, by_id)
         if found is not None:
             return found
     return "V-4", "the cluster is not whole"
 
 
 def _unmet_by(
-    name: str, number: int, partition: PartitionState, by_id: dict[int, BrokerState]
+    topic: str, number: int, partition: PartitionState, by_id: dict[int, BrokerState]
 ) -> tuple[str, str] | None:
     summary = (
-        f"{name}: leader {partition.leader}, ISR {list(partition.isr)}, ELR {list(partition.elr)}, replicas "
+        f"{topic}-{number}: leader {partition.leader}, ISR {list(partition.isr)}, ELR {list(partition.elr)}, replicas "
         f"{list(partition.replicas)}"
     )
     if partition.leader < 0:
         return "V-3", summary
-    replicas = {member: by_id[member].replicas.get((TOPIC, number)) for member in partition.replicas}
+    replicas = {member: by_id[member].replicas.get((topic, number)) for member in partition.replicas}
     leader = replicas[partition.leader]
     if leader is not None and leader.role is Role.LEADER and leader.pending_isr is not None:
         return "V-7", f"{summary}; the change to ISR {list(leader.pending_isr.isr)} is pending"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.node import BrokerNode
 from broker.core.broker_node.state import BrokerState
 from broker.core.controller.node import ControllerNode
@@ -27,6 +28,7 @@ from history.contract import too_many_shutdowns
 from simulation.engine.cluster import EventStep, Observer, SimulatedCluster, fingerprint
 from simulation.invariants import clients, committed, derived, metadata, quorum, replicas
 from simulation.invariants.ghost import Ghost, ReplicaMirror
+from simulation.invariants.groups import checks
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
 from simulation.invariants.properties import Violation, not_judged
 
@@ -104,6 +106,8 @@ class PropertyObserver:
             assert isinstance(event, RequestReceived)
             if event.request.__class__ in _FROM_CLIENTS:
                 clients.request_arrived(known, broker, event)
+            elif event.request.__class__ in checks.CHECKED:
+                checks.request_arrived(known, broker, event)
         elif broker.alterations and isinstance(event, (ResponseReceived, RequestFailed)):
             broker.alterations.pop(event.request_id, None)
         if state.image.end_offset != broker.image_end:
@@ -153,6 +157,8 @@ class PropertyObserver:
                 derived.check_producers(known, ghost, mirror, replica)
             mirror.seen = now
             _changed(known, ghost, mirror, replica, state.rules)
+            if replica.topic == OFFSETS_TOPIC:
+                checks.committed_more(known, ghost)
         if len(mirrors) != len(state.replicas):
             for key in [key for key in mirrors if key not in state.replicas]:
                 _removed(known, broker, state, key)
@@ -238,8 +244,12 @@ def _effects(known: Knowledge, broker: BrokerMirror, state: BrokerState, effects
         kind = effect.__class__
         if kind is Reply:
             assert isinstance(effect, Reply)
-            if effect.response is not None and (broker.writes or broker.reads):
+            if effect.response is None:
+                continue
+            if broker.writes or broker.reads:
                 clients.answered(known, broker, state, effect.request_id, effect.response)
+            if broker.group_requests:
+                checks.answered(known, broker, effect.request_id, effect.response)
         elif kind is Send:
             assert isinstance(effect, Send)
             if isinstance(effect.request, AlterPartitionRequest):
@@ -264,6 +274,7 @@ def _process_ended(broker: BrokerMirror, clean_epoch: int) -> None:
     broker.alterations.clear()
     broker.reads.clear()
     broker.writes.clear()
+    broker.group_requests.clear()
     for mirror in broker.mirrors.values():
         mirror.role = Role.NONE
 

@@ -11,8 +11,11 @@ from broker.core.rules.flaws.properties import PROPERTIES
 PROPERTY_IDS = tuple(PROPERTIES)
 """What a simulation may report; history/protocol.toml has the statements."""
 
-DATA_PROPERTIES = frozenset({"P-1", "P-2", "P-3", "P-4", "P-6", "P-9", "P-10", "P-11", "P-12", "P-13", "P-14", "P-15"})
-"""Those about records, which a protocol version without broker epochs, or without ELR, cannot keep."""
+DATA_PROPERTIES = frozenset({
+    *("P-1", "P-2", "P-3", "P-4", "P-6", "P-9", "P-10", "P-11", "P-12", "P-13", "P-14", "P-15"),
+    *("P-G1", "P-G2", "P-G3", "P-G4"),
+})  # fmt: skip
+"""Those about records, of groups too, which a protocol version without broker epochs, or without ELR, cannot keep."""
 
 CORRUPT = "corrupt-record"
 """The id of failures in which a log, or what a client was given, cannot be read (history/anomalies.py)."""

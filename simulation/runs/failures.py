@@ -16,6 +16,7 @@ from history.anomalies import CATALOGUE
 from history.contract import ACKS_ALL, loss_is_allowed, too_many_shutdowns
 from simulation.invariants.knowledge import LAST_REPLICA_LOST
 from simulation.invariants.properties import CORRUPT, data_excuse, with_excuse
+from simulation.runs.group_findings import group_anomalies
 from simulation.scenario.configuration import Configuration
 from simulation.scenario.scenario import CRASH, SimulationOutcome
 from simulation.workload.recording import OperationRow
@@ -166,6 +167,7 @@ def _anomalies(outcome: SimulationOutcome) -> Iterator[tuple[str, str]]:
         if len(copies) > 1 and outcome.configuration.idempotence and send.acks == ACKS_ALL:
             yield "duplicate", f"{value} is at {' and '.join(_position(one) for one in sorted(copies))}"
     if not exempt:
+        yield from group_anomalies(history)
         durable = [(value, *pair) for value, pair in sends.items() if pair[0].acks == ACKS_ALL]
         yield from _reordered([(send.partition, send.offset, value, op) for value, send, op in durable])
 

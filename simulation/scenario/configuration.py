@@ -114,6 +114,12 @@ class Configuration:
     min_isr_of_brokers: int = 0
     """What the files of brokers say that are no controllers, where it differs: it must not matter. 0: the same."""
 
+    group_members: int = 0
+    """Members of a consumer group that reads beside the readers."""
+
+    static_members: bool = False
+    """Whether the first of them has an instance id (KIP-345)."""
+
     compression: str = "none"
     """Codec of the producers' batches, `none` or `snappy`. Where it is one, readers look up records by time."""
 
@@ -177,6 +183,11 @@ def draw_configuration(stream: Stream, overrides: Mapping[str, object] | None = 
     )
     close = tuple(kind for kind in CLOSE_FAULTS if stream.draw(f"with {kind}", 3) == 2)
     drawn = replace(drawn, faults=(*drawn.faults, *close))
+    drawn = replace(
+        drawn,
+        group_members=(0, 0, 2, 0, 0, 3)[stream.draw("members of a group", 6)],
+        static_members=stream.draw("static members", 4) == 3,
+    )
     drawn = replace(drawn, fetch_wait_ms=min(_FETCH_WAIT_MS, drawn.lag_ms // 2))
     return replace(drawn, **(overrides or {}))  # type: ignore[arg-type]
 

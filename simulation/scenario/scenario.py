@@ -19,12 +19,13 @@ from broker.core.messages.errors import ErrorCode
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster, fingerprint
 from simulation.engine.event_queue import MS
-from simulation.engine.node_views import brokers, is_whole, partition_states
+from simulation.engine.node_views import brokers, every_partition, is_whole, partition_states
 from simulation.engine.transport import CLIENTS_FROM
 from simulation.faults.nemesis import SimulatedNemesis
 from simulation.invariants.liveness import unmet
 from simulation.invariants.properties import Violation, not_judged
 from simulation.scenario.configuration import Configuration, SimulatedFault, draw_configuration, draw_faults
+from simulation.scenario.groups import SimulatedGroup, group_settings
 from simulation.workload.administration import ADMINISTRATOR
 from simulation.workload.clients import TOPIC, ProducerPlan, SimulatedProducer
 from simulation.workload.reader import SimulatedReader
@@ -131,6 +132,7 @@ def settings_of(configuration: Configuration) -> list[Settings]:
                 flaws=configuration.flaws,
                 auto_create_topics_enable=False,
                 log_cleaner_backoff_ms=_COMPACTION_MS,
+                **group_settings(),
             )
         )
     return nodes
@@ -238,6 +240,8 @@ class _Test:
         ]
         cluster.clients = {producer.client_id: producer for producer in self.producers}
         cluster.clients |= {reader.client_id: reader for reader in self.readers}
+        self.group = SimulatedGroup(configuration, ids, self.history)
+        cluster.clients |= {member.client_id: member for member in self.group.members}
         cluster.clients[ADMINISTRATOR] = self.administrator
         self.nemesis = SimulatedNemesis(cluster, configuration, self.history)
 
@@ -268,6 +272,7 @@ class _Test:
             self.cluster.after(0, producer.timer, self.cluster, "next")
         for reader in self.readers:
             reader.start(self.cluster)
+        self.group.start(self.cluster)
         self.cluster.run_until(self.configuration.duration_ms * MS)
         faults.slow_of_1000 = faults.answer_lost_of_1000 = faults.repeated_of_1000 = 0
         self.cluster.say("everything is healed")
@@ -275,6 +280,7 @@ class _Test:
 
     def _recover(self) -> None:
         self._finish_sending()
+        self.group.settle(self.cluster, _RECOVERY_MS)
         self._wait_until_whole("after the last fault was healed")
         if self.configuration.sole_survivor:
             self._sole_survivor_phase()
@@ -350,7 +356,7 @@ class _Test:
             self._wait_until_whole(f"after broker {last} was alone")
 
     def _leads_all(self, broker_id: int) -> bool:
-        mine = [state for state in partition_states(self.cluster) if broker_id in state.replicas]
+        mine = [state for *_, state in every_partition(self.cluster) if broker_id in state.replicas]
         return all(state.leader == broker_id for state in mine)
 
     def _read_everything(self) -> None:
@@ -363,7 +369,11 @@ class _Test:
             reader.assign_from_start()
             reader.interval_ms = 1
 
+        self.group.begin_final(self.cluster)
+
         def finished() -> bool:
+            if not self.group.has_answers:
+                return False
             return all(reader.positions[number] >= end for reader in self.readers for number, end in self.ends.items())
 
         if not self.cluster.run_until(self.cluster.now_us + _RECOVERY_MS * MS, finished):

@@ -2,7 +2,7 @@
 
 Lanes, most important first: how likely accidents are, the configuration (each setting of both by its index among
 simpler values), the schedule (one row per fault), the length of the trace (`model_steps`), the workload, the network,
-the disk.
+the disk, the groups.
 
 The faults after the violation are removed first. After that no candidate runs much longer than the best one so far.
 """
@@ -56,9 +56,11 @@ SHAPE: Mapping[str, Lane] = {
     "workload": Lane(LaneKind.NOISE),
     "network": Lane(LaneKind.NOISE),
     "disk": Lane(LaneKind.NOISE),
+    "groups": Lane(LaneKind.NOISE),
 }
 
-_NOISE = tuple(name for name, lane in SHAPE.items() if lane.kind is LaneKind.NOISE)
+NOISE = tuple(name for name, lane in SHAPE.items() if lane.kind is LaneKind.NOISE)
+"""The lanes whose numbers decide nothing but accidents and what the clients happen to do."""
 
 _Choices = tuple[tuple[tuple[str, ...], tuple[tuple[object, ...], ...]], ...]
 """Groups of settings, with the values that they may have together, simplest first."""
@@ -77,6 +79,8 @@ _SIMPLER: _Choices = (
     (("producers",), ((1,), (2,), (3,))),
     (("readers",), ((1,), (2,))),
     (("partitions",), ((1,), (2,))),
+    (("group_members",), ((0,), (1,), (2,), (3,))),
+    (("static_members",), ((False,), (True,))),
     (("controllers",), ((1,), (3,))),
     (("combined",), ((False,), (True,))),
     (("brokers", "replication_factor"), ((2, 2), (3, 3), (4, 3))),
@@ -213,7 +217,7 @@ def reduce(
     begin: dict[str, tuple[int, ...]] = {
         **indexes,
         "schedule": tuple(number for fault in sorted(outcome.faults, key=_at_ms) for number in _row(fault)),
-        **{name: tuple(outcome.values[name]) for name in _NOISE},
+        **{name: tuple(outcome.values[name]) for name in NOISE},
     }
     start = _cut_short(scale, begin, target)
     start = _by_one_fault(scale, start.lanes, target) or start
@@ -282,7 +286,7 @@ def case_of(scale: Scale, candidate: Candidate) -> Case:
     width = SHAPE["schedule"].width
     faults = tuple(_fault(schedule[at : at + width]) for at in range(0, len(schedule), width))
     configuration = scale.configuration(lanes)
-    streams = {name: lanes[name] for name in _NOISE if name in lanes}
+    streams = {name: lanes[name] for name in NOISE if name in lanes}
     kinds = tuple(kind for kind in FAULTS if any(fault.kind == kind for fault in faults))
     return Case(None, {**vars(configuration), "faults": kinds}, streams, faults, candidate.refill)
 
@@ -304,7 +308,7 @@ def _measured(scale: Scale, candidate: Candidate, target: ShrinkTarget) -> _Hit 
     if target.found(outcome) is None:
         return None
     story_steps = steps.after_time(outcome.phases.get("set-up", (0, 0))[1])
-    drawn = {name: tuple(outcome.values[name]) for name in _NOISE}
+    drawn = {name: tuple(outcome.values[name]) for name in NOISE}
     return _Hit({**candidate.lanes, **drawn, STORY: (story_steps,)}, outcome.virtual_ms)
 
 

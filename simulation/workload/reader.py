@@ -16,11 +16,10 @@ from broker.core.messages import (
     MetadataResponse,
 )
 from broker.core.messages.errors import ErrorCode
-from broker.core.records import decode_records, iterate_headers
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.workload.clients import RETRY_MS, TOPIC, LeaderCache
-from simulation.workload.recording import OperationRow, PollRow, ReadRow, SimulatedHistory, value_of
+from simulation.workload.recording import OperationRow, PollRow, SimulatedHistory
 
 
 class SimulatedReader:
@@ -159,22 +158,6 @@ class SimulatedReader:
         part = response.partitions[0]
         position = self.positions[partition]
         op = self._operation(cluster, "poll", leader)
-        following = position
-        count = 0
-        times: list[int] = []
-        for at, header in iterate_headers(part.records):
-            for record in () if header.is_control else decode_records(part.records, at):
-                if record.offset >= position:
-                    value = value_of(record)
-                    self.history.reads.append(
-                        ReadRow(op, TOPIC, partition, record.offset, header.leader_epoch, value, count)
-                    )
-                    times.append(record.timestamp)
-                    count += 1
-            following = max(following, header.last_offset + 1)
-        self._times[partition] = times or self._times.get(partition, [])
-        self.positions[partition] = following
         assigned, self._assigned[partition] = self._assigned[partition], False
-        self.history.polls.append(
-            PollRow(op, TOPIC, partition, position, following, part.high_watermark, count, assigned)
-        )
+        self.positions[partition], times = self.history.polled(op, part, position, assigned=assigned)
+        self._times[partition] = times or self._times.get(partition, [])

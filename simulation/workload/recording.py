@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from broker.core.records import Record
+from broker.core.messages import FetchedPartition
+from broker.core.records import Record, decode_records, iterate_headers
 
 _BYTES = 8
 _FOREIGN = -2
@@ -63,6 +64,31 @@ class OperationRow(NamedTuple):
     completed_ns: int | None
 
 
+class CommitRow(NamedTuple):
+    """A committed offset that was set, or that was the answer to a question: then without a generation."""
+
+    op: int
+    group: str
+    topic: str
+    partition: int
+    offset: int | None
+    member: str
+    generation: int | None
+    kept_in: int
+
+
+class OwnershipRow(NamedTuple):
+    group: str
+    topic: str
+    partition: int
+    process: int
+    member: str
+    generation: int
+    since_ns: int
+    until_ns: int | None
+    kept_in: int
+
+
 class FaultRow(NamedTuple):
     fault: int
     kind: str
@@ -80,6 +106,8 @@ class SimulatedHistory:
     sends: list[SendRow] = field(default_factory=list)
     polls: list[PollRow] = field(default_factory=list)
     reads: list[ReadRow] = field(default_factory=list)
+    commits: list[CommitRow] = field(default_factory=list)
+    ownerships: list[OwnershipRow] = field(default_factory=list)
     faults: list[FaultRow] = field(default_factory=list)
     next_op: int = 1
     next_value: int = 1
@@ -99,3 +127,20 @@ class SimulatedHistory:
         """Number of a new logical process."""
         self.next_process += 1
         return self.next_process - 1
+
+    def polled(self, op: int, part: FetchedPartition, position: int, *, assigned: bool) -> tuple[int, list[int]]:
+        """Record what a poll from `position` on returned: the next position, and the records' timestamps."""
+        following = position
+        times: list[int] = []
+        for at, header in iterate_headers(part.records):
+            for record in () if header.is_control else decode_records(part.records, at):
+                if record.offset >= position:
+                    value = value_of(record)
+                    row = ReadRow(op, part.topic, part.partition, record.offset, header.leader_epoch, value, len(times))
+                    self.reads.append(row)
+                    times.append(record.timestamp)
+            following = max(following, header.last_offset + 1)
+        self.polls.append(
+            PollRow(op, part.topic, part.partition, position, following, part.high_watermark, len(times), assigned)
+        )
+        return following, times

@@ -12,6 +12,7 @@ from broker.core.replica.state import Replica
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import broker_state, brokers
+from simulation.workload.clients import TOPIC
 from simulation.workload.recording import value_of
 
 INTERVAL_US = 500 * MS
@@ -103,10 +104,12 @@ class ReplicaRecord(NamedTuple):
 
 
 def replica_logs(cluster: SimulatedCluster) -> dict[tuple[int, int], ReplicaLog]:
-    """The logs of the brokers that are up, by broker and partition."""
+    """The logs of the main topic on the brokers that are up, by broker and partition."""
     found = {}
     for broker_id, state in brokers(cluster):
-        for (_, partition), replica in state.replicas.items():
+        for (topic, partition), replica in state.replicas.items():
+            if topic != TOPIC:
+                continue
             log = replica.log
             data, damage = _content(log)
             found[broker_id, partition] = ReplicaLog(

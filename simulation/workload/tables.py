@@ -60,6 +60,8 @@ def _rows(run: Recorded) -> dict[str, Iterable[Row]]:
         "sends": history.sends,
         "polls": history.polls,
         "reads": history.reads,
+        "commits": history.commits,
+        "ownerships": history.ownerships,
         "faults": [(*row, None, True, row.ended_ns is not None, _evidence(row.parameters)) for row in history.faults],
         "cluster": run.samples,
         "logs": _logs(outcome),

@@ -12,6 +12,7 @@ QUICK: dict[str, object] = {
     "operations": 30,
     "polls": 20,
     "sole_survivor": False,
+    "group_members": 0,
 }
 """A seed of this takes some ten milliseconds."""
 

@@ -19,7 +19,7 @@ from harness.terminal.exits import ExitStatus
 from simulation.runs import choice_files
 from simulation.runs.pool import cores
 from simulation.scenario.case import Case
-from simulation.shrinking.reduce import SHAPE, CannotShrink, ShrinkTarget, Shrunk, failing, reduce
+from simulation.shrinking.reduce import NOISE, SHAPE, CannotShrink, ShrinkTarget, Shrunk, failing, reduce
 from simulation.shrinking.shrinker import Lanes
 
 TIME_LIMIT_S = 110.0
@@ -141,7 +141,7 @@ class _ShrinkProgress:
     def show(self, tried: int, lanes: Lanes) -> None:
         now_s = time.monotonic()
         faults = len(lanes["schedule"]) // SHAPE["schedule"].width
-        draws = sum(sum(map(bool, lanes[name])) for name in ("workload", "network", "disk"))
+        draws = sum(sum(map(bool, lanes[name])) for name in NOISE)
         line = Text(
             f"{now_s - self._began_s:4.0f} s  {tried:,} candidates tried · {faults} faults, "
             f"{draws:,} draws that are not zero, {sum(lanes['configuration'])} steps from the simplest configuration",

@@ -41,6 +41,7 @@ SIMPLEST: dict[str, object] = {
     "repeated_of_1000": 0,
     "min_isr_of_brokers": 0,
     "compression": "none",
+    "group_members": 0,
 }
 """A small cluster to which nothing happens but what a test asks for."""
 

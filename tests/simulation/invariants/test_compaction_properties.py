@@ -6,6 +6,8 @@ import pytest
 
 from broker.core.broker_node.compaction import COMPACTED
 from broker.core.log.compaction import filtering
+from broker.core.records import encode_batch, iterate_headers
+from simulation.invariants.ghost import Ghost
 from simulation.invariants.observer import property_observers
 from simulation.runs.failures import findings
 from simulation.scenario import case as cases
@@ -44,3 +46,16 @@ def test_a_compaction_that_removes_too_much_is_noticed(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(filtering, "_is_obsolete", is_obsolete)
     assert simulated(1).failed_property == "P-3"
+
+
+@pytest.mark.parametrize("given_up", [True, False])
+def test_a_record_may_be_replaced_by_one_that_an_unclean_election_gave_up(given_up: bool) -> None:
+    """A replica that had compacted for its sake lacks both in the end; any other must have the record."""
+    ghost = Ghost("log", 0, contents={})
+    first, second = (encode_batch([(b"key", value)], offset, 0, 0) for offset, value in enumerate((b"one", b"two")))
+    (kept,), (lost,) = ghost.unfold(first), ghost.unfold(second)
+    ghost.committed = [kept]
+    if given_up:
+        ghost.given_up = [(1, lost)]
+    (_, header), *_ = iterate_headers(first)
+    assert (ghost.unfold(filtering.emptied(header)) == [kept]) is given_up

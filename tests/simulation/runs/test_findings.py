@@ -15,7 +15,14 @@ from simulation.runs.failures import Layer, findings, history_findings, log_find
 from simulation.scenario.case import run
 from simulation.scenario.configuration import Configuration
 from simulation.scenario.scenario import CRASH, SimulationOutcome
-from simulation.workload.recording import OperationRow, ReadRow, SendRow, SimulatedHistory
+from simulation.workload.recording import (
+    CommitRow,
+    OperationRow,
+    OwnershipRow,
+    ReadRow,
+    SendRow,
+    SimulatedHistory,
+)
 from simulation.workload.sampling import ReplicaLog
 from tests.simulation.small import LIES, quick
 
@@ -196,3 +203,48 @@ def test_a_false_acknowledgement_is_found_in_the_history_alone() -> None:
 
 def test_a_correct_build_shows_nothing() -> None:
     assert [finding for seed in range(8) for finding in findings(run(quick(seed)))] == []
+
+
+Commit = tuple[str, str, int | None, int, int]
+"""Kind, status, offset, invoked, completed; a question for the committed offset is one of the final phase."""
+
+
+def with_commits(*rows: Commit) -> SimulationOutcome:
+    result = outcome(FINE, [("final", 0, 1), ("final", 1, 2)])
+    for op, (kind, status, offset, invoked, completed) in enumerate(rows, 2_000):
+        phase, generation = ("main", 1) if kind == "commit" else ("final", None)
+        end = None if status == "info" else completed
+        result.history.operations.append(OperationRow(op, 3, kind, status, None, 1, phase, invoked, end))
+        result.history.commits.append(CommitRow(op, "readers", "log", 0, offset, "m", generation, 0))
+    return result
+
+
+@pytest.mark.parametrize(
+    ("rows", "anomalies"),
+    [
+        ([("commit", "ok", 5, 10, 20), ("committed", "ok", 5, 30, 40)], []),
+        ([("commit", "ok", 5, 10, 20), ("committed", "ok", None, 30, 40)], ["lost-commit"]),
+        ([("commit", "ok", 5, 10, 20), ("commit", "ok", 7, 22, 25), ("committed", "ok", 5, 30, 40)], ["lost-commit"]),
+        ([("commit", "info", 5, 10, 20), ("commit", "ok", 7, 22, 25), ("committed", "ok", 5, 30, 40)], []),
+        ([("commit", "fail", 5, 23, 24), ("commit", "ok", 7, 22, 25), ("committed", "ok", 5, 30, 40)], ["lost-commit"]),
+        ([("commit", "ok", 5, 10, 24), ("commit", "ok", 7, 22, 25), ("committed", "ok", 5, 30, 40)], []),
+        ([("commit", "info", 5, 10, 20), ("committed", "ok", None, 30, 40)], []),
+    ],
+)
+def test_a_commit_that_was_acknowledged_is_the_answer_or_a_later_one(
+    rows: Sequence[Commit], anomalies: list[str]
+) -> None:
+    assert [finding.property_id for finding in history_findings(with_commits(*rows))] == anomalies
+
+
+@pytest.mark.parametrize(
+    ("member", "generation", "since", "anomalies"),
+    [("b", 3, 15, ["double-ownership"]), ("b", 3, 20, []), ("b", 4, 15, []), ("a", 3, 15, [])],
+)
+def test_two_owners_of_a_partition_in_one_generation_are_found(
+    member: str, generation: int, since: int, anomalies: list[str]
+) -> None:
+    result = with_commits()
+    result.history.ownerships.append(OwnershipRow("readers", "log", 0, 3, "a", 3, 10, 20, 0))
+    result.history.ownerships.append(OwnershipRow("readers", "log", 0, 4, member, generation, since, 30, 0))
+    assert [finding.property_id for finding in history_findings(result)] == anomalies

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from pyspark.sql import SparkSession
 
+from broker.core.broker_node.groups import loading, rebalancing
+from broker.core.broker_node.groups.records import UnknownRecord
 from history.reader import load_table
 from history.schema import TABLES
-from simulation.runs.checked_histories import Named, check_histories, write_dataset
+from simulation.runs.checked_histories import Named, check_histories, write_dataset, write_part
+from simulation.runs.group_findings import group_anomalies
 from simulation.scenario.case import Case, run
 from simulation.workload.sampling import records_of
 from tests.simulation.small import QUICK
@@ -73,3 +77,43 @@ def test_one_spark_job_finds_the_lies_and_clears_the_rest(dataset: Path, spark: 
     found = {name for run_id, judged in judgements.items() if run_id.startswith("lies") for name in judged.anomalies}
     assert "lost-acked-write" in found
     assert (dataset / "runs" / "lies-0" / "results.json").is_file()
+
+
+@pytest.mark.spark
+def test_spark_judges_the_groups_too(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same anomalies as in plain Python, in the same runs."""
+    members = {**FAULTY, "partitions": 2, "group_members": 3}
+    cases = {
+        "fine": [Named(f"fine-{seed}", Case(seed, members)) for seed in range(4)],
+        "forgets": [Named(f"forgets-{seed}", Case(seed, members)) for seed in range(2)],
+        "shares": [Named(f"shares-{seed}", Case(seed, members)) for seed in range(2)],
+    }
+    store = rebalancing.store_assignment
+
+    def unknown(data: bytes) -> NoReturn:
+        raise UnknownRecord("a commit that nobody loads")
+
+    expected: dict[str, set[str]] = {}
+    for what, named in cases.items():
+        with monkeypatch.context() as planted:
+            if what == "forgets":
+                planted.setattr(loading, "decode_offset", unknown)
+            if what == "shares":
+                planted.setattr(
+                    rebalancing,
+                    "store_assignment",
+                    lambda broker, shard, group, sent: store(broker, shard, group, dict.fromkeys(sent, bytes((0, 1)))),
+                )
+            write_part(tmp_path, what, named)
+            for one in named:
+                expected[one.run_id] = {name for name, _ in group_anomalies(run(one.case).history)}
+    judgements = check_histories(tmp_path)
+    found = {
+        run_id: {name for name in judged.anomalies if name in ("lost-commit", "double-ownership")}
+        for run_id, judged in judgements.items()
+    }
+    assert {judgements[one.run_id].verdict for one in cases["fine"]} == {"valid"}
+    assert all("double-ownership" in found[one.run_id] for one in cases["shares"])
+    assert all("lost-commit" in found[one.run_id] for one in cases["forgets"])
+    assert all(names <= found[run_id] for run_id, names in expected.items())
+    assert {"lost-commit", "double-ownership"} <= set().union(*expected.values())

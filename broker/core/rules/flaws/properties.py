@@ -39,6 +39,10 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "P-27": "assigned logs stay",
         "P-28": "producers equal log",
         "P-29": "min ISR as published",
+        "P-G1": "committed offsets stay",
+        "P-G2": "generations grow",
+        "P-G3": "assigned as sent",
+        "P-G4": "old members are fenced",
         "P-R1": "quorum election safety",
         "P-R2": "one known quorum leader",
         "P-R3": "quorum log matching and durability",
@@ -52,5 +56,6 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "V-6": "reassignments end",
         "V-7": "ISR changes end",
         "V-9": "the quorum elects",
+        "V-11": "groups settle",
     }
 )
