@@ -56,7 +56,7 @@ RARER_FAULTS = (
 RECIPES = tuple(name for name, kind in LISTED_KINDS.items() if kind.family == "recipe")
 """Faults that belong together (`simulation.faults.recipes`)."""
 
-CLOSE_FAULTS = ("late-connection", *RECIPES)
+CLOSE_FAULTS = ("late-connection", *RECIPES, "interrupted-change")
 """Kinds of fault, each of which a third of the seeds have."""
 
 FAULTS = (*COMMON_FAULTS, *RARER_FAULTS, "torn-page-cache-loss", *CLOSE_FAULTS)

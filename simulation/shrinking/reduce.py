@@ -56,6 +56,7 @@ SHAPE: Mapping[str, Lane] = {
     "workload": Lane(LaneKind.NOISE),
     "network": Lane(LaneKind.NOISE),
     "disk": Lane(LaneKind.NOISE),
+    "names": Lane(LaneKind.NOISE),
 }
 
 _NOISE = tuple(name for name, lane in SHAPE.items() if lane.kind is LaneKind.NOISE)

@@ -25,6 +25,7 @@ OPENED_UNCLEAN = sometimes("opening: no clean-shutdown marker, the logs are reco
 TAIL_CUT = sometimes("opening: recovery cut a torn tail (ST-6)")
 CUT_BELOW_HIGH_WATERMARK = sometimes("opening: the log ends below the high watermark of the checkpoint (HW-7)")
 CUT_BELOW_RECOVERY_POINT = sometimes("opening: the log ends below the recovery point of the checkpoint")
+ABOVE_A_CUT = sometimes("opening: the high watermark is above a cut that may have been undone (HW-7)")
 NO_CHECKPOINT = sometimes("opening: a checkpoint is missing or cannot be used (ST-7)")
 REOPENED_ABOVE_ZERO = sometimes("opening: the log begins above 0")
 ROLLED = sometimes("storage: a segment that was rolled is flushed")
@@ -129,8 +130,10 @@ def _open_directory(broker: BrokerState, index: int) -> None:
                 "warning", f"{directory}: {log.recovery.truncated_bytes} bytes cut: {log.recovery.reason}"
             )
         high_watermark = broker.rules.storage.initial_high_watermark(
-            high_watermarks.get(key), log.start_offset, log.end_offset
+            high_watermarks.get(key), log.start_offset, max(log.start_offset, log.certain_end)
         )
+        if high_watermark < min(high_watermarks.get(key, 0), log.end_offset):
+            broker.runtime.mark(ABOVE_A_CUT)
         broker.replicas[key] = Replica(
             topic,
             key[1],

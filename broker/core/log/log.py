@@ -62,6 +62,7 @@ class Log:
         "_files",
         "_rewritten",
         "_segments",
+        "certain_end",
         "compacted_offset",
         "config",
         "directory",
@@ -80,6 +81,8 @@ class Log:
     """The log end offset: the offset of the next record."""
     flushed_offset: int
     """The recovery point: everything below is on the disk."""
+    certain_end: int
+    """Where the log ended when it was opened, or a lower offset from which on it may hold what had been cut off."""
     compacted_offset: int
     """Everything below has been compacted since the log was opened: a key has one record there."""
     truncations: int
@@ -112,6 +115,7 @@ class Log:
         self.start_offset = max(start_offset, parts.start_offset)
         self.flushed_offset = self.end_offset
         self.compacted_offset = self.start_offset
+        self.certain_end = self.end_offset
 
     @classmethod
     def open(
@@ -131,12 +135,15 @@ class Log:
         (its end was lost) is emptied and begins there.
         """
         rewritten = RewrittenRange(files, directory)
+        first_cut = rewritten.start
         trusted = rewritten.limit(recovery_point)
         parts = open_parts(files, directory, config.index_interval_bytes, start_offset, clean, trusted)
         log = cls(files, directory, config, parts, rewritten, start_offset)
         clean = clean and not parts.recovery.scanned_bytes
         if not clean:
             log.flushed_offset = min(trusted, log.end_offset)
+            if first_cut is not None:
+                log.certain_end = min(first_cut, log.end_offset)
         log._rewritten.extend(log.end_offset, recovery_point)
         if log.end_offset < log.start_offset:
             log.truncate_fully(log.start_offset)
@@ -327,7 +334,7 @@ class Log:
         batch = segment.locate(offset)
         header = segment.header_at(batch.position)
         end_offset = offset if header.is_filler else header.base_offset
-        self._rewritten.extend(header.base_offset, self.flushed_offset)
+        self._rewritten.extend(header.base_offset, self.end_offset)
         self._segments.delete_after(segment)
         segment.truncate(batch.position)
         if header.base_offset < end_offset:

@@ -215,6 +215,21 @@ def test_a_truncation_that_power_failure_undid_is_recovered_with_its_epochs() ->
     assert log.epochs.entries == LOG.epochs.entries
 
 
+@pytest.mark.parametrize("flushed", [True, False])
+def test_after_an_unclean_stop_what_follows_a_cut_may_be_what_was_cut_off(flushed: bool) -> None:
+    """HW-7: no high watermark that was learned since the cut says that these records are committed."""
+    files, log = written()
+    if flushed:
+        log.sync()
+    log.truncate_to(20)
+    end_offset = log.end_offset
+    for _ in range(4):
+        log.append_as_leader(encode_batch([(None, b"new")], 0, 0, 0), 9)
+    assert reopened(files.copy(), recovery_point=24).certain_end == end_offset
+    log.close_clean()
+    assert Log.open(files, "t-0", CONFIG, clean=True).certain_end == end_offset + 4
+
+
 def test_index_files_without_a_log_are_removed() -> None:
     files = FILES.copy()
     files.append("t-0/00000000000000099999.index", b"12345678")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from broker.core.messages import AnyResponse, CreateTopicsRequest, MetadataRequest, NewTopic
 from broker.core.ports.events import Disconnected, RequestReceived, ResponseReceived
 from broker.core.records import encode_batch
-from simulation.engine.choices import ChoiceSequence
+from simulation.engine.choices import ChoiceSequence, Stream
 from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.engine.disk import SimulatedDisk, Survival
+from simulation.engine.disk import InterruptedChange, PowerFailed, SimulatedDisk, Survival
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import brokers, leading
 from simulation.invariants.observer import property_observers
@@ -130,6 +132,8 @@ def test_the_end_of_an_incarnation_is_noticed_before_messages_of_the_next() -> N
         ),
         (SimulatedFault(4_000, "torn-append", 0, 2_000, 40), "opening: recovery cut a torn tail"),
         (SimulatedFault(4_000, "lossy-restart", 1, 2_000, 0), "registration: after an unclean stop"),
+        (SimulatedFault(4_000, "interrupted-change", 0, 8_000, 21), "disk: the power failed in the middle"),
+        (SimulatedFault(6_000, "interrupted-change", 0, 4_000, 5), "disk: the power failed while a node st"),
         (SimulatedFault(6_000, "deleted-records", 0, 1, 900), "log start: moved by DeleteRecords"),
         (SimulatedFault(4_000, "late-metadata", 1, 8_000, 0), "everything"),
         (SimulatedFault(4_000, "stalled-link", 1, 8_000, 3), "everything"),
@@ -180,8 +184,7 @@ def test_a_sync_covers_what_was_written_before_it_was_asked_for() -> None:
     sync = disk.begin_sync("log-0/0.log")
     disk.append("log-0/0.log", b" and later")
     disk.end_sync("log-0/0.log", sync)
-    assert disk.lose_power(Survival.NOTHING, ChoiceSequence(1)["disk"]) == len(b" and later")
-    assert disk.read("log-0/0.log", 0, 100) == b"before"
+    assert after_power_loss(disk, Survival.NOTHING) == {"log-0/0.log": b"before"}
 
 
 def test_a_sync_that_a_cut_has_overtaken_proves_nothing() -> None:
@@ -193,8 +196,104 @@ def test_a_sync_that_a_cut_has_overtaken_proves_nothing() -> None:
     disk.truncate("log-0/0.log", 5)
     disk.append("log-0/0.log", b" third")
     disk.end_sync("log-0/0.log", sync)
-    disk.lose_power(Survival.NOTHING, ChoiceSequence(1)["disk"])
-    assert disk.read("log-0/0.log", 0, 100) == b"first"
+    assert after_power_loss(disk, Survival.NOTHING) == {"log-0/0.log": b"first"}
+
+
+def names(*values: int) -> Stream:
+    return ChoiceSequence(given={"names": values})["names"]
+
+
+def after_power_loss(disk: SimulatedDisk, survival: Survival, *drawn: int) -> dict[str, bytes]:
+    disk.lose_power(survival, ChoiceSequence(given={})["disk"], names(*drawn))
+    return {name: bytes(file.data) for name, file in disk.files.items()}
+
+
+@pytest.mark.parametrize(
+    ("written", "survival", "drawn", "left"),
+    [
+        (b"", Survival.NOTHING, 0, {"log-0/0.log": b""}),
+        (b"", Survival.NOTHING, 3, {}),
+        (b"data", Survival.NOTHING, 0, {}),
+        (b"data", Survival.NOTHING, 1, {"log-0/0.log": b""}),
+        (b"data", Survival.SCATTERED, 0, {"log-0/0.log": b"data"}),
+        (b"data", Survival.SCATTERED, 3, {}),
+        (b"data", Survival.EVERYTHING, 3, {"log-0/0.log": b"data"}),
+    ],
+)
+def test_a_name_that_was_never_synced_may_be_lost(
+    written: bytes, survival: Survival, drawn: int, left: dict[str, bytes]
+) -> None:
+    disk = SimulatedDisk()
+    disk.append("log-0/0.log", written)
+    assert after_power_loss(disk, survival, drawn) == left
+
+
+@pytest.mark.parametrize("survival", [Survival.NOTHING, Survival.SCATTERED])
+def test_a_name_that_was_synced_is_kept_though_the_file_is_empty(survival: Survival) -> None:
+    disk = SimulatedDisk()
+    disk.append("log-0/0.log", b"")
+    disk.sync("log-0/0.log")
+    assert after_power_loss(disk, survival, 3) == {"log-0/0.log": b""}
+
+
+@pytest.mark.parametrize(("synced", "drawn", "left"), [(False, 1, b"0123"), (False, 0, b"01"), (True, 1, b"01a")])
+def test_a_cut_that_was_not_synced_may_be_undone(synced: bool, drawn: int, left: bytes) -> None:
+    disk = SimulatedDisk()
+    disk.append("log-0/0.log", b"0123")
+    disk.sync("log-0/0.log")
+    disk.append("log-0/0.log", b"45")
+    disk.truncate("log-0/0.log", 2)
+    disk.append("log-0/0.log", b"a")
+    if synced:
+        disk.sync("log-0/0.log")
+    assert after_power_loss(disk, Survival.NOTHING, drawn) == {"log-0/0.log": left}
+
+
+OLD = {"a": b"old", "d/1": b"", "d/2": b""}
+
+
+@pytest.mark.parametrize(
+    ("change", "drawn", "left"),
+    [
+        (lambda disk: disk.rename("a", "b"), (0,), OLD),
+        (lambda disk: disk.rename("a", "b"), (1,), {"b": b"old", "d/1": b"", "d/2": b""}),
+        (lambda disk: disk.replace("a", b"new"), (0,), OLD),
+        (lambda disk: disk.replace("a", b"new"), (1,), {**OLD, "a": b"new"}),
+        (lambda disk: disk.delete("a"), (0,), OLD),
+        (lambda disk: disk.delete("d"), (0, 1), {"a": b"old", "d/1": b""}),
+        (lambda disk: disk.delete("d"), (1, 0), {"a": b"old", "d/2": b""}),
+    ],
+)
+def test_a_change_that_is_interrupted_leaves_the_old_or_the_new(
+    change: Callable[[SimulatedDisk], None], drawn: tuple[int, ...], left: dict[str, bytes]
+) -> None:
+    disk = SimulatedDisk()
+    for name, data in OLD.items():
+        disk.replace(name, data)
+    disk.interrupted = InterruptedChange(1, names(*drawn))
+    disk.append("d/1", b"")  # one change is completed before it
+    with pytest.raises(PowerFailed):
+        change(disk)
+    assert {name: bytes(file.data) for name, file in disk.files.items()} == left
+    disk.append("a", b"")  # the next process is not interrupted
+
+
+def test_a_process_that_dies_in_a_change_tells_nobody_of_it() -> None:
+    cluster, _ = running()
+    seen: list[EventStep] = []
+    died: list[int] = []
+    cluster.listen = lambda _, step: seen.append(step)
+
+    def die() -> None:
+        died.append(len(seen))
+        cluster.kill(100)
+
+    cluster.interrupt(100, 0, die)
+    request = CreateTopicsRequest((NewTopic("other", 1, 3),), 2_000)
+    cluster.send_from_client(CLIENT, 1, 1, request, 3_000)
+    pass_ms(cluster, 2_000)
+    assert len(died) == 1
+    assert not any(step.node_id == 100 for step in seen[died[0] :])
 
 
 def test_leaders_move_as_often_as_the_fault_says() -> None:
