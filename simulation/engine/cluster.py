@@ -42,6 +42,7 @@ from simulation.engine.transport import SimulatedNetwork, Transport
 
 NAME_LOST = sometimes("disk: a power failure took the name of a file that was never synced (ST-3)")
 CUT_UNDONE = sometimes("disk: a power failure brought back what had been cut off (ST-3)")
+INDEX_DAMAGED = sometimes("disk: a power failure damaged an index of a segment that was not synced (ST-3)")
 INTERRUPTED = sometimes("disk: the power failed in the middle of a change (ST-3)")
 INTERRUPTED_AT_START = sometimes("disk: the power failed while a node started, in the middle of a change (ST-3)")
 
@@ -151,6 +152,8 @@ class SimulatedCluster(EventQueue):
             self._count(NAME_LOST)
         if loss.cuts_undone:
             self._count(CUT_UNDONE)
+        if loss.indexes:
+            self._count(INDEX_DAMAGED)
         return loss.lost_bytes
 
     def interrupt(self, node_id: int, changes_before: int, when_power_fails: Callable[[], None]) -> None:

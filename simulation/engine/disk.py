@@ -10,6 +10,9 @@ file holds, or leave the file empty. A cut is durable once the file was synced: 
 back what was cut off, as far as it survives, in place of all that was written since. Renames, deletions and
 replacements are durable when they return (`Files`), but not before: a power failure in the middle of one leaves either
 the old state or the new, and of a directory that was being deleted any of its files (`InterruptedChange`).
+
+The indexes of a segment count as mapped into memory, though the broker writes them whole: until the segment was synced
+a power failure leaves each of them on its own as it is, as it was before, cut short, or not at all.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
+from broker.core.log.segments.indexes import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from broker.core.log.segments.segment import LOG_SUFFIX
 from broker.core.metadata.records import METADATA_DIRECTORY
 from broker.core.ports.files import StorageError
@@ -25,6 +29,7 @@ from broker.core.records import MalformedBatch, iterate_headers
 from simulation.engine.choices import Stream
 
 PAGE_BYTES = 4096
+_INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 _CHECKED_FROM = 17
 """Bytes of a batch before its checksum and what it covers."""
 
@@ -47,11 +52,12 @@ class Survival(IntEnum):
 
 
 class Loss(NamedTuple):
-    """What a power failure took: bytes, names of files that had never been synced; cuts that it undid."""
+    """What a power failure took: bytes, names of files that had never been synced; cuts undone, indexes damaged."""
 
     lost_bytes: int = 0
     names: int = 0
     cuts_undone: int = 0
+    indexes: int = 0
 
 
 class _File:
@@ -164,7 +170,8 @@ class SimulatedDisk:
         """See `Files.replace`."""
         self._check(name)
         if self._takes_effect():
-            self.files[name] = _File(data, bytes(data))
+            before = self.files.get(name) if name.endswith(_INDEX_SUFFIXES) else None
+            self.files[name] = _File(data, bytes(data), None if before is None else (bytes(before.data), b""))
         self._go_on()
 
     def rename(self, name: str, new_name: str) -> None:
@@ -234,9 +241,14 @@ class SimulatedDisk:
         """Keep what the mode says. `names` decides about names and cuts that were not synced."""
         if survival is Survival.EVERYTHING:
             return Loss()
-        lost = names_lost = cuts_undone = 0
+        lost = names_lost = cuts_undone = indexes_damaged = 0
+        unsynced = {name.removesuffix(LOG_SUFFIX) for name in self.files if self._is_unsynced_segment(name)}
         for name in sorted(self.files):
             file = self.files[name]
+            stem, dot, suffix = name.rpartition(".")
+            if dot + suffix in _INDEX_SUFFIXES:
+                indexes_damaged += stem in unsynced and self._damage_index(name, names)
+                continue
             durable = b"" if file.durable is None else file.durable
             kept: bytes | None = bytes(file.data)
             if len(durable) < len(file.data):
@@ -251,7 +263,29 @@ class SimulatedDisk:
             lost += max(0, len(file.data) - len(kept or b""))
             if kept is not None:
                 self.files[name] = _File(kept, kept)
-        return Loss(lost, names_lost, cuts_undone)
+        return Loss(lost, names_lost, cuts_undone, indexes_damaged)
+
+    def _is_unsynced_segment(self, name: str) -> bool:
+        file = self.files[name]
+        is_synced = file.durable is not None and len(file.durable) == len(file.data) and file.before_cut is None
+        return name.endswith(LOG_SUFFIX) and not is_synced
+
+    def _damage_index(self, name: str, names: Stream) -> bool:
+        """Leave an index as it is, as it was, cut short, or not at all; whether it is another one now."""
+        file = self.files[name]
+        written = bytes(file.data)
+        match names.draw("index left", 4):
+            case 0:
+                return False
+            case 1:
+                left = file.before_cut[0] if file.before_cut is not None else written
+            case 2:
+                left = written[: names.draw("bytes of the index", len(written) + 1)]
+            case _:
+                del self.files[name]
+                return True
+        self.files[name] = _File(left, left)
+        return left != written
 
     def lose(self) -> int:
         """Erase everything (ST-4); returns how many bytes were lost."""

@@ -85,6 +85,7 @@ _SIMPLER: _Choices = (
     (("metadata_snapshot_records",), ((5_000,),)),
     (("metadata_fetch_bytes",), ((8 << 20,),)),
     (("lag_ms",), ((4_000,),)),
+    (("segment_bytes", "index_interval_bytes"), ((0, 4_096),)),
     (("retries",), ((False,), (True,))),
     (("idempotence",), ((False,), (True,))),
     *(((name,), ((0,),)) for name in _ACCIDENTS),

@@ -249,6 +249,41 @@ def test_a_cut_that_was_not_synced_may_be_undone(synced: bool, drawn: int, left:
     assert after_power_loss(disk, Survival.NOTHING, drawn) == {"log-0/0.log": left}
 
 
+@pytest.mark.parametrize(
+    ("synced", "drawn", "left"),
+    [
+        (False, (0,), b"newer"),
+        (False, (1,), b"older"),
+        (False, (2, 3), b"new"),
+        (False, (3,), None),
+        (True, (3,), b"newer"),
+    ],
+)
+def test_the_index_of_a_segment_that_was_not_synced_survives_on_its_own(
+    synced: bool, drawn: tuple[int, ...], left: bytes | None
+) -> None:
+    disk = SimulatedDisk()
+    disk.append("log-0/0.log", b"record")
+    disk.replace("log-0/0.index", b"older")
+    disk.replace("log-0/0.index", b"newer")
+    if synced:
+        disk.sync("log-0/0.log")
+    assert after_power_loss(disk, Survival.SCATTERED, *drawn).get("log-0/0.index") == left
+
+
+def test_segments_are_rolled_where_the_configuration_says_so_and_their_indexes_are_rebuilt() -> None:
+    lost = SimulatedFault(9_000, "page-cache-loss", 1, 1_000, 1)
+    small = simulated(lost, segment_bytes=300, index_interval_bytes=0)
+    large = simulated(lost, segment_bytes=0)
+    for mark in (
+        "storage: a segment that was rolled is flushed",
+        "opening: the indexes of a segment that was rolled are rebuilt (ST-6)",
+    ):
+        assert mark in small.marks
+        assert mark not in large.marks
+    assert findings(small) == []
+
+
 OLD = {"a": b"old", "d/1": b"", "d/2": b""}
 
 
