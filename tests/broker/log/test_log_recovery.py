@@ -239,16 +239,14 @@ def test_a_clean_stop_makes_a_cut_durable_though_all_that_is_left_was_flushed() 
     assert files.syncs == [SEGMENTS[len(log.segment_offsets) - 1]]
 
 
-@pytest.mark.parametrize("recovered", [False, True])
-def test_a_segment_that_was_cut_is_synced_with_the_next_records_though_they_are_in_another(recovered: bool) -> None:
+def test_a_segment_that_recovery_cut_is_synced_with_the_next_records_though_they_are_in_another() -> None:
     files, log = written()
     log.sync()
     log.truncate_to(log.segment_offsets[2])
-    if recovered:
-        torn = files.crash()
-        torn.append(log.unflushed_files()[0], b"torn")
-        files, log = torn, reopened(torn, recovery_point=log.end_offset)
-        assert log.flushed_offset == log.end_offset
+    torn = files.crash()
+    torn.append(log.unflushed_files()[0], b"torn")
+    log = reopened(torn, recovery_point=log.end_offset)
+    assert log.flushed_offset == log.end_offset
     cut = SEGMENTS[len(log.segment_offsets) - 1]
     while len(log.segment_offsets) < 4:
         log.append_as_leader(encode_batch([(None, b"new")] * 4, 0, 0, 0), 9)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from broker.core.messages import AnyResponse, CreateTopicsRequest, MetadataRequest, NewTopic
 from broker.core.ports.events import Disconnected, RequestReceived, ResponseReceived
-from broker.core.records import encode_batch
-from simulation.engine.choices import ChoiceSequence, Stream
+from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.engine.disk import InterruptedChange, PowerFailed, SimulatedDisk, Survival
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import brokers, leading
 from simulation.invariants.observer import property_observers
@@ -164,113 +160,6 @@ def test_power_that_fails_in_a_shutdown_costs_no_second_broker_what_it_has(combi
     assert "(everything: 0 bytes lost)" in losses[1]
 
 
-def test_no_bit_flips_in_what_a_torn_append_has_left() -> None:
-    disk = SimulatedDisk()
-    batch = encode_batch([(None, b"value")], base_offset=0, leader_epoch=0, timestamp_ms=0)
-    disk.append("log-0/0.log", batch[:40])
-    assert disk.flip_unsynced_bit(ChoiceSequence(1)["disk"]) == ""
-    disk.truncate("log-0/0.log", 0)
-    disk.append("log-0/0.log", batch)
-    assert disk.flip_unsynced_bit(ChoiceSequence(1)["disk"]) == "log-0/0.log"
-    assert disk.read("log-0/0.log", 0, 1_000) != batch
-    disk.sync("log-0/0.log")
-    disk.append("log-0/0.log", bytes(100))  # a page that was never written
-    assert disk.flip_unsynced_bit(ChoiceSequence(1)["disk"]) == ""
-
-
-def test_a_sync_covers_what_was_written_before_it_was_asked_for() -> None:
-    disk = SimulatedDisk()
-    disk.append("log-0/0.log", b"before")
-    sync = disk.begin_sync("log-0/0.log")
-    disk.append("log-0/0.log", b" and later")
-    disk.end_sync("log-0/0.log", sync)
-    assert after_power_loss(disk, Survival.NOTHING) == {"log-0/0.log": b"before"}
-
-
-def test_a_sync_that_a_cut_has_overtaken_proves_nothing() -> None:
-    disk = SimulatedDisk()
-    disk.append("log-0/0.log", b"first")
-    disk.sync("log-0/0.log")
-    disk.append("log-0/0.log", b" second")
-    sync = disk.begin_sync("log-0/0.log")
-    disk.truncate("log-0/0.log", 5)
-    disk.append("log-0/0.log", b" third")
-    disk.end_sync("log-0/0.log", sync)
-    assert after_power_loss(disk, Survival.NOTHING) == {"log-0/0.log": b"first"}
-
-
-def names(*values: int) -> Stream:
-    return ChoiceSequence(given={"names": values})["names"]
-
-
-def after_power_loss(disk: SimulatedDisk, survival: Survival, *drawn: int) -> dict[str, bytes]:
-    disk.lose_power(survival, ChoiceSequence(given={})["disk"], names(*drawn))
-    return {name: bytes(file.data) for name, file in disk.files.items()}
-
-
-@pytest.mark.parametrize(
-    ("written", "survival", "drawn", "left"),
-    [
-        (b"", Survival.NOTHING, 0, {"log-0/0.log": b""}),
-        (b"", Survival.NOTHING, 3, {}),
-        (b"data", Survival.NOTHING, 0, {}),
-        (b"data", Survival.NOTHING, 1, {"log-0/0.log": b""}),
-        (b"data", Survival.SCATTERED, 0, {"log-0/0.log": b"data"}),
-        (b"data", Survival.SCATTERED, 3, {}),
-        (b"data", Survival.EVERYTHING, 3, {"log-0/0.log": b"data"}),
-    ],
-)
-def test_a_name_that_was_never_synced_may_be_lost(
-    written: bytes, survival: Survival, drawn: int, left: dict[str, bytes]
-) -> None:
-    disk = SimulatedDisk()
-    disk.append("log-0/0.log", written)
-    assert after_power_loss(disk, survival, drawn) == left
-
-
-@pytest.mark.parametrize("survival", [Survival.NOTHING, Survival.SCATTERED])
-def test_a_name_that_was_synced_is_kept_though_the_file_is_empty(survival: Survival) -> None:
-    disk = SimulatedDisk()
-    disk.append("log-0/0.log", b"")
-    disk.sync("log-0/0.log")
-    assert after_power_loss(disk, survival, 3) == {"log-0/0.log": b""}
-
-
-@pytest.mark.parametrize(("synced", "drawn", "left"), [(False, 1, b"0123"), (False, 0, b"01"), (True, 1, b"01a")])
-def test_a_cut_that_was_not_synced_may_be_undone(synced: bool, drawn: int, left: bytes) -> None:
-    disk = SimulatedDisk()
-    disk.append("log-0/0.log", b"0123")
-    disk.sync("log-0/0.log")
-    disk.append("log-0/0.log", b"45")
-    disk.truncate("log-0/0.log", 2)
-    disk.append("log-0/0.log", b"a")
-    if synced:
-        disk.sync("log-0/0.log")
-    assert after_power_loss(disk, Survival.NOTHING, drawn) == {"log-0/0.log": left}
-
-
-@pytest.mark.parametrize(
-    ("synced", "drawn", "left"),
-    [
-        (False, (0,), b"newer"),
-        (False, (1,), b"older"),
-        (False, (2, 3), b"new"),
-        (False, (3,), None),
-        (True, (3,), b"newer"),
-    ],
-)
-def test_the_index_of_a_segment_that_was_not_synced_survives_on_its_own(
-    synced: bool, drawn: tuple[int, ...], left: bytes | None
-) -> None:
-    disk = SimulatedDisk()
-    disk.append("log-0/0.log", b"record")
-    disk.replace("log-0/0.index", b"older")
-    disk.replace("log-0/0.index", b"newer")
-    if synced:
-        disk.sync("log-0/0.log")
-    assert after_power_loss(disk, Survival.SCATTERED, *drawn).get("log-0/0.index") == left
-
-
 def test_segments_are_rolled_where_the_configuration_says_so_and_their_indexes_are_rebuilt() -> None:
     lost = SimulatedFault(9_000, "page-cache-loss", 1, 1_000, 1)
     small = simulated(lost, segment_bytes=300, index_interval_bytes=0)
@@ -282,35 +171,6 @@ def test_segments_are_rolled_where_the_configuration_says_so_and_their_indexes_a
         assert mark in small.marks
         assert mark not in large.marks
     assert findings(small) == []
-
-
-OLD = {"a": b"old", "d/1": b"", "d/2": b""}
-
-
-@pytest.mark.parametrize(
-    ("change", "drawn", "left"),
-    [
-        (lambda disk: disk.rename("a", "b"), (0,), OLD),
-        (lambda disk: disk.rename("a", "b"), (1,), {"b": b"old", "d/1": b"", "d/2": b""}),
-        (lambda disk: disk.replace("a", b"new"), (0,), OLD),
-        (lambda disk: disk.replace("a", b"new"), (1,), {**OLD, "a": b"new"}),
-        (lambda disk: disk.delete("a"), (0,), OLD),
-        (lambda disk: disk.delete("d"), (0, 1), {"a": b"old", "d/1": b""}),
-        (lambda disk: disk.delete("d"), (1, 0), {"a": b"old", "d/2": b""}),
-    ],
-)
-def test_a_change_that_is_interrupted_leaves_the_old_or_the_new(
-    change: Callable[[SimulatedDisk], None], drawn: tuple[int, ...], left: dict[str, bytes]
-) -> None:
-    disk = SimulatedDisk()
-    for name, data in OLD.items():
-        disk.replace(name, data)
-    disk.interrupted = InterruptedChange(1, names(*drawn))
-    disk.append("d/1", b"")  # one change is completed before it
-    with pytest.raises(PowerFailed):
-        change(disk)
-    assert {name: bytes(file.data) for name, file in disk.files.items()} == left
-    disk.append("a", b"")  # the next process is not interrupted
 
 
 def test_a_process_that_dies_in_a_change_tells_nobody_of_it() -> None:
