@@ -97,6 +97,9 @@ LISTED_KINDS: Final[Mapping[str, ListedKind]] = {
     "disk-rollback": ListedKind(
         "disk", _REAL, "kill a node and roll its disk back to its state of some seconds before"
     ),
+    "interrupted-change": ListedKind(
+        "disk", _SIM, "let the power of a node fail in the middle of a change to its files; start it again later"
+    ),
     "torn-append": ListedKind("disk", _SIM, "let the next append to a node's disk fail after some of its bytes"),
     "clock-jump": ListedKind(
         "clock", _BOTH, "set the wall clock of a node forward or back, by half a second to a year"

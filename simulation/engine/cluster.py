@@ -33,12 +33,18 @@ from broker.core.ports.events import (
     TimerFired,
 )
 from broker.core.ports.files import StorageError
-from broker.core.ports.marks import Mark
+from broker.core.ports.marks import Mark, sometimes
 from simulation.engine.choices import STREAMS, ChoiceSequence, RollingHash
-from simulation.engine.disk import Survival, Sync
+from simulation.engine.disk import InterruptedChange, PowerFailed, Survival, Sync
 from simulation.engine.event_queue import MS, EventQueue
 from simulation.engine.machine import SimulatedMachine
 from simulation.engine.transport import SimulatedNetwork, Transport
+
+NAME_LOST = sometimes("disk: a power failure took the name of a file that was never synced (ST-3)")
+CUT_UNDONE = sometimes("disk: a power failure brought back what had been cut off (ST-3)")
+INDEX_DAMAGED = sometimes("disk: a power failure damaged an index of a segment that was not synced (ST-3)")
+INTERRUPTED = sometimes("disk: the power failed in the middle of a change (ST-3)")
+INTERRUPTED_AT_START = sometimes("disk: the power failed while a node started, in the middle of a change (ST-3)")
 
 NOBODY = 0
 """The node id of log entries about the nemesis."""
@@ -120,6 +126,10 @@ class SimulatedCluster(EventQueue):
         except StorageError:
             machine.exit_status = 4
             return
+        except PowerFailed:
+            self.count(INTERRUPTED_AT_START)
+            machine.when_power_fails()
+            return
         except Exception as error:
             raise NodeCrashed(node_id, error) from error
         self.deliver(node_id, machine.incarnation, Started(self.now_us // MS))
@@ -130,11 +140,30 @@ class SimulatedCluster(EventQueue):
         alive, machine.node = machine.node is not None, None
         machine.paused = False
         self.transport.drop_connections(node_id)
-        lost = -1 if survival is None else machine.disk.lose_power(survival, self.choices["disk"])
+        lost = -1 if survival is None else self._lose_power(machine, survival)
         if alive or survival is not None:
             for observer in self.observers:
                 observer.crashed(self, node_id, lost)
         return lost
+
+    def _lose_power(self, machine: SimulatedMachine, survival: Survival) -> int:
+        loss = machine.disk.lose_power(survival, self.choices["disk"], self.choices["names"])
+        if loss.names:
+            self.count(NAME_LOST)
+        if loss.cuts_undone:
+            self.count(CUT_UNDONE)
+        if loss.indexes:
+            self.count(INDEX_DAMAGED)
+        return loss.lost_bytes
+
+    def interrupt(self, node_id: int, changes_before: int, when_power_fails: Callable[[], None]) -> None:
+        """Let a node's power fail in the middle of a change to its disk, so many changes from now.
+
+        `when_power_fails` is called then, and must kill the node.
+        """
+        machine = self.machines[node_id]
+        machine.disk.interrupted = InterruptedChange(changes_before, self.choices["names"])
+        machine.when_power_fails = when_power_fails
 
     def lose_disk(self, node_id: int) -> None:
         """Kill a node's process and erase its disk."""
@@ -175,6 +204,10 @@ class SimulatedCluster(EventQueue):
             return
         try:
             effects = node.handle(machine.clock.now_ms(self.now_us), event)
+        except PowerFailed:
+            self.count(INTERRUPTED_AT_START if event.__class__ is Started else INTERRUPTED)
+            machine.when_power_fails()
+            return
         except Exception as error:
             raise NodeCrashed(node_id, error) from error
         for effect in effects:

@@ -3,14 +3,25 @@
 Fault model (ST-2 … ST-5): a process crash loses nothing; a power failure keeps what was synced of every file, and of
 the rest whatever its mode says; a sync covers what was written before it was asked for, and nothing later; small files
 that were put in place atomically are durable, and so may be ahead of the data; a lost disk is empty. A failing fsync
-reports an error and loses what it should have written. Directories, renames and deletions are durable at once.
+reports an error and loses what it should have written.
+
+The name of a new file is durable once the file was synced: until then a power failure may take it, with all that the
+file holds, or leave the file empty. A cut is durable once the file was synced: until then a power failure may bring
+back what was cut off, as far as it survives, in place of all that was written since. Renames, deletions and
+replacements are durable when they return (`Files`), but not before: a power failure in the middle of one leaves either
+the old state or the new, and of a directory that was being deleted any of its files (`InterruptedChange`).
+
+The indexes of a segment count as mapped into memory, though the broker writes them whole: until the segment was synced
+a power failure leaves each of them on its own as it is, as it was before, cut short, or not at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
+from typing import NamedTuple
 
+from broker.core.log.segments.indexes import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from broker.core.log.segments.segment import LOG_SUFFIX
 from broker.core.metadata.records import METADATA_DIRECTORY
 from broker.core.ports.files import StorageError
@@ -18,8 +29,16 @@ from broker.core.records import MalformedBatch, iterate_headers
 from simulation.engine.choices import Stream
 
 PAGE_BYTES = 4096
+_INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 _CHECKED_FROM = 17
 """Bytes of a batch before its checksum and what it covers."""
+
+_NAME_LOST_OF_4 = 3
+"""From this draw of 4 on, a power failure takes a name that was not synced though some of its data were written."""
+
+
+class PowerFailed(Exception):
+    """The power failed in the middle of a change to the disk; the process that made it is gone."""
 
 
 class Survival(IntEnum):
@@ -32,12 +51,24 @@ class Survival(IntEnum):
     SCATTERED = 4
 
 
-class _File:
-    __slots__ = ("data", "durable")
+class Loss(NamedTuple):
+    """What a power failure took: bytes, names of files that had never been synced; cuts undone, indexes damaged."""
 
-    def __init__(self, data: bytes | bytearray = b"", durable: bytes | None = None) -> None:
+    lost_bytes: int = 0
+    names: int = 0
+    cuts_undone: int = 0
+    indexes: int = 0
+
+
+class _File:
+    __slots__ = ("before_cut", "data", "durable")
+
+    def __init__(
+        self, data: bytes | bytearray = b"", durable: bytes | None = None, before_cut: tuple[bytes, bytes] | None = None
+    ) -> None:
         self.data = bytearray(data)
-        self.durable = durable  # None: never synced
+        self.durable = durable  # None: never synced, and neither was its name
+        self.before_cut = before_cut  # before the first cut that was not synced since: all data, and what was durable
 
 
 class Sync:
@@ -53,19 +84,45 @@ class Sync:
         """The sync is done: what it covers is durable."""
         if self._file.durable is None or len(self._file.durable) < self._size:
             self._file.durable = bytes(self._file.data[: self._size])
+        self._file.before_cut = None
+
+
+class InterruptedChange:
+    """An order to the disk: the power fails in the middle of a change that is still to come.
+
+    `changes_before` changes are completed before it. What the interrupted one leaves is drawn from `stream`.
+    """
+
+    __slots__ = ("_stream", "changes_before")
+
+    def __init__(self, changes_before: int, stream: Stream) -> None:
+        self.changes_before = changes_before
+        self._stream = stream
+
+    def strikes(self) -> bool:
+        """Count a change; whether it is the one."""
+        self.changes_before -= 1
+        return self.changes_before < 0
+
+    def leaves_new(self) -> bool:
+        """Whether a file is found as the change would have left it, not as it was before."""
+        return self._stream.draw("change took effect", 2) == 1
 
 
 class SimulatedDisk:
     """One node's disk. `failing` makes every write fail, as a disk does that is full or broken.
 
-    `tears_next_append_at`, if given, lets the next append to a replica's log fail after so many bytes.
+    `tears_next_append_at`, if given, lets the next append to a replica's log fail after so many bytes. `interrupted`,
+    if given, lets the power fail in the middle of a change, which raises `PowerFailed`.
     """
 
-    __slots__ = ("failing", "files", "tears_next_append_at")
+    __slots__ = ("_fails_now", "failing", "files", "interrupted", "tears_next_append_at")
 
     def __init__(self) -> None:
+        self._fails_now = False
         self.files: dict[str, _File] = {}
         self.failing = False
+        self.interrupted: InterruptedChange | None = None
         self.tears_next_append_at: int | None = None
 
     # --- Files -------------------------------------------------------------------------------------------------------
@@ -88,46 +145,80 @@ class SimulatedDisk:
     def append(self, name: str, data: bytes) -> None:
         """See `Files.append`."""
         self._check(name)
-        file = self.files.get(name)
-        if file is None:
-            file = self.files[name] = _File()
-        if self.tears_next_append_at is not None and data and _is_replicas_log(name):
-            file.data += data[: self.tears_next_append_at]
-            self.tears_next_append_at = None
-            raise StorageError(f"{name}: EIO", name)
-        file.data += data
+        if self._takes_effect():
+            file = self.files.get(name)
+            if file is None:
+                file = self.files[name] = _File()
+            if self.tears_next_append_at is not None and data and _is_replicas_log(name):
+                file.data += data[: self.tears_next_append_at]
+                self.tears_next_append_at = None
+                raise StorageError(f"{name}: EIO", name)
+            file.data += data
+        self._go_on()
 
     def truncate(self, name: str, size: int) -> None:
-        """See `Files.truncate`. A cut is durable at once, so that only appended bytes can be in doubt.
-
-        A sync that it overtakes proves nothing.
-        """
+        """See `Files.truncate`. A sync that it overtakes proves nothing."""
         self._check(name)
-        file = self.files[name]
-        self.files[name] = _File(file.data[:size], None if file.durable is None else file.durable[:size])
+        if self._takes_effect():
+            file = self.files[name]
+            durable = file.durable
+            before_cut = file.before_cut or (bytes(file.data), durable or b"")
+            self.files[name] = _File(file.data[:size], None if durable is None else durable[:size], before_cut)
+        self._go_on()
 
     def replace(self, name: str, data: bytes) -> None:
         """See `Files.replace`."""
         self._check(name)
-        self.files[name] = _File(data, bytes(data))
+        if self._takes_effect():
+            before = self.files.get(name) if name.endswith(_INDEX_SUFFIXES) else None
+            self.files[name] = _File(data, bytes(data), None if before is None else (bytes(before.data), b""))
+        self._go_on()
 
     def rename(self, name: str, new_name: str) -> None:
         """See `Files.rename`."""
         self._check(name)
-        for old in [old for old in self.files if old == name or old.startswith(f"{name}/")]:
-            self.files[new_name + old[len(name) :]] = self.files.pop(old)
+        if self._takes_effect():
+            for old in self._under(name):
+                self.files[new_name + old[len(name) :]] = self.files.pop(old)
+        self._go_on()
 
     def delete(self, name: str) -> None:
         """See `Files.delete`."""
-        for old in [old for old in self.files if old == name or old.startswith(f"{name}/")]:
+        doomed, order = self._under(name), self.interrupted
+        if not doomed:
+            return
+        if order is not None and order.strikes():
+            doomed = [old for old in doomed if order.leaves_new()]
+            self._fails_now = True
+        for old in doomed:
             del self.files[old]
+        self._go_on()
 
     def sync(self, name: str) -> None:
         """See `Files.sync`."""
         self._check(name)
         sync = self.begin_sync(name)
         if sync is not None:
-            sync.end()
+            if self._takes_effect():
+                sync.end()
+            self._go_on()
+
+    def _takes_effect(self) -> bool:
+        """Whether a change is found on the disk, or in the page cache, later on; `_go_on` must follow."""
+        if self.interrupted is None or not self.interrupted.strikes():
+            return True
+        self._fails_now = True
+        return self.interrupted.leaves_new()
+
+    def _go_on(self) -> None:
+        """The change is over, unless the power failed meanwhile."""
+        if self._fails_now:
+            self._fails_now, self.interrupted = False, None
+            raise PowerFailed
+
+    def _under(self, name: str) -> Sequence[str]:
+        """The file of that name, or all in the directory of that name, sorted."""
+        return sorted(old for old in self.files if old == name or old.startswith(f"{name}/"))
 
     def begin_sync(self, name: str) -> Sync | None:
         """A sync of the file's present bytes, to be ended later; None if there is no such file."""
@@ -146,23 +237,55 @@ class SimulatedDisk:
 
     # --- faults ------------------------------------------------------------------------------------------------------
 
-    def lose_power(self, survival: Survival, stream: Stream) -> int:
-        """Keep what the mode says; returns how many bytes were lost."""
-        lost = 0
+    def lose_power(self, survival: Survival, stream: Stream, names: Stream) -> Loss:
+        """Keep what the mode says. `names` decides about names and cuts that were not synced."""
         if survival is Survival.EVERYTHING:
-            return 0
+            return Loss()
+        lost = names_lost = cuts_undone = indexes_damaged = 0
+        unsynced = {name.removesuffix(LOG_SUFFIX) for name in self.files if self._is_unsynced_segment(name)}
         for name in sorted(self.files):
             file = self.files[name]
-            durable = b"" if file.durable is None else file.durable
-            if len(durable) == len(file.data):
+            stem, dot, suffix = name.rpartition(".")
+            if dot + suffix in _INDEX_SUFFIXES:
+                indexes_damaged += stem in unsynced and self._damage_index(name, names)
                 continue
-            kept = _survivors(bytes(file.data), durable, survival, stream)
-            lost += len(file.data) - len(kept)
-            if not kept and file.durable is None:
+            durable = b"" if file.durable is None else file.durable
+            kept: bytes | None = bytes(file.data)
+            if len(durable) < len(file.data):
+                kept = _survivors(bytes(file.data), durable, survival, stream)
+            if file.durable is None and _loses_name(bool(file.data), bool(kept), names):
+                kept = None
+                names_lost += 1
                 del self.files[name]
-            else:
+            elif file.before_cut is not None and names.draw("cut undone", 2):
+                kept = _survivors(*file.before_cut, survival, names)
+                cuts_undone += 1
+            lost += max(0, len(file.data) - len(kept or b""))
+            if kept is not None:
                 self.files[name] = _File(kept, kept)
-        return lost
+        return Loss(lost, names_lost, cuts_undone, indexes_damaged)
+
+    def _is_unsynced_segment(self, name: str) -> bool:
+        file = self.files[name]
+        is_synced = file.durable is not None and len(file.durable) == len(file.data) and file.before_cut is None
+        return name.endswith(LOG_SUFFIX) and not is_synced
+
+    def _damage_index(self, name: str, names: Stream) -> bool:
+        """Leave an index as it is, as it was, cut short, or not at all; whether it is another one now."""
+        file = self.files[name]
+        written = bytes(file.data)
+        match names.draw("index left", 4):
+            case 0:
+                return False
+            case 1:
+                left = file.before_cut[0] if file.before_cut is not None else written
+            case 2:
+                left = written[: names.draw("bytes of the index", len(written) + 1)]
+            case _:
+                del self.files[name]
+                return True
+        self.files[name] = _File(left, left)
+        return left != written
 
     def lose(self) -> int:
         """Erase everything (ST-4); returns how many bytes were lost."""
@@ -201,13 +324,20 @@ class SimulatedDisk:
         twin = SimulatedDisk()
         twin.failing = self.failing
         twin.tears_next_append_at = self.tears_next_append_at
-        twin.files = {name: _File(bytes(file.data), file.durable) for name, file in self.files.items()}
+        twin.files = {name: _File(bytes(file.data), file.durable, file.before_cut) for name, file in self.files.items()}
         return twin
 
 
 def _is_replicas_log(name: str) -> bool:
     """Whether a file is a segment of a partition that holds records of clients."""
     return name.endswith(LOG_SUFFIX) and not name.startswith(f"{METADATA_DIRECTORY}/")
+
+
+def _loses_name(had_data: bool, keeps_data: bool, names: Stream) -> bool:
+    """Whether a name that was never synced is gone: most likely if nothing else is left of what was in the file."""
+    if had_data and not keeps_data:
+        return names.draw("empty file left", 2) == 0
+    return names.draw("name lost", 4) >= _NAME_LOST_OF_4
 
 
 def _survivors(data: bytes, durable: bytes, survival: Survival, stream: Stream) -> bytes:

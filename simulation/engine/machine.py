@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 from broker.core.configuration.settings import Settings
 from broker.core.ports.events import Event
@@ -56,6 +56,7 @@ class SimulatedMachine:
         "paused",
         "settings",
         "timers",
+        "when_power_fails",
     )
 
     def __init__(self, settings: Settings) -> None:
@@ -69,3 +70,4 @@ class SimulatedMachine:
         self.timers: dict[Hashable, int] = {}
         self.fsync_us = 500
         self.exit_status: int | None = None
+        self.when_power_fails: Callable[[], None] = lambda: None

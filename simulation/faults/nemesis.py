@@ -208,6 +208,42 @@ class SimulatedNemesis:
 
         self._opened("torn-append", (target,), mend, fault.duration_ms)
 
+    def _interrupted_change(self, fault: SimulatedFault, target: int) -> None:
+        """A node dies in the middle of one of its next changes to its files: of the first ones of a start, for a third.
+
+        Its power fails too, if that is drawn, and if the contract allows a loss by then; otherwise it is killed.
+        """
+        disk = self.cluster.machines[target].disk
+        at_start = fault.parameter % 3 == 2
+        if at_start:
+            self._lose_power(target, Survival.TORN)  # so that there is something to mend
+        changes_before = fault.parameter // (300 if at_start else 10)
+        self.cluster.interrupt(target, changes_before, partial(self._dies_in_a_change, fault, target))
+        if at_start:
+            self.cluster.start(target)
+
+        def over() -> None:
+            disk.interrupted = None
+
+        self._opened("interrupted-change", (target,), over, fault.duration_ms)
+
+    def _dies_in_a_change(self, fault: SimulatedFault, target: int) -> None:
+        lost = self._lose_power(target, Survival(fault.parameter % len(Survival)))
+        kind = "page-cache-loss" if lost > 0 else fault.kind
+        why = "killed in the middle of a change" if lost < 0 else f"{lost} bytes lost"
+        self._opened(kind, (target,), lambda: self.cluster.start(target), fault.duration_ms, why)
+
+    def _lose_power(self, target: int, survival: Survival) -> int:
+        """Cut a node's power, or only kill it where everything survives or the contract allows no loss now.
+
+        Returns how many bytes were lost, -1 if it was only killed.
+        """
+        if survival is Survival.EVERYTHING or (target in self.brokers and not self.losses.allow(target)):
+            return self.cluster.kill(target)
+        if target in self.brokers:
+            self.losses.open(target)
+        return self.cluster.kill(target, survival)
+
     def _pause(self, fault: SimulatedFault, target: int) -> None:
         self.cluster.pause(target)
         self._opened("pause", (target,), lambda: self.cluster.resume(target), fault.duration_ms)
@@ -225,7 +261,7 @@ class SimulatedNemesis:
             self.losses.open(target)
         lost = self.cluster.kill(target, survival)
         why = f"{survival.name.lower()}: {lost} bytes lost"
-        kind = "page-cache-loss" if lost > 0 else "lossy-restart"
+        kind = "page-cache-loss" if lost > 0 else fault.kind
         self._opened(kind, (target,), lambda: self.cluster.start(target), fault.duration_ms, why)
 
     def _restart(self, fault: SimulatedFault, target: int) -> None:

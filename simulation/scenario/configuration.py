@@ -56,7 +56,7 @@ RARER_FAULTS = (
 RECIPES = tuple(name for name, kind in LISTED_KINDS.items() if kind.family == "recipe")
 """Faults that belong together (`simulation.faults.recipes`)."""
 
-CLOSE_FAULTS = ("late-connection", *RECIPES)
+CLOSE_FAULTS = ("late-connection", *RECIPES, "interrupted-change")
 """Kinds of fault, each of which a third of the seeds have."""
 
 FAULTS = (*COMMON_FAULTS, *RARER_FAULTS, "torn-page-cache-loss", *CLOSE_FAULTS)
@@ -123,6 +123,12 @@ class Configuration:
     compression: str = "none"
     """Codec of the producers' batches, `none` or `snappy`. Where it is one, readers look up records by time."""
 
+    segment_bytes: int = 0
+    """`segment.bytes` of the topic; 0: so many that no segment is ever full."""
+
+    index_interval_bytes: int = 4_096
+    """`index.interval.bytes` of the topic, where `segment_bytes` says when segments are rolled."""
+
     def to_json(self) -> dict[str, object]:
         """Plain data, for records and files."""
         return asdict(self)
@@ -183,6 +189,12 @@ def draw_configuration(stream: Stream, overrides: Mapping[str, object] | None = 
     )
     close = tuple(kind for kind in CLOSE_FAULTS if stream.draw(f"with {kind}", 3) == 2)
     drawn = replace(drawn, faults=(*drawn.faults, *close))
+    if stream.draw("rolled segments", 3) == 2:
+        drawn = replace(
+            drawn,
+            segment_bytes=stream.pick("segment bytes", (3_000, 1_000, 300)),
+            index_interval_bytes=stream.pick("index interval", (4_096, 200, 0)),
+        )
     drawn = replace(
         drawn,
         group_members=(0, 0, 2, 0, 0, 3)[stream.draw("members of a group", 6)],

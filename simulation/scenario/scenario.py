@@ -138,6 +138,17 @@ def settings_of(configuration: Configuration) -> list[Settings]:
     return nodes
 
 
+def _topic_configs(configuration: Configuration) -> tuple[tuple[str, str], ...]:
+    if configuration.compacted:
+        return _COMPACTED_TOPIC
+    if not configuration.segment_bytes:
+        return ()
+    return (
+        ("segment.bytes", str(configuration.segment_bytes)),
+        ("index.interval.bytes", str(configuration.index_interval_bytes)),
+    )
+
+
 def min_isr_of_file(configuration: Configuration, node_id: int) -> int:
     """What a node's own file says; the cluster's min ISR is that of the controllers' files."""
     if node_id in controllers_of(configuration):
@@ -323,7 +334,7 @@ class _Test:
         ready = self.cluster.run_until(20_000 * MS, self._all_ready)
         if not ready:
             raise Violation("V-1", "not all nodes became ready within 20 s")
-        configs = _COMPACTED_TOPIC if self.configuration.compacted else ()
+        configs = _topic_configs(self.configuration)
         topic = NewTopic(TOPIC, self.configuration.partitions, self.configuration.replication_factor, configs=configs)
         request = CreateTopicsRequest((topic,), 5_000)
         while not self.administrator.created:

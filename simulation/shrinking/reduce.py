@@ -56,6 +56,7 @@ SHAPE: Mapping[str, Lane] = {
     "workload": Lane(LaneKind.NOISE),
     "network": Lane(LaneKind.NOISE),
     "disk": Lane(LaneKind.NOISE),
+    "names": Lane(LaneKind.NOISE),
     "groups": Lane(LaneKind.NOISE),
 }
 
@@ -88,6 +89,7 @@ _SIMPLER: _Choices = (
     (("metadata_snapshot_records",), ((5_000,),)),
     (("metadata_fetch_bytes",), ((8 << 20,),)),
     (("lag_ms",), ((4_000,),)),
+    (("segment_bytes", "index_interval_bytes"), ((0, 4_096),)),
     (("retries",), ((False,), (True,))),
     (("idempotence",), ((False,), (True,))),
     *(((name,), ((0,),)) for name in _ACCIDENTS),

@@ -25,6 +25,8 @@ OPENED_UNCLEAN = sometimes("opening: no clean-shutdown marker, the logs are reco
 TAIL_CUT = sometimes("opening: recovery cut a torn tail (ST-6)")
 CUT_BELOW_HIGH_WATERMARK = sometimes("opening: the log ends below the high watermark of the checkpoint (HW-7)")
 CUT_BELOW_RECOVERY_POINT = sometimes("opening: the log ends below the recovery point of the checkpoint")
+ABOVE_A_CUT = sometimes("opening: the high watermark is above a cut that may have been undone (HW-7)")
+INDEXES_REBUILT = sometimes("opening: the indexes of a segment that was rolled are rebuilt (ST-6)")
 NO_CHECKPOINT = sometimes("opening: a checkpoint is missing or cannot be used (ST-7)")
 REOPENED_ABOVE_ZERO = sometimes("opening: the log begins above 0")
 ROLLED = sometimes("storage: a segment that was rolled is flushed")
@@ -47,6 +49,7 @@ def log_config(
     return LogConfig(
         segment_bytes=topics.SEGMENT_BYTES.value(settings, configs),
         segment_ms=cleanup.segment_ms(settings, topic, configs),
+        index_interval_bytes=topics.INDEX_INTERVAL.value(settings, configs),
         flush_messages=topics.FLUSH_MESSAGES.value(settings, configs),
         max_batch_bytes=topics.MAX_MESSAGE_BYTES.value(settings, configs),
         rules=rules.storage,
@@ -123,14 +126,18 @@ def _open_directory(broker: BrokerState, index: int) -> None:
             broker.runtime.mark(CUT_BELOW_RECOVERY_POINT)
         if log.start_offset:
             broker.runtime.mark(REOPENED_ABOVE_ZERO)
+        if log.recovery.indexed_segments:
+            broker.runtime.mark(INDEXES_REBUILT)
         if log.recovery.truncated_bytes:
             broker.runtime.mark(TAIL_CUT)
             broker.runtime.log(
                 "warning", f"{directory}: {log.recovery.truncated_bytes} bytes cut: {log.recovery.reason}"
             )
         high_watermark = broker.rules.storage.initial_high_watermark(
-            high_watermarks.get(key), log.start_offset, log.end_offset
+            high_watermarks.get(key), log.start_offset, max(log.start_offset, log.certain_end)
         )
+        if high_watermark < min(high_watermarks.get(key, 0), log.end_offset):
+            broker.runtime.mark(ABOVE_A_CUT)
         broker.replicas[key] = Replica(
             topic,
             key[1],

@@ -42,6 +42,12 @@ def logs() -> Iterator[BrokerSetting]:
         Scope.BROKER,
     )
     yield broker_setting(
+        "log.index.interval.bytes",
+        whole(0, INT32_MAX),
+        "How many bytes of a log at least lie between two entries of its indexes, from the next segment on",
+        Scope.BROKER,
+    )
+    yield broker_setting(
         "log.segment.delete.delay.ms",
         long(0),
         "How much later than a segment Kafka deletes its files. No effect here: nobody reads them any more, and they "

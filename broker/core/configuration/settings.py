@@ -77,6 +77,9 @@ class Settings:
     log_roll_ms: int = 604_800_000
     """How much later than a segment's first record another one may be, to be appended to it."""
 
+    log_index_interval_bytes: int = 4_096
+    """A segment's indexes have an entry for the first batch after at least so many bytes without one."""
+
     log_segment_delete_delay_ms: int = 60_000
     """Has no effect: the files of a segment go with it, for nobody reads them any more."""
 

@@ -83,6 +83,12 @@ FLUSH_MESSAGES = _setting(
     "log.flush.interval.messages",
     "1: fsync before a record counts; n: after every n records",
 )
+INDEX_INTERVAL = _setting(
+    "index.interval.bytes",
+    whole(0, INT32_MAX),
+    "log.index.interval.bytes",
+    "How many bytes of a log at least lie between two entries of its indexes, from the next segment on",
+)
 MAX_COMPACTION_LAG = _setting(
     "max.compaction.lag.ms",
     long(1),
@@ -166,6 +172,7 @@ TOPIC_SETTINGS: Mapping[str, TopicSetting] = MappingProxyType(
             DELETE_RETENTION,
             FILE_DELETE_DELAY,
             FLUSH_MESSAGES,
+            INDEX_INTERVAL,
             MAX_COMPACTION_LAG,
             MAX_MESSAGE_BYTES,
             TIMESTAMP_AFTER,

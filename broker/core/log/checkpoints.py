@@ -6,7 +6,7 @@
 | topic ids | in each log directory | the topic id of every partition that is there |
 | cluster | in each log directory | the cluster that the directory belongs to |
 | clean-shutdown marker | in each log directory | the last stop was clean (BL-8, BL-9) |
-| rewritten range | in a log's own directory | offsets for which an older recovery point claims too much |
+| rewritten range | in a log's own directory | offsets for which recovery point and high watermark may claim too much |
 
 A checkpoint is Kafka's, one offset per partition, as text:
 
@@ -23,9 +23,10 @@ one, and all of them must be valid. To detect a directory that is no longer in `
 number of directories; Kafka ignores that field.
 
 A recovery point says that everything below it is on the disk. After a truncation the offsets above the cut are
-rewritten, so an older recovery point claims too much. Kafka rewrites the directory's checkpoint at each truncation;
-here the log stores in its own directory the range that may have been rewritten and that an old recovery point
-may wrongly cover, until the log has been flushed beyond it.
+rewritten, so an older recovery point claims too much, and so does a later high watermark, if a power failure brings
+back what was cut off. Kafka rewrites the directory's checkpoint at each truncation; here the log stores in its own
+directory the range that may have been rewritten and that a checkpoint may wrongly cover, until the log has been flushed
+beyond it.
 """
 
 from __future__ import annotations
@@ -165,6 +166,11 @@ class RewrittenRange:
         twin = RewrittenRange.__new__(RewrittenRange)
         twin._files, twin._name, twin._range = files, self._name, self._range
         return twin
+
+    @property
+    def start(self) -> int | None:
+        """Where the range begins: from there on a power failure may bring back what was cut off. None: nowhere."""
+        return None if self._range is None else self._range[0]
 
     def limit(self, recovery_point: int) -> int:
         """The trusted part of the checkpointed recovery point; call it once, at opening."""

@@ -59,9 +59,11 @@ class Log:
     """See the module. The attributes are for reading only."""
 
     __slots__ = (
+        "_cut_files",
         "_files",
         "_rewritten",
         "_segments",
+        "certain_end",
         "compacted_offset",
         "config",
         "directory",
@@ -80,6 +82,8 @@ class Log:
     """The log end offset: the offset of the next record."""
     flushed_offset: int
     """The recovery point: everything below is on the disk."""
+    certain_end: int
+    """Where the log ended when it was opened, or a lower offset from which on it may hold what had been cut off."""
     compacted_offset: int
     """Everything below has been compacted since the log was opened: a key has one record there."""
     truncations: int
@@ -102,6 +106,9 @@ class Log:
         self._files = files
         self._segments = Segments(parts.segments)
         self._rewritten = rewritten
+        self._cut_files: tuple[str, ...] = ()  # cut, and not synced since
+        if parts.recovery.truncated_bytes:
+            self._cut_files = (self._segments.last.name,)
         self.directory = directory
         self.config = config
         self.epochs = parts.epochs
@@ -112,6 +119,7 @@ class Log:
         self.start_offset = max(start_offset, parts.start_offset)
         self.flushed_offset = self.end_offset
         self.compacted_offset = self.start_offset
+        self.certain_end = self.end_offset
 
     @classmethod
     def open(
@@ -131,12 +139,15 @@ class Log:
         (its end was lost) is emptied and begins there.
         """
         rewritten = RewrittenRange(files, directory)
+        first_cut = rewritten.start
         trusted = rewritten.limit(recovery_point)
         parts = open_parts(files, directory, config.index_interval_bytes, start_offset, clean, trusted)
         log = cls(files, directory, config, parts, rewritten, start_offset)
         clean = clean and not parts.recovery.scanned_bytes
         if not clean:
             log.flushed_offset = min(trusted, log.end_offset)
+            if first_cut is not None:
+                log.certain_end = min(first_cut, log.end_offset)
         log._rewritten.extend(log.end_offset, recovery_point)
         if log.end_offset < log.start_offset:
             log.truncate_fully(log.start_offset)
@@ -327,7 +338,10 @@ class Log:
         batch = segment.locate(offset)
         header = segment.header_at(batch.position)
         end_offset = offset if header.is_filler else header.base_offset
-        self._rewritten.extend(header.base_offset, self.flushed_offset)
+        self._rewritten.extend(header.base_offset, self.end_offset)
+        self._end_at(end_offset)
+        if segment.name not in self._cut_files:
+            self._cut_files = (*self._cut_files, segment.name)
         self._segments.delete_after(segment)
         segment.truncate(batch.position)
         if header.base_offset < end_offset:
@@ -335,7 +349,6 @@ class Log:
             self._files.append(segment.name, data)
             segment.add(end_offset - 1, len(data), header.max_timestamp)
             self.flushed_offset = min(self.flushed_offset, header.base_offset)
-        self._end_at(end_offset)
         if self.config.rules.cuts_epochs_with_log():
             self.epochs.truncate_from_end(end_offset)
         if self.producers.states and self.config.rules.restores_producers():
@@ -347,13 +360,14 @@ class Log:
     def truncate_fully(self, start_offset: int) -> None:
         """Drop everything and restart, empty, at `start_offset` (TR-4, TR-8)."""
         self._rewritten.extend(0, self.flushed_offset)
+        self.start_offset = start_offset
+        self._end_at(start_offset)
+        self.flushed_offset = start_offset
+        self._cut_files = ()
         self._segments.restart_with(self._files, self.directory, start_offset, self.config.index_interval_bytes)
         self.epochs.replace(())
         self.producers.clear()
         prune_snapshots(self._files, self.directory, ())
-        self.start_offset = start_offset
-        self._end_at(start_offset)
-        self.flushed_offset = start_offset
 
     def advance_start(self, offset: int) -> None:
         """Raise the log start to `offset` and delete the segments below it (LO-3).
@@ -418,9 +432,11 @@ class Log:
     def unflushed_files(self, upto: int | None = None) -> tuple[str, ...]:
         """Files to sync so that all below `upto`, by default the log end offset, is on the disk, oldest first.
 
-        A log's other files (epochs, indexes, snapshots) are durable as soon as they are written.
+        Among them are files that were cut: what was cut off must not come back below records that are on the disk. A
+        log's other files (epochs, indexes, snapshots) are durable as soon as they are written.
         """
-        return self._segments.unflushed_files(self.flushed_offset, self.end_offset if upto is None else upto)
+        names = self._segments.unflushed_files(self.flushed_offset, self.end_offset if upto is None else upto)
+        return (*(name for name in self._cut_files if name not in names), *names) if self._cut_files else names
 
     def mark_flushed(self, upto_offset: int, truncations: int | None = None) -> None:
         """Record the completion of a flush that was requested when the log ended at `upto_offset`.
@@ -430,6 +446,7 @@ class Log:
         """
         if truncations is not None and truncations != self.truncations:
             return
+        self._cut_files = ()
         upto_offset = min(upto_offset, self.end_offset)
         if upto_offset > self.flushed_offset:
             self.flushed_offset = upto_offset

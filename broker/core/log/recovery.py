@@ -20,11 +20,15 @@ _CHUNK_BYTES = 1 << 20
 
 
 class Recovery(NamedTuple):
-    """Work done to open a log: bytes read and checked, bytes cut off, and why ("" if nothing was wrong)."""
+    """Work done to open a log: bytes read and checked, bytes cut off, and why ("" if nothing was wrong).
+
+    `indexed_segments`: how many segments that were rolled got new indexes.
+    """
 
     scanned_bytes: int = 0
     truncated_bytes: int = 0
     reason: str = ""
+    indexed_segments: int = 0
 
 
 class Opened(NamedTuple):
@@ -148,7 +152,8 @@ def _recover(files: Files, directory: str, segments: list[Segment], recovery_poi
         epochs = EpochCache(files, directory)
     start_offset = _start_offset(segments, epochs.entries)
     epochs.replace(entries)
-    return Opened(segments, epochs, producers, Recovery(scanned, truncated, reason), start_offset)
+    recovery = Recovery(scanned, truncated, reason, len(segments[first:-1]))
+    return Opened(segments, epochs, producers, recovery, start_offset)
 
 
 def _load_epochs(files: Files, directory: str, segments: Sequence[Segment]) -> EpochCache | None:

@@ -54,7 +54,7 @@ class Files(Protocol):
         ...
 
     def truncate(self, name: str, size: int) -> None:
-        """Truncate a file to `size` bytes."""
+        """Truncate a file to `size` bytes. Until the next sync what was cut off may come back."""
         ...
 
     def replace(self, name: str, data: bytes) -> None:
@@ -62,13 +62,16 @@ class Files(Protocol):
         ...
 
     def rename(self, name: str, new_name: str) -> None:
-        """Rename a file or directory."""
+        """Rename a file or directory, durably."""
         ...
 
     def delete(self, name: str) -> None:
-        """Delete a file or a directory with all its contents; does nothing if there is none."""
+        """Delete a file or a directory with all its contents, durably; does nothing if there is none.
+
+        If the machine dies meanwhile, any of the contents may be left.
+        """
         ...
 
     def sync(self, name: str) -> None:
-        """Block until a file's bytes are on the disk."""
+        """Block until a file's bytes, its size and the names on its path are on the disk."""
         ...

@@ -33,6 +33,7 @@ class PosixFiles:
         self._new_names: dict[Path, dict[str, int]] = {}  # by directory: files whose names are not durable yet
         self._names_created = 0
         self._durable_directories: set[Path] = set()  # whose names are durable
+        self._synced_directories: set[Path] = set()  # by this process: one that was killed may have left new names
         self._names_removed = 0
         self._closing = threading.Lock()
         with self._failing("create", ""):
@@ -163,7 +164,8 @@ class PosixFiles:
                 self._sync_descriptor(descriptor)
             finally:
                 os.close(descriptor)
-            if name in self._new_names.get((self._root / name).parent, {}):
+            directory = (self._root / name).parent
+            if directory not in self._synced_directories or name in self._new_names.get(directory, {}):
                 self._sync_directories(name)
 
     def close(self) -> None:
@@ -247,6 +249,7 @@ class PosixFiles:
             except FileNotFoundError:
                 return  # deleted meanwhile, with all that was in it
             self._names_are_durable(directory, new_names)
+            self._synced_directories.add(directory)
             if self._names_removed == removed_before:
                 self._durable_directories.update(directories)
             if directory == self._root or directory in self._durable_directories:
@@ -271,6 +274,7 @@ class PosixFiles:
         """A directory was removed or renamed: what is created under its name is another one, not durable yet."""
         self._names_removed += 1
         self._durable_directories.clear()
+        self._synced_directories.clear()
 
     # --- errors ----------------------------------------------------------------------------------------------
 

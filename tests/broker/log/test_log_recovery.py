@@ -84,7 +84,7 @@ def test_only_the_segments_from_the_recovery_point_on_are_read() -> None:
     files, log = written()
     log.sync()
     log = reopened(files, recovery_point=23)
-    assert log.recovery == (files.size(SEGMENTS[-1]), 0, "")
+    assert log.recovery == (files.size(SEGMENTS[-1]), 0, "", 0)
     assert log.flushed_offset == 23
     assert log.producers.states == LOG.producers.states
     assert log.epochs.entries == LOG.epochs.entries
@@ -213,6 +213,46 @@ def test_a_truncation_that_power_failure_undid_is_recovered_with_its_epochs() ->
     log = reopened(files, recovery_point=24)
     assert log.end_offset == 24
     assert log.epochs.entries == LOG.epochs.entries
+
+
+@pytest.mark.parametrize("flushed", [True, False])
+def test_after_an_unclean_stop_what_follows_a_cut_may_be_what_was_cut_off(flushed: bool) -> None:
+    """HW-7: no high watermark that was learned since the cut says that these records are committed."""
+    files, log = written()
+    if flushed:
+        log.sync()
+    log.truncate_to(20)
+    end_offset = log.end_offset
+    for _ in range(4):
+        log.append_as_leader(encode_batch([(None, b"new")], 0, 0, 0), 9)
+    assert reopened(files.copy(), recovery_point=24).certain_end == end_offset
+    log.close_clean()
+    assert Log.open(files, "t-0", CONFIG, clean=True).certain_end == end_offset + 4
+
+
+def test_a_clean_stop_makes_a_cut_durable_though_all_that_is_left_was_flushed() -> None:
+    files, log = written()
+    log.sync()
+    log.truncate_to(20)
+    files.syncs.clear()
+    log.close_clean()
+    assert files.syncs == [SEGMENTS[len(log.segment_offsets) - 1]]
+
+
+def test_a_segment_that_recovery_cut_is_synced_with_the_next_records_though_they_are_in_another() -> None:
+    files, log = written()
+    log.sync()
+    log.truncate_to(log.segment_offsets[2])
+    torn = files.crash()
+    torn.append(log.unflushed_files()[0], b"torn")
+    log = reopened(torn, recovery_point=log.end_offset)
+    assert log.flushed_offset == log.end_offset
+    cut = SEGMENTS[len(log.segment_offsets) - 1]
+    while len(log.segment_offsets) < 4:
+        log.append_as_leader(encode_batch([(None, b"new")] * 4, 0, 0, 0), 9)
+    assert log.unflushed_files()[0] == cut
+    log.mark_flushed(log.end_offset, log.truncations)
+    assert log.unflushed_files() == ()
 
 
 def test_index_files_without_a_log_are_removed() -> None:

@@ -6,10 +6,8 @@ import pytest
 
 from broker.core.messages import AnyResponse, CreateTopicsRequest, MetadataRequest, NewTopic
 from broker.core.ports.events import Disconnected, RequestReceived, ResponseReceived
-from broker.core.records import encode_batch
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.engine.disk import SimulatedDisk, Survival
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import brokers, leading
 from simulation.invariants.observer import property_observers
@@ -130,6 +128,8 @@ def test_the_end_of_an_incarnation_is_noticed_before_messages_of_the_next() -> N
         ),
         (SimulatedFault(4_000, "torn-append", 0, 2_000, 40), "opening: recovery cut a torn tail"),
         (SimulatedFault(4_000, "lossy-restart", 1, 2_000, 0), "registration: after an unclean stop"),
+        (SimulatedFault(4_000, "interrupted-change", 0, 8_000, 21), "disk: the power failed in the middle"),
+        (SimulatedFault(6_000, "interrupted-change", 0, 4_000, 5), "disk: the power failed while a node st"),
         (SimulatedFault(6_000, "deleted-records", 0, 1, 900), "log start: moved by DeleteRecords"),
         (SimulatedFault(4_000, "late-metadata", 1, 8_000, 0), "everything"),
         (SimulatedFault(4_000, "stalled-link", 1, 8_000, 3), "everything"),
@@ -160,41 +160,35 @@ def test_power_that_fails_in_a_shutdown_costs_no_second_broker_what_it_has(combi
     assert "(everything: 0 bytes lost)" in losses[1]
 
 
-def test_no_bit_flips_in_what_a_torn_append_has_left() -> None:
-    disk = SimulatedDisk()
-    batch = encode_batch([(None, b"value")], base_offset=0, leader_epoch=0, timestamp_ms=0)
-    disk.append("log-0/0.log", batch[:40])
-    assert disk.flip_unsynced_bit(ChoiceSequence(1)["disk"]) == ""
-    disk.truncate("log-0/0.log", 0)
-    disk.append("log-0/0.log", batch)
-    assert disk.flip_unsynced_bit(ChoiceSequence(1)["disk"]) == "log-0/0.log"
-    assert disk.read("log-0/0.log", 0, 1_000) != batch
-    disk.sync("log-0/0.log")
-    disk.append("log-0/0.log", bytes(100))  # a page that was never written
-    assert disk.flip_unsynced_bit(ChoiceSequence(1)["disk"]) == ""
+def test_segments_are_rolled_where_the_configuration_says_so_and_their_indexes_are_rebuilt() -> None:
+    lost = SimulatedFault(9_000, "page-cache-loss", 1, 1_000, 1)
+    small = simulated(lost, segment_bytes=300, index_interval_bytes=0)
+    large = simulated(lost, segment_bytes=0)
+    for mark in (
+        "storage: a segment that was rolled is flushed",
+        "opening: the indexes of a segment that was rolled are rebuilt (ST-6)",
+    ):
+        assert mark in small.marks
+        assert mark not in large.marks
+    assert findings(small) == []
 
 
-def test_a_sync_covers_what_was_written_before_it_was_asked_for() -> None:
-    disk = SimulatedDisk()
-    disk.append("log-0/0.log", b"before")
-    sync = disk.begin_sync("log-0/0.log")
-    disk.append("log-0/0.log", b" and later")
-    disk.end_sync("log-0/0.log", sync)
-    assert disk.lose_power(Survival.NOTHING, ChoiceSequence(1)["disk"]) == len(b" and later")
-    assert disk.read("log-0/0.log", 0, 100) == b"before"
+def test_a_process_that_dies_in_a_change_tells_nobody_of_it() -> None:
+    cluster, _ = running()
+    seen: list[EventStep] = []
+    died: list[int] = []
+    cluster.listen = lambda _, step: seen.append(step)
 
+    def die() -> None:
+        died.append(len(seen))
+        cluster.kill(100)
 
-def test_a_sync_that_a_cut_has_overtaken_proves_nothing() -> None:
-    disk = SimulatedDisk()
-    disk.append("log-0/0.log", b"first")
-    disk.sync("log-0/0.log")
-    disk.append("log-0/0.log", b" second")
-    sync = disk.begin_sync("log-0/0.log")
-    disk.truncate("log-0/0.log", 5)
-    disk.append("log-0/0.log", b" third")
-    disk.end_sync("log-0/0.log", sync)
-    disk.lose_power(Survival.NOTHING, ChoiceSequence(1)["disk"])
-    assert disk.read("log-0/0.log", 0, 100) == b"first"
+    cluster.interrupt(100, 0, die)
+    request = CreateTopicsRequest((NewTopic("other", 1, 3),), 2_000)
+    cluster.send_from_client(CLIENT, 1, 1, request, 3_000)
+    pass_ms(cluster, 2_000)
+    assert len(died) == 1
+    assert not any(step.node_id == 100 for step in seen[died[0] :])
 
 
 def test_leaders_move_as_often_as_the_fault_says() -> None:

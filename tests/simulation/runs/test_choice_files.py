@@ -71,7 +71,7 @@ def change(data: dict[str, Any], path: str, value: object) -> None:
         (
             "streams.luck",
             [1],
-            "streams: expected one of configuration, schedule, workload, network, disk, groups, found 'luck'",
+            "streams: expected one of configuration, schedule, workload, network, disk, names, groups, found 'luck'",
         ),
         ("streams.disk", [-1], "stream disk: expected whole numbers from 0 on, found -1"),
         ("streams.disk", ["one"], "stream disk: expected whole numbers from 0 on, found 'one'"),

@@ -230,6 +230,18 @@ def test_the_names_of_many_new_directories_cost_one_sync_of_their_parent(tmp_pat
     assert synced.take() == ["t-3/log", "t-3", "."]
 
 
+def test_the_names_that_a_killed_process_left_are_synced_with_the_first_of_their_files(tmp_path: Path) -> None:
+    PosixFiles(tmp_path).append("t-0/log", b"x")
+    PosixFiles(tmp_path).append("t-0/id", b"x")
+    synced = PathsSynced(tmp_path)
+    files = PosixFiles(tmp_path, fsyncs=synced)
+    files.append("t-0/log", b"y")
+    files.sync("t-0/log")
+    assert synced.take() == ["t-0/log", "t-0", "."]
+    files.sync("t-0/id")
+    assert synced.take() == ["t-0/id"]
+
+
 @pytest.mark.parametrize("again", ["deleted", "renamed"])
 def test_a_directory_that_comes_into_being_again_is_synced_again(tmp_path: Path, again: str) -> None:
     synced = PathsSynced(tmp_path)
