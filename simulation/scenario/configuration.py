@@ -117,6 +117,9 @@ class Configuration:
     compression: str = "none"
     """Codec of the producers' batches, `none` or `snappy`. Where it is one, readers look up records by time."""
 
+    client: str = "model"
+    """What sends and reads: the simulation's own `model` of clients, or a library (`simulation.workload.making`)."""
+
     def to_json(self) -> dict[str, object]:
         """Plain data, for records and files."""
         return asdict(self)
