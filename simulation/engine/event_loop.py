@@ -20,10 +20,12 @@ from simulation.engine.event_queue import MS, EventQueue
 
 T = TypeVar("T")
 
-CALLBACKS_MAX = 10_000
-"""Callbacks that run at one time; a loop with more to do is busy, and goes on `BUSY_US` later."""
+CALLBACKS_MAX = 200
+"""Callbacks that run at one time; a loop with more to do is busy, and goes on `BUSY_US` later.
 
-BUSY_US = MS
+So code that waits for nothing, which a real processor would run for ever, takes time here too: 50 µs a callback."""
+
+BUSY_US = 10 * MS
 
 _US_PER_S = 1_000_000
 _ROUNDS_MAX = 100
