@@ -135,10 +135,10 @@ LISTED_KINDS: Final[Mapping[str, ListedKind]] = {
         "administration", _SIM, "delete the records below the high watermark, or a little less or (refused) more"
     ),
     "min-isr-raised-then-shrunk": ListedKind(
-        "recipe", _SIM, "raise min ISR; a moment later lose a follower, then the leader"
+        "recipe", _BOTH, "raise min ISR; a moment later lose a follower, then the leader"
     ),
     "restarted-then-lost": ListedKind(
-        "recipe", _SIM, "stop a node in good order, and take its page cache when it is just back"
+        "recipe", _BOTH, "stop a node in good order, and take its page cache when it is just back"
     ),
     "move-cancelled": ListedKind(
         "recipe", _SIM, "cancel or replace a reassignment while members of the ISR come and go"
@@ -148,7 +148,7 @@ LISTED_KINDS: Final[Mapping[str, ListedKind]] = {
         "recipe", _SIM, "delete records, and lose a replica before all have stored the log's new start"
     ),
     "isr-change-overtaken": ListedKind(
-        "recipe", _SIM, "let a change of the ISR be late, and change the leader or the follower meanwhile"
+        "recipe", _BOTH, "let a change of the ISR be late, and change the leader or the follower meanwhile"
     ),
     "fetch-held-over-elections": ListedKind("recipe", _SIM, "let a fetch or its answer be late by one or more leaders"),
     "changes-learnt-late": ListedKind(
@@ -159,12 +159,12 @@ LISTED_KINDS: Final[Mapping[str, ListedKind]] = {
     "fetch-of-an-earlier-life": ListedKind(
         "recipe", _SIM, "let a follower lose its log, and let a fetch arrive that it sent before"
     ),
-    "leaders-one-after-the-other": ListedKind("recipe", _SIM, "lose each leader soon after it was elected"),
+    "leaders-one-after-the-other": ListedKind("recipe", _BOTH, "lose each leader soon after it was elected"),
     "log-info-held": ListedKind(
         "recipe", _SIM, "lose all replicas, and let a recovery's answers be late while those that return die again"
     ),
     "follower-far-behind": ListedKind(
-        "recipe", _SIM, "keep a follower from fetching until it is out of sync, then lose the others one by one"
+        "recipe", _BOTH, "keep a follower from fetching until it is out of sync, then lose the others one by one"
     ),
 }
 """Every kind by name. Real clusters and the simulation mean the same by a name that both have."""

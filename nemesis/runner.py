@@ -76,6 +76,7 @@ class NemesisRunner:
         self._log = log
         self._budgets = Budgets(lossy_budget, site.cluster)
         self._active: list[_Fired] = []
+        self._hit: dict[int, tuple[int, ...]] = {}  # entry -> the nodes that it hit
         self._late_ns = 0  # of the last fault that did not fire beside another
         self._heal_timeout_s = site.bounds.heal_s
         self.fired = 0
@@ -156,11 +157,13 @@ class NemesisRunner:
     def _fire(self, entry: ScheduledFault) -> None:
         kind = KINDS[entry.kind]
         try:
-            resolved = resolve(entry.target, self._site.cluster, self.held_nodes | self._excluded(entry))
+            excluded = self.held_nodes | self._excluded(entry)
+            resolved = resolve(entry.target, self._site.cluster, excluded, self._hit)
         except NoTarget as error:
             self._log(f"{entry.kind} of {entry.target} was not fired: {error}")
             return
         self.fired += 1
+        self._hit[entry.entry] = resolved.nodes
         event = {"fault": self.fired, "name": kind.name, "targets": list(resolved.nodes)}
         self._journal("fault-begins", {**event, "parameters": dict(entry.parameters)})
         if kind.lossy:

@@ -8,6 +8,7 @@
     target = "leader"            # a role; then the partition, and an index among the nodes with that role
     partition = 0
     pick = 0
+    entry = 1                    # with the target "same": the number of the fault whose nodes are hit again, from 1
     lasts = 5.0                  # seconds
     beside = false               # may fire while other faults are active
     parameters = { from = "nodes" }
@@ -33,7 +34,7 @@ from typing import Any
 from common.names import unknown
 from nemesis.schedule import Schedule, ScheduleError, loads, loads_entries
 
-_FIELDS = ("at", "kind", "target", "partition", "pick", "lasts", "beside", "parameters", "when")
+_FIELDS = ("at", "kind", "target", "partition", "pick", "entry", "lasts", "beside", "parameters", "when")
 _LASTS_S = 5.0
 _MS_PER_S = 1000
 
@@ -77,6 +78,7 @@ def _entry(number: int, fault: object) -> dict[str, Any]:
             "role": fault.get("target", "leader"),
             "partition": fault.get("partition", 0),
             "pick": fault.get("pick", 0),
+            "entry": fault.get("entry", 0),
         },
         "duration_ms": _milliseconds(number, "lasts", fault.get("lasts", _LASTS_S)),
         "parameters": {name: str(value) for name, value in dict(fault.get("parameters", {})).items()},

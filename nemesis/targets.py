@@ -11,9 +11,10 @@ available, no condition is true:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from types import MappingProxyType
+from typing import Final, Literal, Protocol, get_args
 
 from nemesis.capabilities.cluster import Cluster, ClusterNode, PartitionView, is_broker, is_controller
 
@@ -28,9 +29,13 @@ Role = Literal[
     "everyone",  # all brokers and controllers
     "active-controller",
     "controller",  # any
+    "same",  # the nodes that an earlier entry of the schedule hit
 ]
 
 ROLES: tuple[Role, ...] = get_args(Role)
+
+SAME: Final = "same"
+"""The only role that does not depend on the cluster's state, but on what the schedule has hit."""
 
 OF_CONTROLLERS: frozenset[Role] = frozenset({"active-controller", "controller"})
 """Roles that only a controller has."""
@@ -49,6 +54,7 @@ DESCRIPTIONS: dict[Role, str] = {
     "everyone": "all brokers and controllers",
     "active-controller": "the active controller",
     "controller": "any controller",
+    SAME: "what entry {entry} hit",
 }
 
 
@@ -59,9 +65,10 @@ class FaultTarget:
     role: Role
     partition: int = 0  # index into the cluster's partitions, modulo their number
     pick: int = 0  # drawn number that picks among the candidates
+    entry: int = 0  # for `same`: the number of the entry
 
     def __str__(self) -> str:
-        return DESCRIPTIONS[self.role].format(partition=self.partition)
+        return DESCRIPTIONS[self.role].format(partition=self.partition, entry=self.entry)
 
 
 @dataclass(frozen=True)
@@ -76,8 +83,18 @@ class NoTarget(Exception):
     """No node has the role at this moment. The message says why."""
 
 
-def resolve(target: FaultTarget, cluster: Cluster, excluded: frozenset[int] = frozenset()) -> ResolvedTarget:
-    """Pick nodes that have the role now; never a dead one, nor one of `excluded` (held by another fault)."""
+def resolve(
+    target: FaultTarget,
+    cluster: Cluster,
+    excluded: frozenset[int] = frozenset(),
+    hit: Mapping[int, tuple[int, ...]] = MappingProxyType({}),
+) -> ResolvedTarget:
+    """Pick nodes that have the role now; never a dead one, nor one of `excluded` (held by another fault).
+
+    `hit` are the nodes that earlier entries of the schedule hit, by the entries' numbers. Raises `NoTarget`.
+    """
+    if target.role == SAME:
+        return _hit_again(target, cluster, excluded, hit)
     brokers = _alive(cluster, is_broker, excluded)
     if target.role == "broker":
         return ResolvedTarget((_pick(brokers, target, "no broker is left to hit"),), "any broker")
@@ -91,6 +108,18 @@ def resolve(target: FaultTarget, cluster: Cluster, excluded: frozenset[int] = fr
         controllers = _alive(cluster, is_controller, excluded)
         return ResolvedTarget((_pick(controllers, target, "no controller is left to hit"),), "any controller")
     return _replicas(target, cluster, brokers)
+
+
+def _hit_again(
+    target: FaultTarget, cluster: Cluster, excluded: frozenset[int], hit: Mapping[int, tuple[int, ...]]
+) -> ResolvedTarget:
+    nodes = hit.get(target.entry, ())
+    if not nodes:
+        raise NoTarget(f"entry {target.entry} has hit nobody")
+    gone = [node_id for node_id in nodes if node_id in excluded or not cluster.nodes[node_id].is_alive()]
+    if gone:
+        raise NoTarget(f"node {', '.join(map(str, gone))} is gone or held by another fault")
+    return ResolvedTarget(nodes, f"what entry {target.entry} hit")
 
 
 def _alive(cluster: Cluster, has_role: Callable[[ClusterNode], bool], excluded: frozenset[int]) -> list[int]:

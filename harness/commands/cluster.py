@@ -15,8 +15,8 @@ from harness.commands.shared import before_start, command_for, store_option
 from harness.environments.machine.helpers.programs import module_command
 from harness.store.run_names import plain
 from nemesis.faults import KINDS
-from nemesis.schedule import parts
-from nemesis.targets import ROLES
+from nemesis.recipes import kinds_in
+from nemesis.targets import ROLES, SAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +64,7 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     with before_start():
         system = make_system(spec)
         spec = possible_faults.expand_families(spec, system)
-        possible_faults.refuse_impossible(spec, [KINDS[part] for name in spec.faults for part in parts(name)], system)
+        possible_faults.refuse_impossible(spec, kinds_in(spec.faults), system)
     directory = make_run_directory(store, plain([NAME, spec.environment]), None)
     log = directory / "owner.log"
     with log.open("wb") as errors:
@@ -143,7 +143,7 @@ def down(store: Path) -> None:
     "--target",
     default="leader",
     show_default=True,
-    type=OneOf(ROLES, "a role"),
+    type=OneOf([role for role in ROLES if role != SAME], "a role"),
     metavar="ROLE",
     help="Role of the target.",
 )

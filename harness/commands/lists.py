@@ -9,9 +9,10 @@ import click
 from common.names import unknown
 from common.shelf import Shelf
 from harness.shipped import SCHEDULES, SUITES, SYSTEMS
-from nemesis.faults import KINDS, USUAL
+from nemesis.faults import USUAL
 from nemesis.faults.families import FAMILIES, PARTITION
 from nemesis.kinds import LISTED_KINDS, ListedKind, Where
+from nemesis.recipes import needs_of
 
 
 @click.command("faults")
@@ -41,7 +42,7 @@ def _family(family: str, kinds: Sequence[str]) -> str:
 def _needs(name: str, kind: ListedKind) -> str:
     if kind.where is Where.SIMULATED:
         return "simulation only"
-    needs = f"needs {', '.join(sorted(KINDS[name].needs))}"
+    needs = f"needs {', '.join(sorted(needs_of(name)))}"
     return f"{needs}; or simulation" if kind.where is Where.BOTH else needs
 
 

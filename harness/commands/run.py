@@ -19,8 +19,9 @@ from harness.spec import spec as specs
 from harness.spec.spec import Spec
 from harness.store.run_names import of_run
 from harness.terminal.exits import VERDICTS, ExitStatus
+from nemesis import drawing
 from nemesis import schedule as schedules
-from nemesis.faults import KINDS
+from nemesis.recipes import kinds_in
 from nemesis.schedule import Schedule
 from nemesis.schedule_file import loads_file
 
@@ -179,9 +180,9 @@ def _schedule_file(named: str) -> Path:
 def _schedule(spec: Spec, file: Path | None) -> Schedule:
     if file is not None:
         return loads_file(file)
-    return schedules.draw(
+    return drawing.draw(
         spec.seed,
-        schedules.swarm(spec.seed, spec.faults) if spec.swarm else spec.faults,
+        drawing.swarm(spec.seed, spec.faults) if spec.swarm else spec.faults,
         int(spec.duration * 1000),
         int(spec.interval * 1000),
         spec.partitions,
@@ -207,8 +208,7 @@ def _check(spec: Spec, schedule: Schedule, system: System) -> None:
             admin_library(library)
     except ClientMissingError as error:
         raise SpecError(f"{error}{f'; {to_install(error.distribution)}' if error.distribution else ''}") from error
-    wanted = [KINDS[part] for fault in spec.faults for part in schedules.parts(fault)]
-    possible_faults.refuse_impossible(spec, [*schedules.kinds_of(schedule), *wanted], system)
+    possible_faults.refuse_impossible(spec, [*schedules.kinds_of(schedule), *kinds_in(spec.faults)], system)
 
 
 def _run(request: RunRequest, store: Path, *, check: bool) -> ExitStatus:

@@ -24,9 +24,9 @@ from harness.environments.local import capabilities as local
 from harness.environments.ssh.capabilities import CAPABILITIES_OF_VMS
 from harness.spec.spec import OWN_SYSTEM, Spec
 from nemesis.capabilities.cluster import Capability
-from nemesis.faults import KINDS, families
+from nemesis.faults import families
 from nemesis.faults.base import FaultKind
-from nemesis.schedule import parts
+from nemesis.recipes import RECIPES, needs_of, parts
 
 CAPABILITIES: Mapping[str, Capabilities] = {"local": local, "docker": docker, "ssh": CAPABILITIES_OF_VMS}
 """What each environment can do on this machine; for `ssh`, with VMs of the run (an inventory's hosts are examined)."""
@@ -37,6 +37,11 @@ def refuse_impossible(spec: Spec, kinds: Iterable[FaultKind], system: System) ->
 
     It starts nothing but short probes of mechanisms. Raises `SpecError`, and `EnvironmentFailed` for a missing image.
     """
+    for name in spec.faults:
+        if name in RECIPES and spec.brokers == 1:
+            raise SpecError(
+                f"faults: {name} needs followers, found 1 broker; raise --brokers, or leave it out of --faults"
+            )
     capabilities = _capabilities_of(spec)
     wanted = {kind.name: kind.needs for kind in kinds}
     for name, needs in wanted.items():
@@ -99,7 +104,7 @@ def expand_families(spec: Spec, system: System) -> Spec:
 def _possible(spec: Spec, system: System, wanted: Iterable[str]) -> Collection[str]:
     """The kinds among these that one run in this environment can inject on this machine. Raises `SpecError`."""
     capabilities = _capabilities_of(spec)
-    needs = {name: KINDS[name].needs for name in wanted}
+    needs = {name: needs_of(name) for name in wanted if name not in RECIPES or spec.brokers > 1}
     try:
         mechanisms = capabilities.choose(spec.network, spec.page_cache, frozenset().union(*needs.values()))
         possible = capabilities.offered(mechanisms) - system.cannot(*mechanisms)

@@ -31,10 +31,10 @@ from harness.store.journal import Journal
 from harness.systems.factory import make_system
 from harness.terminal.exits import ExitStatus
 from nemesis.capabilities.cluster import CLIENTS, NodeError, is_broker
-from nemesis.faults import KINDS
 from nemesis.faults.base import NemesisClock, Site
+from nemesis.recipes import kinds_in
 from nemesis.runner import NemesisRunner, Row
-from nemesis.schedule import Schedule, ScheduledFault, parts
+from nemesis.schedule import Schedule, ScheduledFault
 from nemesis.targets import FaultTarget
 
 READY_S = 60.0
@@ -133,7 +133,7 @@ def _answer(daemon: Daemon, connection: socket.socket) -> None:
 def run_cluster(directory: Path, spec: Spec, stop: Stop) -> None:
     """Set a cluster up, and run it until it is to be stopped. Raises `EnvironmentFailed`, `NodeError`."""
     journal = Journal(directory)
-    needs = frozenset().union(*(KINDS[part].needs for name in spec.faults for part in parts(name)))
+    needs = frozenset().union(*(kind.needs for kind in kinds_in(spec.faults)))
     environment = factory.make(spec, needs, directory, make_system(spec), journal)
     assert isinstance(environment, MachineEnvironment)
     with tempfile.TemporaryDirectory(prefix="harrow-cluster-", dir=place_for_sockets()) as sockets:

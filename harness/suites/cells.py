@@ -11,8 +11,7 @@ from common.names import SpecError
 from harness.spec import spec as specs
 from harness.spec.spec import ACKS, ENVIRONMENTS, Spec
 from harness.systems.factory import make_system, with_defaults
-from nemesis.faults import KINDS
-from nemesis.schedule import parts
+from nemesis.recipes import kinds_in
 from simulation.faults import shared_kinds
 from simulation.scenario import overrides
 from simulation.scenario.configuration import Configuration
@@ -91,7 +90,7 @@ def require_possible(cell: Cell) -> None:
         spec = spec_of(cell)
         system = make_system(spec)
         spec = possible_faults.expand_families(spec, system)
-        possible_faults.refuse_impossible(spec, [KINDS[part] for fault in spec.faults for part in parts(fault)], system)
+        possible_faults.refuse_impossible(spec, kinds_in(spec.faults), system)
     except (SpecError, EnvironmentFailed) as error:
         raise Skipped(str(error)) from error
 

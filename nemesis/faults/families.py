@@ -12,6 +12,7 @@ from typing import Final, get_args
 from common.names import unknown
 from nemesis.faults import KINDS, USUAL
 from nemesis.kinds import Family
+from nemesis.recipes import RECIPES
 
 PARTITION: Final = "partition"
 """The kinds of the family network that cut links."""
@@ -20,16 +21,17 @@ ALL: Final = "all"
 
 FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
     **{family: tuple(kind.name for kind in KINDS.values() if kind.family == family) for family in get_args(Family)},
+    "recipe": tuple(RECIPES),
     PARTITION: tuple(kind.name for kind in KINDS.values() if kind.cuts),
 }
 """The names of the kinds of each family, in the order of all kinds."""
 
-OPEN: Final[Mapping[str, tuple[str, ...]]] = {ALL: tuple(KINDS), **FAMILIES}
+OPEN: Final[Mapping[str, tuple[str, ...]]] = {ALL: (*KINDS, *RECIPES), **FAMILIES}
 """Names that mean those of their kinds that can be injected."""
 
 _FIXED: Final[Mapping[str, tuple[str, ...]]] = {"usual": USUAL, "none": ()}
 
-WORDS: Final = (*KINDS, *FAMILIES, *_FIXED, ALL)
+WORDS: Final = (*KINDS, *RECIPES, *FAMILIES, *_FIXED, ALL)
 """All names that `--faults` accepts, separated by commas."""
 
 

@@ -107,6 +107,11 @@ class Recipe:
         """Whether the node's process runs."""
         return self._cluster.machines[node].node is not None
 
+    def assign(self, replicas: tuple[int, ...] | None) -> None:
+        """Assign replicas, or cancel that; never fewer than min ISR, which might not survive a loss that is allowed."""
+        if replicas is None or len(replicas) >= self.operator.min_isr():
+            self.operator.assign(self.partition, replicas)
+
     def replace_leader(self, leader: int) -> None:
         """Have another member of the ISR lead: by election, or because the leader dies, or seems to."""
         how = self.pick("elect", "kill", "isolate", "restart", "pause")
@@ -147,14 +152,14 @@ def move_cancelled(recipe: Recipe) -> Steps:
     target = (*before[1:], recipe.pick(*spare)) if spare else before[:-1]
     if recipe.pick(True, False):
         target = (*target[1:], target[0])
-    recipe.operator.assign(recipe.partition, target)
+    recipe.assign(target)
     yield recipe.pick(50, 5, 300, 1_500)
     for _ in range(recipe.pick(1, 2, 3)):
         state = recipe.state()
         victim = recipe.pick(*(state.isr or state.replicas))
         recipe.inject(recipe.pick("kill", "page-cache-loss", "isolate", "restart"), victim, recipe.pick(3_000, 8_000))
         yield recipe.pick(300, 3_500, 50)
-    recipe.operator.assign(recipe.partition, recipe.pick(None, before))
+    recipe.assign(recipe.pick(None, before))
     yield recipe.soon()
     recipe.replace_leader(recipe.leader())
 
@@ -238,9 +243,9 @@ def changes_learnt_late(recipe: Recipe) -> Steps:
             recipe.inject(recipe.pick("kill", "brokers-from-controllers"), follower, recipe.pick(1_500, 5_000))
         else:
             fewer = tuple(one for one in before if one != follower)
-            recipe.operator.assign(recipe.partition, fewer if change == "leave and return" else (*before, *spare[:1]))
+            recipe.assign(fewer if change == "leave and return" else (*before, *spare[:1]))
             yield recipe.pick(100, 20, 400)
-            recipe.operator.assign(recipe.partition, before if change == "leave and return" else None)
+            recipe.assign(before if change == "leave and return" else None)
         yield recipe.pick(100, 300, 20, 800)
     if recipe.pick(False, True):
         recipe.replace_leader(recipe.leader())

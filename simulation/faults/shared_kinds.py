@@ -14,7 +14,9 @@ from common.names import unknown
 from nemesis.faults import KINDS, USUAL
 from nemesis.faults.families import ALL, FAMILIES, PARTITION
 from nemesis.kinds import LISTED_KINDS
-from nemesis.schedule import Schedule, ScheduledFault, ScheduleError, parts
+from nemesis.recipes import parts
+from nemesis.schedule import Schedule, ScheduledFault, ScheduleError
+from nemesis.targets import SAME
 from simulation.engine.disk import Survival
 from simulation.scenario.case import Case
 from simulation.scenario.configuration import FAULTS, SimulatedFault, draw_configuration
@@ -63,6 +65,8 @@ def _kinds(word: str, *, leave_out: bool) -> Sequence[str]:
         return [kind for kind in USUAL if kind in SHARED]
     if word in FAMILIES:
         return family_members(word)
+    if word in FAULTS:
+        return [word]
     return [kind for part in parts(word) for kind in _kind(part, leave_out=leave_out)]
 
 
@@ -112,7 +116,7 @@ _PARAMETER_OF: Mapping[str, Callable[[ScheduledFault, int], int]] = {
 
 
 def simulated(schedule: Schedule, case: Case) -> tuple[SimulatedFault, ...]:
-    """The schedule's faults for a case. Raises `ScheduleError` for a kind that the simulation does not have."""
+    """The schedule's faults for a case. Raises `ScheduleError` for a kind or role that the simulation lacks."""
     configuration = draw_configuration(case.choices()["configuration"], case.overrides)
     return tuple(_fault(entry, configuration.brokers, configuration.controllers) for entry in schedule.entries)
 
@@ -121,6 +125,10 @@ def _fault(entry: ScheduledFault, brokers: int, controllers: int) -> SimulatedFa
     if entry.kind not in SHARED:
         raise ScheduleError(
             f"entry {entry.entry} of the schedule: {unknown(entry.kind, SHARED, 'a fault that the simulation has')}"
+        )
+    if entry.target.role == SAME:
+        raise ScheduleError(
+            f"entry {entry.entry} of the schedule: expected a role that the simulation has, found {SAME}"
         )
     target = _selector(entry, brokers, controllers)
     parameter = _PARAMETER_OF.get(entry.kind, _pick)(entry, brokers + controllers)

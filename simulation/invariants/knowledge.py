@@ -104,6 +104,9 @@ class Knowledge:
     leaders: dict[int, int] = field(default_factory=dict)
     """Quorum epoch -> its leader, according to the first voter that named one."""
 
+    committed_in: dict[int, int] = field(default_factory=dict)
+    """Quorum epoch -> how far its leader has committed the metadata log."""
+
     votes: dict[tuple[int, int], int] = field(default_factory=dict)
     """(voter, quorum epoch) -> the candidate that it voted for."""
 

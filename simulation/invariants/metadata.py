@@ -130,8 +130,9 @@ def _check_transition(known: Knowledge, ghost: Ghost, old: PartitionState, new: 
     elif old.leader >= 0 and (new.leader == old.leader or ((old.adding or old.removing) and not new.adding)):
         ghost.unadmitted -= set(new.isr) - set(old.isr) - set(old.elr)
     if old.replicas != new.replicas:
-        left = {*old.isr, *old.elr, *old.last_known_elr} & set(new.replicas)
-        if len(left) < known.min_isr(ghost):  # RA-6 keeps one of them
+        before = {*old.isr, *old.elr, *old.last_known_elr}
+        needed = known.min_isr(ghost)  # more than before, where there are more replicas
+        if len(before & set(new.replicas)) < needed and (len(before) < needed or _losses_accepted(known, ghost)):
             ghost.quorum_excused = True
         ghost.unadmitted &= set(new.replicas)
 
@@ -203,6 +204,16 @@ def _check_reassignment(known: Knowledge, ghost: Ghost, old: PartitionState, new
                 "P-23",
                 f"{ghost}: the replicas changed from {list(old.replicas)} to {list(new.replicas)} while there was no "
                 f"leader; brokers {complete} hold all that is committed, and none of them can be elected any more",
+            )
+    given_up = set(old.replicas) - set(new.replicas)
+    if given_up and given_up <= set(old.adding) and not _losses_accepted(known, ghost):
+        eligible = {*old.isr, *old.elr}
+        if len(eligible - given_up) < min(known.min_isr(ghost), len(eligible)):
+            raise Violation(
+                "P-23",
+                f"{ghost}: the reassignment of {list(old.replicas)} was given up for {list(new.replicas)}, of which "
+                f"{sorted(eligible - given_up)} are complete, min ISR {known.min_isr(ghost)}; before it were "
+                f"{sorted(eligible)}",
             )
     if new.adding or new.removing or set(new.replicas) == set(old.replicas):
         return

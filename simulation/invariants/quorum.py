@@ -119,13 +119,18 @@ def _check_log(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
         if wrong:
             raise Violation("P-R3", f"voter {mirror.holder} has in its metadata log {wrong}")
     mirror.durable = max(mirror.durable, log.flushed_offset)
-    if quorum.leads and not mirror.leads and mirror.compare(known.metadata) < len(known.metadata):
+    if quorum.leads and not mirror.leads and mirror.compare(known.metadata) < _committed_until(known, quorum.epoch):
         raise Violation(
             "P-R3",
             f"voter {mirror.holder} leads quorum epoch {quorum.epoch}; at {mirror.same} it has "
             f"{describe(mirror.entries, mirror.same)}, where {describe(known.metadata, mirror.same)} is committed",
         )
     mirror.leads = quorum.leads
+
+
+def _committed_until(known: Knowledge, epoch: int) -> int:
+    """What a leader of this epoch has to hold: a late vote may elect one when a later epoch has committed more."""
+    return max((end for earlier, end in known.committed_in.items() if earlier <= epoch), default=0)
 
 
 def _check_high_watermark(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
@@ -159,6 +164,7 @@ def _committed(known: Knowledge, mirror: VoterMirror, quorum: Quorum, end: int) 
     """P-R3: a majority has the records on disk. Then apply them."""
     start = len(known.metadata)
     known.metadata += mirror.entries[start:end]
+    known.committed_in[quorum.epoch] = end
     holders = [
         other.holder for other in known.voters.values() if other.compare(known.metadata) >= end and other.durable >= end
     ]

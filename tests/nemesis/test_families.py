@@ -6,11 +6,12 @@ import pytest
 
 from nemesis.faults import KINDS, USUAL
 from nemesis.faults.families import ALL, FAMILIES, PARTITION, WORDS, FaultsError, read, settle
+from nemesis.recipes import RECIPES
 
 
 def test_every_kind_is_of_one_family_and_the_families_are_all_kinds() -> None:
     listed = [kind for family, kinds in FAMILIES.items() if family != PARTITION for kind in kinds]
-    assert sorted(listed) == sorted(KINDS)
+    assert sorted(listed) == sorted([*KINDS, *RECIPES])
 
 
 def test_a_family_has_no_name_that_a_kind_has() -> None:
@@ -48,6 +49,7 @@ def test_what_does_not_depend_on_the_machine_is_put_in_place_at_once(
         (("kill+network",), "faults: expected single faults in kill+network, found network, which is not one"),
         (("netwrk",), "found 'netwrk'; did you mean network?"),
         (("page_cache",), "found 'page_cache'; did you mean page-cache?"),
+        (("kill+restarted-then-lost",), "in kill+restarted-then-lost, found restarted-then-lost, which is not one"),
         (("",), "faults: expected the name of a fault (see `harrow faults`), found ''"),
     ],
 )

@@ -10,6 +10,7 @@ import nemesis
 from history.contract import ENDING_KINDS
 from nemesis.faults import KINDS
 from nemesis.kinds import LISTED_KINDS, Family, Where
+from nemesis.recipes import RECIPES as REAL_RECIPES
 from simulation.faults.nemesis import SimulatedNemesis
 from simulation.faults.recipes import STEPS
 from simulation.scenario.configuration import FAULTS, RECIPES
@@ -22,9 +23,10 @@ def of(*where: Where) -> set[str]:
 
 
 def test_the_table_marks_who_can_inject_a_kind() -> None:
-    assert of(Where.BOTH, Where.REAL) == set(KINDS)
+    assert of(Where.BOTH, Where.REAL) == {*KINDS, *REAL_RECIPES}
     assert of(Where.BOTH, Where.SIMULATED) == set(FAULTS)
-    assert set(STEPS) == set(RECIPES) == {name for name, kind in LISTED_KINDS.items() if kind.family == "recipe"}
+    assert set(STEPS) == set(RECIPES) > set(REAL_RECIPES)
+    assert set(RECIPES) == {name for name, kind in LISTED_KINDS.items() if kind.family == "recipe"}
     for kind in set(FAULTS) - set(RECIPES):
         assert hasattr(SimulatedNemesis, "_" + kind.replace("-", "_"))
 

@@ -351,3 +351,22 @@ def test_work_that_fails_ends_the_fault() -> None:
     (row,) = stage.rows
     assert "given up: node 1 ended with status 4" in row["evidence"]
     assert not row["healed"]
+
+
+def test_a_fault_hits_again_what_an_earlier_entry_hit_as_soon_as_that_serves() -> None:
+    again = FaultTarget("same", entry=1)
+    stage = Stage([entry(1, 1, "restart", leader(1)), entry(2, 1.1, "page-cache-loss", again)])
+    stage.play()
+    first, second = sorted(stage.rows, key=lambda row: row["fault"])
+    assert first["targets"] == second["targets"] == [2]
+    assert second["started_ns"] >= first["ended_ns"]
+    assert json.loads(second["parameters"])["role"] == "what entry 1 hit"
+
+
+def test_nobody_is_hit_again_while_another_fault_holds_it_or_before_it_was_hit() -> None:
+    again = FaultTarget("same", entry=1)
+    stage = Stage([entry(1, 1, "pause", leader(1), 5), entry(2, 2, "kill", again, beside=True)]).play()
+    assert len(stage.rows) == 1
+    assert "kill of what entry 1 hit was not fired: node 2 is gone or held by another fault" in stage.messages
+    stage = Stage([entry(2, 2, "kill", again)]).play()
+    assert "kill of what entry 1 hit was not fired: entry 1 has hit nobody" in stage.messages

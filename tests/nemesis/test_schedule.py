@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nemesis.drawing import draw, swarm
 from nemesis.faults import KINDS, USUAL
-from nemesis.schedule import Schedule, ScheduleError, draw, dumps, kinds_of, loads, swarm
-from nemesis.targets import OF_CONTROLLERS, Trigger
+from nemesis.recipes import RECIPES
+from nemesis.schedule import Schedule, ScheduleError, dumps, kinds_of, loads
+from nemesis.targets import OF_CONTROLLERS, SAME, Trigger
 
 seeds = st.integers(0, (1 << 63) - 1)
 
@@ -203,3 +205,45 @@ def test_a_broker_on_its_own_has_no_followers_and_no_majority_to_hit(seed: int) 
 @given(seeds)
 def test_more_brokers_than_one_change_nothing_in_the_draw(seed: int) -> None:
     assert drawn(seed, brokers=5) == drawn(seed)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@given(seed=seeds)
+def test_a_recipe_fires_all_that_it_consists_of_on_one_partition(recipe: str, seed: int) -> None:
+    entries = drawn(seed, (recipe,), duration_ms=600_000).entries
+    assert {entry.kind for entry in entries} == set(RECIPES[recipe].parts)
+    assert [entry.entry for entry in entries] == list(range(1, len(entries) + 1))
+    assert [entry.at_ms for entry in entries] == sorted(entry.at_ms for entry in entries)
+    assert all(not entry.beside for entry in entries if entry.target.role == SAME)
+
+
+def hit_again(schedule: Schedule) -> list[tuple[str, str]]:
+    """The kinds of each entry that hits what another hit, and of that other."""
+    kinds = {entry.entry: entry.kind for entry in schedule.entries}
+    return [(kinds[entry.target.entry], entry.kind) for entry in schedule.entries if entry.target.role == SAME]
+
+
+@pytest.mark.parametrize("intensity", [1, 3])
+@given(seed=seeds)
+def test_who_is_hit_again_is_who_the_same_recipe_hit_before(intensity: int, seed: int) -> None:
+    schedule = drawn(seed, (*RECIPES, "kill", "pause"), duration_ms=600_000, intensity=intensity)
+    found = hit_again(schedule)
+    assert found
+    assert set(found) == {("restart", "page-cache-loss")}
+    assert loads(dumps(schedule)) == schedule
+
+
+def test_what_a_recipe_cannot_have_leaves_it_out() -> None:
+    assert drawn(1, ("restarted-then-lost",), lossy_budget=0).entries == ()
+    assert drawn(1, ("leaders-one-after-the-other",), brokers=1).entries == ()
+    assert {entry.kind for entry in drawn(1, ("leaders-one-after-the-other", "pause"), brokers=1).entries} == {"pause"}
+
+
+@pytest.mark.parametrize("entry", [0, 1, 2])
+def test_only_an_earlier_entry_can_be_hit_again(entry: int) -> None:
+    raw = {
+        "entry": 1, "at_ms": 0, "kind": "kill", "duration_ms": 1, "parameters": {},
+        "target": {"role": SAME, "entry": entry},
+    }  # fmt: skip
+    with pytest.raises(ScheduleError, match="expected the number of an earlier entry"):
+        loads(json.dumps({"entries": [raw]}))

@@ -92,12 +92,12 @@ def _complete_reassignment(
     return state._replace(replicas=target, adding=(), removing=()), remaining, True
 
 
-def recovered(state: PartitionState, leader: int) -> PartitionState:
+def recovered(state: PartitionState, leader: int, last_known_elr: tuple[int, ...] = ()) -> PartitionState:
     """EL-9, UR-10: an unclean election of a chosen replica; other replicas' additional records are given up."""
     return state._replace(
         isr=(leader,),
         elr=(),
-        last_known_elr=(),
+        last_known_elr=last_known_elr,
         leader=leader,
         leader_epoch=state.leader_epoch + 1,
         partition_epoch=state.partition_epoch + 1,

@@ -64,16 +64,22 @@ class ReassignmentRules:
         self,
         before: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]],
         after: tuple[int, ...],
+        min_isr: int,
     ) -> bool:
-        """RA-6: whether the new replicas leave nobody who is known to be complete.
+        """RA-6: whether the new replicas leave too few of those that are known to be complete.
 
-        `before` is (ISR, ELR, LastKnownELR). One member of the ISR, or of the ELR while the ISR is empty, is enough.
-        Of the last known eligible replicas each may be the only complete one, so all have to stay.
+        `before` is (ISR, ELR, LastKnownELR). One member of the ISR has to stay, or of the ELR while the ISR is empty;
+        and min ISR of the members of both, or all if they are fewer: a partition survives the loss of one of these.
+        Of the last known eligible replicas each may be the only complete one, so all have to stay while nobody else is
+        known; else as many as make up min ISR with the others.
         """
         isr, elr, last_known_elr = before
-        if isr or elr:
-            return not set(isr or elr) & set(after)
-        return not set(last_known_elr) <= set(after)
+        complete = {*isr, *elr}
+        if not complete:
+            return not set(last_known_elr) <= set(after)
+        groups = complete, {*complete, *last_known_elr}
+        few = any(len(group & set(after)) < min(min_isr, len(group)) for group in groups)
+        return few or not set(isr or elr) & set(after)
 
     def eligible_among(self, target: tuple[int, ...], before: tuple[int, ...]) -> tuple[int, ...]:
         """ELR-5: after completion or cancellation only replicas of the target may be remembered as eligible.

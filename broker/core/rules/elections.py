@@ -165,6 +165,14 @@ class ElectionRules:
         """
         return not needed or member in needed
 
+    def remembered(self, needed: tuple[int, ...], elected: int, min_isr: int) -> tuple[int, ...]:
+        """UR-10: the last known ELR beside a leader by recovery: the others whose answers were needed.
+
+        Until min ISR replicas are in sync nothing more is committed, and the elected log stays the best of theirs. If
+        they were forgotten, and the leader stopped uncleanly soon after, anyone might be taken for complete.
+        """
+        return tuple(sorted(member for member in needed if member != elected)) if min_isr > 1 else ()
+
     def better_log(self, first: tuple[int, int], second: tuple[int, int]) -> bool:
         """UR-8: by last written leader epoch, then by log end offset."""
         return first > second

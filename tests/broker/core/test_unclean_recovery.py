@@ -96,6 +96,24 @@ def test_no_reassignment_gives_up_the_only_complete_replicas(generation: str, ta
     assert _all_committed(cluster) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("target", [None, (1, 2, 3)], ids=["cancelled", "replaced"])
+def test_no_reassignment_leaves_fewer_complete_replicas_than_min_isr(target: tuple[int, ...] | None) -> None:
+    """Else the loss of the one that is left, which min ISR permits, would cost what was acknowledged."""
+    cluster = Cluster(brokers=5)
+    cluster.run_until(lambda: all(m.node is not None and m.node.is_ready() for m in cluster.machines.values()))
+    cluster.call(1, CreateTopicsRequest((NewTopic(TOPIC, assignments=((0, (1, 2, 3)),)),)))
+    cluster.run_until(lambda: bool(cluster.view()) and cluster.is_whole())
+    for number in (2, 3, 5):
+        _stop(cluster, number)
+    assert _reassign(cluster, (2, 4, 5)) == ErrorCode.NONE
+    cluster.run_until(lambda: set(cluster.view()["isr"]) == {1, 4})  # type: ignore[call-overload]
+    assert _reassign(cluster, target) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert cluster.produce(cluster.leader(), 1) == ErrorCode.NONE
+    cluster.start(2)
+    cluster.run_until(lambda: {1, 2} <= set(cluster.view()["isr"]))  # type: ignore[call-overload]
+    assert _reassign(cluster, target) == ErrorCode.NONE
+
+
 def test_who_puts_availability_first_gets_a_leader_all_the_same() -> None:
     cluster = _moved_to_brokers_that_are_down("K5")
     assert _alter(cluster, 2, TOPIC, "unclean.recovery.strategy", "proactive") == ErrorCode.NONE

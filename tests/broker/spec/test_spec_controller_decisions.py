@@ -342,19 +342,25 @@ def test_ra_3_before_k5_the_added_ones_are_in_sync() -> None:
 @pytest.mark.parametrize(
     ("isr", "elr", "last_known", "strands"),
     [
-        pytest.param((1, 2), (), (), False, id="a member of the ISR stays"),
+        pytest.param((2,), (), (), False, id="a member of the ISR stays"),
         pytest.param((1,), (), (), True, id="none of the ISR stays"),
         pytest.param((1,), (2,), (), True, id="the ELR does not count beside an ISR"),
-        pytest.param((), (1, 2), (), False, id="a member of the ELR stays"),
+        pytest.param((), (2,), (), False, id="a member of the ELR stays"),
         pytest.param((), (1,), (2,), True, id="none of the ELR stays"),
         pytest.param((), (), (2, 3), False, id="all last known ones stay"),
         pytest.param((), (), (1, 2), True, id="a last known one leaves"),
+        pytest.param((1, 2, 3), (), (), False, id="min ISR of the ISR stay"),
+        pytest.param((1, 4, 2), (), (), True, id="fewer than min ISR of the ISR stay"),
+        pytest.param((1, 2), (3,), (), False, id="min ISR of ISR and ELR stay"),
+        pytest.param((2,), (1,), (3,), True, id="fewer than min ISR of ISR and ELR stay"),
+        pytest.param((2,), (), (1, 3), False, id="min ISR stay with the last known ones"),
+        pytest.param((2,), (), (1,), True, id="fewer than min ISR stay with the last known ones"),
     ],
 )
-def test_ra_6_nobody_who_is_complete_is_given_up(
+def test_ra_6_as_many_as_min_isr_of_those_who_are_complete_are_kept(
     isr: tuple[int, ...], elr: tuple[int, ...], last_known: tuple[int, ...], strands: bool
 ) -> None:
-    assert RULES.reassignment.strands((isr, elr, last_known), (2, 3)) is strands
+    assert RULES.reassignment.strands((isr, elr, last_known), (2, 3), 2) is strands
 
 
 def test_el_0_whether_replicas_leave() -> None:
@@ -365,3 +371,16 @@ def test_el_0_whether_replicas_leave() -> None:
 
 def test_elr_5_only_replicas_of_the_target_are_remembered() -> None:
     assert RULES.reassignment.eligible_among((2, 3), (1, 2)) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("needed", "min_isr", "kept"),
+    [
+        pytest.param((3, 1, 2), 2, (1, 3), id="the others whose answers were needed"),
+        pytest.param((2,), 2, (), id="nobody else was needed"),
+        pytest.param((), 2, (), id="losses are accepted"),
+        pytest.param((1, 2), 1, (), id="the leader alone is enough to commit"),
+    ],
+)
+def test_ur_10_who_else_may_be_complete_is_remembered(needed: tuple[int, ...], min_isr: int, kept: tuple[int]) -> None:
+    assert RULES.elections.remembered(needed, 2, min_isr) == kept

@@ -66,6 +66,10 @@ def test_some_seeds_of_the_correct_build_break_nothing() -> None:
         pytest.param(22802, id="a follower whose log ends inside the batch in which its leader's log begins"),
         pytest.param(23684, id="a log that restarts below its start, and a crash before the next checkpoint"),
         pytest.param(4025, id="a process that fails in the midst of an append"),
+        pytest.param(1_000_660, id="a reassignment that is cancelled when a member of the ISR has lost its data"),
+        pytest.param(1_002_416, id="a recipe that takes all replicas but one away"),
+        pytest.param(1_111_306, id="a late vote elects a controller when the next epoch has committed more"),
+        pytest.param(1_004_860, id="a leader by recovery that stops uncleanly before another replica joins it"),
     ],
 )
 def test_seeds_that_once_failed_pass(seed: int) -> None:

@@ -125,14 +125,16 @@ UNCLEAN = BEFORE._replace(isr=(3,), leader=3, leader_epoch=6, recovery_state=REC
 
 Change = ConfigChanged | PartitionState
 
-TOO_FEW: dict[str, tuple[bool, list[Change | tuple[Change, ...]]]] = {
-    "nothing has happened": (False, [nobody(1)]),
+EXCUSED = ""
+
+TOO_FEW: dict[str, tuple[str, list[Change | tuple[Change, ...]]]] = {
+    "nothing has happened": ("P-18", [nobody(1)]),
     "min ISR was set to what it was": (
-        False,
+        "P-18",
         [ConfigChanged("log", MIN_ISR, "2"), nobody(1)],
     ),
     "min ISR was changed, and enough were in sync since": (
-        False,
+        "P-18",
         [
             ConfigChanged("log", MIN_ISR, "3"),
             BEFORE,
@@ -140,7 +142,7 @@ TOO_FEW: dict[str, tuple[bool, list[Change | tuple[Change, ...]]]] = {
         ],
     ),
     "min ISR was changed": (
-        True,
+        EXCUSED,
         [
             BEFORE._replace(isr=(1,), elr=(2, 3)),
             (ConfigChanged("log", MIN_ISR, "3"), BEFORE._replace(isr=(1,))),
@@ -148,18 +150,18 @@ TOO_FEW: dict[str, tuple[bool, list[Change | tuple[Change, ...]]]] = {
         ],
     ),
     "min ISR of another topic was changed": (
-        False,
+        "P-18",
         [ConfigChanged("other", MIN_ISR, "3"), nobody(1)],
     ),
     "replicas were added": (
-        False,
+        "P-18",
         [
             BEFORE._replace(replicas=(1, 2, 3, 4), adding=(4,)),
             nobody(1)._replace(replicas=(1, 2, 3, 4), adding=(4,)),
         ],
     ),
     "a replica was given up that nobody had to remember": (
-        False,
+        "P-18",
         [
             BEFORE._replace(isr=(1,), elr=(2,), adding=(3,)),
             BEFORE._replace(replicas=(1, 2), isr=(1,), elr=(2,)),
@@ -167,15 +169,32 @@ TOO_FEW: dict[str, tuple[bool, list[Change | tuple[Change, ...]]]] = {
         ],
     ),
     "all others that were eligible were given up": (
-        True,
+        "P-23",
         [
             BEFORE._replace(isr=(1,), elr=(3,), adding=(3,)),
             BEFORE._replace(replicas=(1, 2), isr=(1,)),
             nobody(1)._replace(replicas=(1, 2)),
         ],
     ),
+    "all others that were eligible were given up where losses are accepted": (
+        EXCUSED,
+        [
+            ConfigChanged("log", "unclean.leader.election.enable", "true"),
+            BEFORE._replace(isr=(1,), elr=(3,), adding=(3,)),
+            BEFORE._replace(replicas=(1, 2), isr=(1,)),
+            nobody(1)._replace(replicas=(1, 2)),
+        ],
+    ),
+    "replicas were added to fewer than min ISR": (
+        EXCUSED,
+        [
+            BEFORE._replace(replicas=(1,), isr=(1,)),
+            BEFORE._replace(isr=(1,)),
+            nobody(1),
+        ],
+    ),
     "an unclean election": (
-        True,
+        EXCUSED,
         [
             nobody(1, 2),
             UNCLEAN,
@@ -183,7 +202,7 @@ TOO_FEW: dict[str, tuple[bool, list[Change | tuple[Change, ...]]]] = {
         ],
     ),
     "an unclean election, after which enough were remembered": (
-        False,
+        "P-18",
         [
             nobody(1, 2),
             UNCLEAN,
@@ -196,7 +215,7 @@ TOO_FEW: dict[str, tuple[bool, list[Change | tuple[Change, ...]]]] = {
 
 @pytest.mark.parametrize("what", TOO_FEW)
 def test_only_what_may_leave_too_few_excuses_that_too_few_are_remembered(what: str, knowledge: Knowledge) -> None:
-    excused, steps = TOO_FEW[what]
+    broken, steps = TOO_FEW[what]
     knowledge.image.apply(2, TopicCreated("other", "other"))
     epochs = count()
 
@@ -213,12 +232,12 @@ def test_only_what_may_leave_too_few_excuses_that_too_few_are_remembered(what: s
             end += len(records)
             metadata.commit(knowledge, records, end)
 
-    if excused:
+    if broken == EXCUSED:
         play()
         return
     with pytest.raises(Violation) as found:
         play()
-    assert found.value.property_id == "P-18"
+    assert found.value.property_id == broken
 
 
 @pytest.mark.parametrize("remembered", [(1, 2), (1,)], ids=["enough are remembered", "too few, which is excused"])
@@ -226,16 +245,15 @@ def test_a_recovery_that_finds_nobody_complete_breaks_p_1_unless_too_few_were_re
     remembered: tuple[int, ...], knowledge: Knowledge
 ) -> None:
     metadata.commit(knowledge, [(3, PartitionSet("id", 0, BEFORE._replace(isr=(1,), elr=(2,), partition_epoch=6)))], 4)
-    given_up = BEFORE._replace(replicas=(1, 3) if remembered == (1,) else (1, 2, 3), isr=(1,), partition_epoch=7)
-    given_up = given_up._replace(elr=(2,) if remembered == (1, 2) else ())
-    metadata.commit(knowledge, [(4, PartitionSet("id", 0, given_up))], 5)
+    alone = BEFORE._replace(isr=(1,), elr=(2,) if remembered == (1, 2) else (), partition_epoch=7)
+    forgets = [] if remembered == (1, 2) else [(4, ConfigChanged("log", MIN_ISR, "3"))]
+    metadata.commit(knowledge, [*forgets, (5, PartitionSet("id", 0, alone))], 6)
     knowledge.partitions["id", 0].committed.append(Batch(0, 0, 4, 7, -1, -1, -1, control=False))
-    gone = nobody(*remembered)._replace(replicas=given_up.replicas, partition_epoch=8)
-    metadata.commit(knowledge, [(5, PartitionSet("id", 0, gone))], 6)
-    elected = UNCLEAN._replace(replicas=given_up.replicas, partition_epoch=9)
+    metadata.commit(knowledge, [(6, PartitionSet("id", 0, nobody(*remembered)._replace(partition_epoch=8)))], 7)
+    elected = UNCLEAN._replace(partition_epoch=9)
     if remembered == (1,):
-        metadata.commit(knowledge, [(6, PartitionSet("id", 0, elected))], 7)
+        metadata.commit(knowledge, [(7, PartitionSet("id", 0, elected))], 8)
         return
     with pytest.raises(Violation, match="one member had to have it") as found:
-        metadata.commit(knowledge, [(6, PartitionSet("id", 0, elected))], 7)
+        metadata.commit(knowledge, [(7, PartitionSet("id", 0, elected))], 8)
     assert found.value.property_id == "P-1"

@@ -6,9 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
+from broker.core.controller.node import ControllerNode
+from broker.core.ports.events import TimerFired
 from broker.core.quorum.state import Quorum, QuorumRole
+from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.scenario.configuration import SimulatedFault
+from simulation.invariants.ghost import Batch
+from simulation.invariants.knowledge import Knowledge
+from simulation.invariants.properties import Violation
+from simulation.invariants.quorum import stepped
+from simulation.scenario.configuration import Configuration, SimulatedFault
+from simulation.scenario.scenario import settings_of
 from tests.simulation.invariants.planting import Plant, controller_of, observe
 
 Lie = Callable[[Quorum], object]
@@ -94,3 +102,26 @@ def test_a_quorum_without_fear_of_restarts_is_reported(flaw: str) -> None:
 def test_elections_by_themselves_are_no_violation() -> None:
     faults = [SimulatedFault(3_000 + 900 * turn, "kill", 3 + turn % 3, 700, 0) for turn in range(15)]
     assert observe(faults=faults).failure is None
+
+
+@pytest.mark.parametrize(("epoch", "broken"), [(4, None), (5, "P-R3"), (6, "P-R3")])
+def test_a_leader_that_lacks_what_its_own_or_an_earlier_epoch_has_committed_breaks_p_r3(
+    epoch: int, broken: str | None
+) -> None:
+    """One of an earlier epoch cannot know, and commits nothing; a late vote may elect it all the same."""
+    cluster = SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration()))
+    number = min(node_id for node_id, machine in cluster.machines.items() if machine.settings.is_controller)
+    cluster.start(number)
+    node = cluster.machines[number].node
+    assert isinstance(node, ControllerNode)
+    known = Knowledge.of(cluster)
+    known.metadata = [Batch(0, 0, 5, 0, -1, -1, -1, control=True)]
+    known.committed_in = {5: 1}
+    quorum = node.state.quorum
+    quorum.epoch, quorum.role, quorum.leader = epoch, QuorumRole.LEADER, number
+    found = None
+    try:
+        stepped(known, known.voters[number], node.state, 1, TimerFired(("none",)))
+    except Violation as violation:
+        found = violation.property_id
+    assert found == broken

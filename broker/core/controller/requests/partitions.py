@@ -31,7 +31,7 @@ from broker.core.ports.marks import sometimes
 
 REFUSED_TARGET = sometimes("reassignment refused: no sensible target (RA-1)")
 REFUSED_SIZE = sometimes("reassignment refused: it would change the replication factor")
-REFUSED_EMPTY_ISR = sometimes("reassignment refused: it would leave no complete replica (RA-6)")
+REFUSED_STRANDED = sometimes("reassignment refused: it would leave too few complete replicas (RA-6)")
 NONE_RUNNING = sometimes("reassignment refused: none to cancel (RA-6)")
 ALREADY_THERE = sometimes("reassignment: the replicas are as wanted")
 
@@ -86,7 +86,7 @@ def _start(
         removing=removing,
     )
     return _apply(
-        controller, topic, number, state, grown, "the new one leaves no replica that is in sync or eligible to lead"
+        controller, topic, number, state, grown, "the new one leaves too few replicas in sync or eligible to lead"
     )
 
 
@@ -99,7 +99,7 @@ def _cancel(
         return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None
     reverted = state._replace(replicas=original(state), adding=(), removing=())
     return _apply(
-        controller, topic, number, state, reverted, "none of the original replicas is in sync or eligible to lead"
+        controller, topic, number, state, reverted, "too few of the original replicas are in sync or eligible to lead"
     )
 
 
@@ -113,10 +113,11 @@ def _apply(
 ) -> tuple[ErrorCode, str | None]:
     isr = tuple(member for member in before.isr if member in after.replicas)
     allowed = losses_accepted(controller, topic)
+    min_isr = min(min_isr_of(controller, topic), len(after.replicas))
     if not allowed and controller.rules.reassignment.strands(
-        (before.isr, before.elr, before.last_known_elr), after.replicas
+        (before.isr, before.elr, before.last_known_elr), after.replicas, min_isr
     ):
-        controller.runtime.mark(REFUSED_EMPTY_ISR)
+        controller.runtime.mark(REFUSED_STRANDED)
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, impossible  # RA-6, KAFKA-14424, KAFKA-14808
     if after == before:
         controller.runtime.mark(ALREADY_THERE)

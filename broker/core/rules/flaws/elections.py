@@ -88,10 +88,28 @@ class _GiveUpEligible(ReassignmentRules):
         self,
         before: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]],
         after: tuple[int, ...],
+        min_isr: int,
     ) -> bool:
         """RA-6 for the ISR alone: while it is empty, anybody may be given up."""
         isr = before[0]
         return bool(isr) and not set(isr) & set(after)
+
+
+class _KeepOne(ReassignmentRules):
+    def strands(
+        self,
+        before: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]],
+        after: tuple[int, ...],
+        min_isr: int,
+    ) -> bool:
+        """RA-6 without the least number: one complete replica is enough, as in KIP-455."""
+        return super().strands(before, after, 1)
+
+
+class _ForgetOthers(ElectionRules):
+    def remembered(self, needed: tuple[int, ...], elected: int, min_isr: int) -> tuple[int, ...]:
+        """UR-10 as in KIP-966: a recovery empties the last known ELR, as any unclean election does."""
+        return ()
 
 
 class _RecoverAmongAny(ElectionRules):
@@ -262,6 +280,26 @@ FLAWS = (
         source="this broker, read against KIP-966",
         visible=Visibility.ADMINISTRATION,
         without=(_GiveUpEligible, _RecoverAmongAny),
+        generations=("K5",),
+    ),
+    Flaw(
+        name="cancelled-below-min-isr",
+        number="B-91",
+        summary="a reassignment that is cancelled, or replaced, leaves fewer complete replicas than min ISR",
+        properties=("P-23", "P-1", "P-12", "P-18"),
+        source="KIP-455",
+        visible=Visibility.ADMINISTRATION,
+        without=(_KeepOne,),
+        generations=("K5",),
+    ),
+    Flaw(
+        name="recovery-forgets-the-others",
+        number="B-92",
+        summary="a recovery forgets who else may be complete, and the next one may elect a replica that is not",
+        properties=("P-1", "P-12", "P-18"),
+        source="KIP-966",
+        visible=Visibility.LATE,
+        without=(_ForgetOthers,),
         generations=("K5",),
     ),
     Flaw(
