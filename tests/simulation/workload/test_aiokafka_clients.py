@@ -32,7 +32,7 @@ ROOT = Path(making.__file__).parents[2]
 PROGRAM = """
 from simulation.scenario.case import run
 from tests.simulation.small import quick
-for seed in (2, 3, 5):
+for seed in (2, 3):
     outcome = run(quick(seed, client="aiokafka", fault_interval_ms=1_500))
     print(seed, outcome.digest, outcome.events, len(outcome.history.reads))
 """
@@ -55,15 +55,15 @@ def test_a_seed_twice_in_one_process_is_the_same_event_by_event() -> None:
 
 def test_a_seed_is_the_same_under_another_hash_seed() -> None:
     hashes = []
-    for hash_seed in ("0", "1", "4711"):
+    for hash_seed in ("1", "4711"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True, timeout=250
         )
         assert done.stderr == ""
         hashes.append(done.stdout)
-    assert hashes[0].count("\n") == 3
-    assert hashes == [hashes[0]] * 3
+    assert hashes[0].count("\n") == 2
+    assert hashes[0] == hashes[1]
 
 
 def test_observers_and_the_log_change_nothing() -> None:
