@@ -103,6 +103,8 @@ class SimulatedCluster(EventQueue):
         self.network = SimulatedNetwork(choices["network"])
         self.machines = {one.node_id: SimulatedMachine(one) for one in settings}
         self.clients: dict[int, Client] = {}
+        self.byte_clients: tuple[int, ...] = ()
+        """Endpoints of the clients that have connections of bytes."""
         self.observers = list(observers)
         self.marks: dict[str, int] = {}
         self.log_entries: list[tuple[int, int, str]] | None = None
@@ -192,6 +194,8 @@ class SimulatedCluster(EventQueue):
         backlog, machine.backlog = machine.backlog, []
         for event in backlog:
             self.deliver(node_id, machine.incarnation, event)
+        if self.transport.byte_connections is not None:
+            self.transport.byte_connections.resumed(node_id)
 
     def deliver(self, node_id: int, incarnation: int, event: Event) -> None:
         """Pass an event to a node, if it is still the same incarnation, and carry out the effects."""
@@ -270,10 +274,10 @@ class SimulatedCluster(EventQueue):
         """Count a mark, of a node or of a client."""
         self.marks[mark.name] = self.marks.get(mark.name, 0) + 1
 
-    def say(self, text: str) -> None:
-        """Log something that no node did."""
+    def say(self, text: str, endpoint: int = NOBODY) -> None:
+        """Log something that no node did, but a client or the nemesis."""
         if self.log_entries is not None:
-            self.log_entries.append((self.now_us, NOBODY, text))
+            self.log_entries.append((self.now_us, endpoint, text))
 
     def send_from_client(self, client_id: int, request_id: int, to: int, request: AnyRequest, timeout_ms: int) -> None:
         """A client's request; `answered` will be called once."""

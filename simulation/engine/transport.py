@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from broker.core.configuration.settings import BROKER_LISTENER, CLIENT_LISTENER, CONTROLLER_LISTENER
 from broker.core.messages import AnyRequest, AnyResponse
@@ -100,6 +100,10 @@ CLIENTS_FROM = 1_000
 """Endpoints from here on are clients."""
 
 
+FIRST_CONNECTION = 1_000_000
+"""Numbers of connections of bytes, beyond all endpoints."""
+
+
 class Envelope(NamedTuple):
     """A message that is about to arrive. `deliver` completes the delivery."""
 
@@ -107,6 +111,30 @@ class Envelope(NamedTuple):
     target: int
     message: AnyRequest | AnyResponse
     deliver: Callable[[], None]
+
+
+class ByteConnections(Protocol):
+    """The connections of clients that send bytes instead of messages (`simulation.engine.connections`)."""
+
+    def reply(self, effect: Reply) -> None:
+        """Send a node's answer to a request that came in bytes, if its connection is still there."""
+        ...
+
+    def close(self, node_id: int, connection: int) -> None:
+        """Close a connection that a node has accepted."""
+        ...
+
+    def drop(self, node_id: int) -> None:
+        """End the connections of a process that died."""
+        ...
+
+    def reset_all(self, node_id: int) -> None:
+        """Reset all connections of a node; requests in progress may have been applied."""
+        ...
+
+    def resumed(self, node_id: int) -> None:
+        """Let a process that was frozen read what has arrived meanwhile."""
+        ...
 
 
 class _OpenRequest(NamedTuple):
@@ -138,6 +166,7 @@ class Transport:
         self._deliver = deliver
         self._answered = answered
         self.intercept: Callable[[Envelope], bool] | None = None
+        self.byte_connections: ByteConnections | None = None
         self._requests: dict[int, _OpenRequest] = {}
         self._sent: dict[tuple[int, int, int], int] = {}
         self._next_request = 1
@@ -161,6 +190,8 @@ class Transport:
         """Send a node's answer to a request, if the sender still waits for it."""
         opened = self._requests.pop(effect.request_id, None)
         if opened is None:
+            if self.byte_connections is not None:
+                self.byte_connections.reply(effect)
             return
         if effect.response is None:  # the sender waits for none (acks=0)
             self._sent.pop((opened.source, opened.incarnation, opened.request_id), None)
@@ -173,18 +204,25 @@ class Transport:
 
     def close(self, node_id: int, connection: int) -> None:
         """Close a connection that a node has accepted."""
+        if connection >= FIRST_CONNECTION and self.byte_connections is not None:
+            self.byte_connections.close(node_id, connection)
+            return
         for number, opened in list(self._requests.items()):
             if opened.target == node_id and opened.source == connection:
                 del self._requests[number]
                 self._timeline.after(MS, self._fail, opened, "connection closed")
+
+    def number_request(self) -> int:
+        """A number by which a node knows a request."""
+        self._next_request += 1
+        return self._next_request - 1
 
     # --- messages ----------------------------------------------------------------------------------------------------
 
     def _transmit(
         self, source: int, incarnation: int, request_id: int, to: int, request: AnyRequest, channel: str
     ) -> None:
-        number = self._next_request
-        self._next_request += 1
+        number = self.number_request()
         self._sent[source, incarnation, request_id] = number
         target = self._machines[to]
         opened = _OpenRequest(source, incarnation, request_id, channel, to, target.incarnation)
@@ -205,14 +243,13 @@ class Transport:
                 return
         if self._network.stops(*link, opened.channel, False):
             if self._network.held_message_survives(*link):
-                self._held.setdefault(link, []).append((self._arrive_request, (number, opened, request)))
+                self.hold(link, self._arrive_request, number, opened, request)
             return
         machine = self._machines[opened.target]
         if machine.node is None or machine.incarnation != opened.target_incarnation:
             return
         if number == 0:  # a repetition; its answer is discarded
-            number = self._next_request
-            self._next_request += 1
+            number = self.number_request()
         else:
             self._requests[number] = opened
         self._deliver(
@@ -231,9 +268,7 @@ class Transport:
                 return
         if self._network.stops(*link, opened.channel, True):
             if self._network.held_message_survives(*link):
-                self._held.setdefault(link, []).append(
-                    (self._arrive_response, (node_id, incarnation, opened, response))
-                )
+                self.hold(link, self._arrive_response, node_id, incarnation, opened, response)
             return
         if self._sent.pop((opened.source, opened.incarnation, opened.request_id), None) is None:
             return
@@ -261,6 +296,8 @@ class Transport:
 
     def drop_connections(self, node_id: int) -> None:
         """End the connections of a process that died: its clients get failures, its servers a disconnect."""
+        if self.byte_connections is not None:
+            self.byte_connections.drop(node_id)
         peers: set[int] = set()
         for number, opened in list(self._requests.items()):
             if opened.target == node_id:
@@ -275,6 +312,10 @@ class Transport:
                 self._timeline.after(0, self._deliver, peer, machine.incarnation, Disconnected(node_id))
 
     # --- links -------------------------------------------------------------------------------------------------------
+
+    def hold(self, link: tuple[int, int], action: Callable[..., None], *arguments: Any) -> None:  # noqa: ANN401
+        """Let an arrival wait until messages pass this link again."""
+        self._held.setdefault(link, []).append((action, arguments))
 
     def cut(self, links: frozenset[tuple[int, int]]) -> None:
         """Cut the links from the first node of each pair to the second."""
@@ -319,6 +360,8 @@ class Transport:
 
     def break_connections(self, node_id: int) -> None:
         """Reset all connections of a node with open requests; the requests may have been applied."""
+        if self.byte_connections is not None:
+            self.byte_connections.reset_all(node_id)
         for number, opened in list(self._requests.items()):
             if node_id in (opened.target, opened.source):
                 del self._requests[number]

@@ -281,7 +281,7 @@ class SimulatedNemesis:
 
     def _isolate(self, fault: SimulatedFault, target: int) -> None:
         others = [node for node in self.cluster.machines if node != target]
-        with_clients = [*self.cluster.clients] if fault.parameter % 2 else []
+        with_clients = [*self.cluster.clients, *self.cluster.byte_clients] if fault.parameter % 2 else []
         links = frozenset(pair for other in [*others, *with_clients] for pair in ((target, other), (other, target)))
         self._cut("isolate", links, (target,), fault.duration_ms)
 

@@ -98,4 +98,4 @@ def _ship(session: SparkSession) -> None:
     session.sparkContext.addPyFile(shutil.make_archive(str(scratch / "harrow-packages"), "zip", scratch / "staged"))
 
 
-_PACKAGES: Sequence[str] = ("broker", "simulation", "history", "common", "nemesis")
+_PACKAGES: Sequence[str] = ("broker", "simulation", "history", "common", "nemesis", "workloads")

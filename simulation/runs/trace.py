@@ -257,10 +257,10 @@ class TraceRecorder:
         self.lines.append(Line(cluster.now_us, node_id, how))
 
     def catch_up(self, log_entries: Sequence[tuple[int, int, str]]) -> None:
-        """Add the nemesis's log entries since the last call."""
+        """Add the log entries of the nemesis and the clients since the last call."""
         for at_us, node_id, text in log_entries[self._entries_read :]:
-            if node_id == NOBODY:
-                self.lines.append(Line(at_us, NOBODY, text))
+            if node_id == NOBODY or node_id >= CLIENTS_FROM:
+                self.lines.append(Line(at_us, node_id, text))
         self._entries_read = len(log_entries)
 
     def _event(self, at_us: int, step: EventStep) -> None:

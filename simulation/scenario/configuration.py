@@ -129,6 +129,9 @@ class Configuration:
     index_interval_bytes: int = 4_096
     """`index.interval.bytes` of the topic, where `segment_bytes` says when segments are rolled."""
 
+    client: str = "model"
+    """What sends and reads: the simulation's own `model` of clients, or a library (`simulation.workload.making`)."""
+
     def to_json(self) -> dict[str, object]:
         """Plain data, for records and files."""
         return asdict(self)

@@ -13,6 +13,7 @@ from common.names import SpecError, unknown
 from simulation.faults.shared_kinds import chosen
 from simulation.scenario.configuration import FAULTS, Configuration
 from simulation.workload.batches import COMPRESSIONS
+from simulation.workload.making import check_client
 
 LISTED_BY: Final = "`harrow flaws`"
 
@@ -97,6 +98,7 @@ def check_overrides(overrides: Mapping[str, object]) -> None:
             raise ValueError(f"faults: {unknown(kind, FAULTS, 'a fault of the simulation')}")
     _require(whole.acks <= 1, "acks", "-1, 0 or 1", whole.acks)
     _require(whole.compression in COMPRESSIONS, "compression", " or ".join(COMPRESSIONS), whole.compression)
+    check_client(whole.client)
     check_names(whole.generation, whole.flaws)
 
 
@@ -138,8 +140,8 @@ def repeat_command(words: Sequence[str], overrides: Mapping[str, object]) -> str
     """`harrow WORDS` with the flags that these overrides came from."""
     words = ["harrow", *words]
     for key, value in overrides.items():
-        if key == "generation":
-            words += ["--generation", str(value)]
+        if key in ("generation", "client"):
+            words += [f"--{key}", str(value)]
         elif key == "flaws":
             words += [word for flaw in _listed(value) for word in ("--flaw", flaw)]
         else:

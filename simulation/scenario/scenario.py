@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from broker.core.configuration.settings import STRATEGIES, Role, Settings
@@ -27,8 +27,9 @@ from simulation.invariants.properties import Violation, not_judged
 from simulation.scenario.configuration import Configuration, SimulatedFault, draw_configuration, draw_faults
 from simulation.scenario.groups import SimulatedGroup, group_settings
 from simulation.workload.administration import ADMINISTRATOR
-from simulation.workload.clients import TOPIC, ProducerPlan, SimulatedProducer
-from simulation.workload.reader import SimulatedReader
+from simulation.workload.clients import TOPIC
+from simulation.workload.interfaces import Clients
+from simulation.workload.making import clients_of
 from simulation.workload.recording import SimulatedHistory
 from simulation.workload.sampling import ReplicaLog, replica_logs
 
@@ -177,18 +178,11 @@ def run(
     cluster = SimulatedCluster(choices, settings_of(configuration), observers)
     if keep_log:
         cluster.log_entries = []
-    test = _Test(cluster, configuration, faults)
-    failure = failed_property = None
-    try:
-        test.run()
-    except Violation as violation:
-        failure, failed_property = str(violation), violation.property_id
-    except NodeCrashed as crash:
-        failure, failed_property = str(crash), CRASH
-    except Exception as error:
-        unjudged = not_judged(error, f"at {cluster.now_us // MS} ms")
-        failure, failed_property = str(unjudged), unjudged.property_id
-    digest, events = fingerprint(cluster)
+    history = SimulatedHistory()
+    with clients_of(configuration, cluster, history) as clients:
+        test = _Test(cluster, configuration, faults, history, clients)
+        failure, failed_property = _failure(cluster, test)
+        digest, events = fingerprint(cluster)
     return SimulationOutcome(
         choices.seed,
         configuration,
@@ -198,7 +192,7 @@ def run(
         cluster.now_us // MS,
         failure,
         failed_property,
-        test.history,
+        history,
         test.ends,
         cluster.marks,
         choices.values(),
@@ -208,50 +202,40 @@ def run(
     )
 
 
+def _failure(cluster: SimulatedCluster, test: _Test) -> tuple[str | None, str | None]:
+    """Run a test; what failed, and the property that is broken."""
+    try:
+        test.run()
+    except Violation as violation:
+        return str(violation), violation.property_id
+    except NodeCrashed as crash:
+        return str(crash), CRASH
+    except Exception as error:
+        unjudged = not_judged(error, f"at {cluster.now_us // MS} ms")
+        return str(unjudged), unjudged.property_id
+    return None, None
+
+
 class _Test:
     def __init__(
-        self, cluster: SimulatedCluster, configuration: Configuration, faults: Sequence[SimulatedFault]
+        self,
+        cluster: SimulatedCluster,
+        configuration: Configuration,
+        faults: Sequence[SimulatedFault],
+        history: SimulatedHistory,
+        clients: Clients,
     ) -> None:
         self.cluster = cluster
         self.configuration = configuration
         self.faults = list(faults)
-        self.history = SimulatedHistory()
+        self.history = history
         self.ends: dict[int, int] = {}
         self.phases: dict[str, tuple[int, int]] = {}
         self.administrator = _Administrator()
-        broker_ids = list(range(1, configuration.brokers + 1))
-        plan = ProducerPlan(
-            configuration.partitions,
-            configuration.acks,
-            configuration.idempotence and configuration.acks == -1,
-            configuration.retries,
-            interval_ms=max(1, configuration.duration_ms * configuration.producers // (2 * configuration.operations)),
-            batch_max=3,
-            request_timeout_ms=1_500,
-            delivery_timeout_ms=6_000,
-            operations=-(-configuration.operations // configuration.producers),
-            compression="none" if configuration.compacted else configuration.compression,
-            keyed=configuration.compacted,
-        )
-        poll_ms = max(1, configuration.duration_ms * configuration.readers // configuration.polls)
-        ids = iter(range(CLIENTS_FROM, CLIENTS_FROM + 1_000))
-        self.producers = [
-            SimulatedProducer(next(ids), plan, broker_ids, self.history) for _ in range(configuration.producers)
-        ]
-        self.readers = [
-            SimulatedReader(
-                next(ids),
-                configuration.partitions,
-                broker_ids,
-                self.history,
-                poll_ms,
-                looks_up_times=not configuration.compacted and configuration.compression != "none",
-            )
-            for _ in range(configuration.readers)
-        ]
-        cluster.clients = {producer.client_id: producer for producer in self.producers}
-        cluster.clients |= {reader.client_id: reader for reader in self.readers}
-        self.group = SimulatedGroup(configuration, ids, self.history)
+        self.clients = clients
+        self.producers, self.readers = clients.producers, clients.readers
+        first = CLIENTS_FROM + len(self.producers) + len(self.readers)
+        self.group = SimulatedGroup(configuration, iter(range(first, CLIENTS_FROM + 1_000)), self.history)
         cluster.clients |= {member.client_id: member for member in self.group.members}
         cluster.clients[ADMINISTRATOR] = self.administrator
         self.nemesis = SimulatedNemesis(cluster, configuration, self.history)
@@ -280,7 +264,7 @@ class _Test:
         faults.repeated_of_1000 = self.configuration.repeated_of_1000
         self.nemesis.plan(self.faults)
         for producer in self.producers:
-            self.cluster.after(0, producer.timer, self.cluster, "next")
+            producer.start(self.cluster)
         for reader in self.readers:
             reader.start(self.cluster)
         self.group.start(self.cluster)
@@ -299,8 +283,7 @@ class _Test:
     def _finish_sending(self) -> None:
         """V-5: after healing each open operation ends, and every producer gets one more acknowledgement."""
         for producer in self.producers:
-            producer.plan = replace(producer.plan, operations=1 << 30)
-            producer.timer(self.cluster, "next")
+            producer.carry_on(self.cluster)
         acknowledged = {producer.client_id: producer.acknowledged for producer in self.producers}
 
         end = self._log_end()
@@ -389,5 +372,4 @@ class _Test:
 
         if not self.cluster.run_until(self.cluster.now_us + _RECOVERY_MS * MS, finished):
             raise Violation("V-5", "the final reads did not reach the end of the log within 60 s")
-        for reader in self.readers:
-            reader.stopped = True
+        self.clients.close(self.cluster)

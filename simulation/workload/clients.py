@@ -7,7 +7,7 @@ reader it refreshes leaders from metadata when they are stale.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from broker.core.messages import (
     AnyResponse,
@@ -108,6 +108,15 @@ class SimulatedProducer:
     def idle(self) -> bool:
         """Whether no operation is open."""
         return self._op is None
+
+    def start(self, cluster: SimulatedCluster) -> None:
+        """Begin to send."""
+        cluster.after(0, self.timer, cluster, "next")
+
+    def carry_on(self, cluster: SimulatedCluster) -> None:
+        """Go on without a limit of operations, at once if none is open."""
+        self.plan = replace(self.plan, operations=1 << 30)
+        self.timer(cluster, "next")
 
     def timer(self, cluster: SimulatedCluster, key: Hashable) -> None:
         """Begin an operation, or continue the open one."""

@@ -67,6 +67,10 @@ class SimulatedReader:
         self.phase = "final"
         self._void = self._request
 
+    def give_up(self, cluster: SimulatedCluster) -> None:
+        """End the run."""
+        self.stopped = True
+
     def timer(self, cluster: SimulatedCluster, key: Hashable) -> None:
         """Request records or the end of a partition."""
         if key != "next" or self.stopped or self.polls_left <= 0:

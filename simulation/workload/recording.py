@@ -15,10 +15,13 @@ _FOREIGN = -2
 
 def value_of(record: Record) -> int | None:
     """The number that a client sent as a record's value; None for a tombstone."""
-    if record.value is None:
-        return None
-    value = int.from_bytes(record.value, "big")
-    return value if value < 1 << (8 * _BYTES - 1) else _FOREIGN
+    return None if record.value is None else number_of(record.value)
+
+
+def number_of(value: bytes) -> int:
+    """The number in the bytes of a value."""
+    number = int.from_bytes(value, "big")
+    return number if number < 1 << (8 * _BYTES - 1) else _FOREIGN
 
 
 class SendRow(NamedTuple):
@@ -36,7 +39,7 @@ class ReadRow(NamedTuple):
     topic: str
     partition: int
     offset: int
-    leader_epoch: int
+    leader_epoch: int | None
     value: int | None
     ordinal: int
 

@@ -15,10 +15,12 @@ from history.schema import TABLES
 from simulation.engine.event_queue import MS
 from simulation.scenario.scenario import SimulationOutcome
 from simulation.workload.clients import TOPIC
+from simulation.workload.making import MODEL
 from simulation.workload.sampling import ReplicaSample, records_of
 
 UNAVAILABLE_AFTER_MS = 60_000
 CLIENT = "simulated"
+"""The name of the model in the history; a library has its own."""
 
 Row = Sequence[Any]
 
@@ -54,9 +56,10 @@ def _write_part(directory: Path, part: str, schema: pa.Schema, rows: Sequence[Ro
 def _rows(run: Recorded) -> dict[str, Iterable[Row]]:
     """Rows of each table, without the run's id, in the order of the schema."""
     outcome, history = run.outcome, run.outcome.history
+    client = CLIENT if outcome.configuration.client == MODEL else outcome.configuration.client
     return {
         "runs": [_settings(run)],
-        "operations": [(row[0], row[1], CLIENT, *row[2:]) for row in history.operations],
+        "operations": [(row[0], row[1], client, *row[2:]) for row in history.operations],
         "sends": history.sends,
         "polls": history.polls,
         "reads": history.reads,

@@ -25,6 +25,8 @@ def configure(transport: BaseTransport, *, to_peer: bool) -> None:
     An accepted connection has no such limit: a client may read slowly.
     """
     connection = transport.get_extra_info("socket")
+    if connection is None:  # not a connection of the kernel
+        return
     options = [
         (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
         (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),

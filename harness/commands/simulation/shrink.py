@@ -43,6 +43,7 @@ def shrink(
     generation: str | None,
     flaws: tuple[str, ...],
     settings_given: tuple[str, ...],
+    client: str | None,
     out: Path | None,
     jobs: int | None,
     time_limit: float,
@@ -63,7 +64,7 @@ def shrink(
     Exit status: 0 shrunk, 2 usage, 3 nothing fails that could be shrunk.
     """  # noqa: D301 (\b is for click)
     what = LATEST if what is None else what
-    case = _case(what, store, overrides_of(generation, flaws, settings_given, faults))
+    case = _case(what, store, overrides_of(generation, flaws, settings_given, faults, client))
     console = Console(stderr=True, highlight=False)
     outcome, finding = failing(case)
     if finding is None:

@@ -1,0 +1,1 @@
+"""aiokafka, the real library, as a client of the simulated cluster: on simulated time, network and randomness."""
