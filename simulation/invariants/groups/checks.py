@@ -70,6 +70,9 @@ def answered(known: Knowledge, broker: BrokerMirror, request_id: int, response: 
         return
     if isinstance(request, JoinGroupRequest) and isinstance(response, JoinGroupResponse):
         known.asked.joined[request.group_id, response.generation_id, response.member_id] = True
+        for member in response.members:
+            if member.instance_id is not None:
+                known.asked.instances[member.member_id] = member.instance_id
     where = _coordinated(known, broker, getattr(request, "group_id", ""))
     if where is not None:
         _told(known, broker, where, request, response)
@@ -242,8 +245,12 @@ def _check_generation(known: Knowledge, ghost: Ghost, truth: GroupGhost, entry: 
             f"at {entry.at} generation {now.generation} of {entry.group_id} is stored with the members {members}, "
             f"after generation {before.generation} with {[member.member_id for member in before.members]}",
         )
-    sent = known.asked.assignments.get((entry.group_id, now.generation), [])
-    stored = {member.member_id: member.assignment for member in now.members}
+    instances = known.asked.instances  # a static member may get another id before its generation is stored (KIP-345)
+    sent = [
+        {instances.get(name, name): part for name, part in one.items()}
+        for one in known.asked.assignments.get((entry.group_id, now.generation), [])
+    ]
+    stored = {member.instance_id or member.member_id: member.assignment for member in now.members}
     if members and not any(all(one.get(name, b"") == part for name, part in stored.items()) for one in sent):
         known.fail(
             ghost,

@@ -140,5 +140,8 @@ class Asked:
     joined: dict[tuple[str, int, str], bool] = field(default_factory=dict)
     """Group, generation, member: who was told that it is a member of the generation."""
 
+    instances: dict[str, str] = field(default_factory=dict)
+    """Member id -> the instance id of a static member that once had it (KIP-345)."""
+
     left: dict[tuple[str, str], Stay] = field(default_factory=dict)
     """Group and member -> the coordinator that has confirmed that the member has left."""
