@@ -298,8 +298,8 @@ def _decide(controller: ControllerState, key: tuple[str, int], job: RecoveryJob)
     _end(controller, key)
     _stop_timing(controller, key)
     cause = Cause.REQUEST if _is_asked_for(controller, key) else Cause.RECOVERY
-    min_isr = min(min_isr_of(controller, controller.image.topics[name]), len(state.replicas))
-    new = recovered(state, best, rules.remembered(job.needed, best, min_isr))
+    others = rules.remembered(job.needed, best, min_isr_of(controller, controller.image.topics[name]))
+    new = recovered(state, best, others)
     records: list[MetadataRecord] = [PartitionSet(topic_id, number, new)]
     changes.append(controller, records, Grounds(cause, compared(job.infos)))
 

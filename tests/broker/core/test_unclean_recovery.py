@@ -114,6 +114,38 @@ def test_no_reassignment_leaves_fewer_complete_replicas_than_min_isr(target: tup
     assert _reassign(cluster, target) == ErrorCode.NONE
 
 
+def test_a_reassignment_of_a_single_replica_can_be_cancelled() -> None:
+    """Its min ISR is one again, however many were in sync meanwhile."""
+    cluster = Cluster(brokers=3)
+    cluster.run_until(lambda: all(m.node is not None and m.node.is_ready() for m in cluster.machines.values()))
+    cluster.call(1, CreateTopicsRequest((NewTopic(TOPIC, assignments=((0, (1,)),)),)))
+    cluster.run_until(lambda: bool(cluster.view()) and cluster.is_whole())
+    _stop(cluster, 3)
+    assert _reassign(cluster, (1, 2, 3)) == ErrorCode.NONE
+    cluster.run_until(lambda: set(cluster.view()["isr"]) == {1, 2})  # type: ignore[call-overload]
+    assert _reassign(cluster, None) == ErrorCode.NONE
+    assert cluster.view()["replicas"] == [1]
+
+
+@pytest.mark.parametrize(("min_isr", "kept"), [("1", 0), ("2", 1)])
+def test_after_a_recovery_others_are_remembered_only_where_more_are_needed_to_commit(min_isr: str, kept: int) -> None:
+    cluster = Cluster()
+    cluster.create_topic()
+    cluster.run_until(cluster.is_whole)
+    for number in (3, 1, 2):
+        cluster.kill(number, lose_page_cache=True)
+        cluster.run_until(lambda number=number: cluster.leader() != number)  # type: ignore[misc]
+    cluster.held = lambda _, __, message: isinstance(message, GetReplicaLogInfoRequest)
+    for number in (1, 2, 3):
+        cluster.start(number)
+    cluster.run(2_000)
+    assert _alter(cluster, 2, TOPIC, "min.insync.replicas", min_isr) == ErrorCode.NONE
+    assert cluster.view()["last_known_elr"] == [1, 2]
+    cluster.held = lambda source, _, message: isinstance(message, FetchRequest) and source in (1, 2, 3)
+    cluster.run_until(lambda: cluster.leader() >= 0)
+    assert len(cluster.view()["last_known_elr"]) == kept  # type: ignore[arg-type]
+
+
 def test_who_puts_availability_first_gets_a_leader_all_the_same() -> None:
     cluster = _moved_to_brokers_that_are_down("K5")
     assert _alter(cluster, 2, TOPIC, "unclean.recovery.strategy", "proactive") == ErrorCode.NONE

@@ -346,6 +346,7 @@ def test_ra_3_before_k5_the_added_ones_are_in_sync() -> None:
         pytest.param((1,), (), (), True, id="none of the ISR stays"),
         pytest.param((1,), (2,), (), True, id="the ELR does not count beside an ISR"),
         pytest.param((), (2,), (), False, id="a member of the ELR stays"),
+        pytest.param((1,), (2, 3), (), True, id="none of the ISR stays, though min ISR of the ELR do"),
         pytest.param((), (1,), (2,), True, id="none of the ELR stays"),
         pytest.param((), (), (2, 3), False, id="all last known ones stay"),
         pytest.param((), (), (1, 2), True, id="a last known one leaves"),
