@@ -63,7 +63,7 @@ def changed(
         isr=election.isr,
         elr=election.elr,
         last_known_elr=rules.elections.last_known(
-            (state.leader, state.last_known_elr), election.leader, election.isr, last_known_elr
+            (state.leader, state.last_known_elr), election.leader, election.isr, last_known_elr, state.replicas
         ),
         leader=election.leader,
         leader_epoch=state.leader_epoch + (election.leader != state.leader or raised),

@@ -41,7 +41,12 @@ class ElectionRules:
         return False
 
     def last_known(
-        self, before: tuple[int, tuple[int, ...]], leader: int, isr: tuple[int, ...], computed: tuple[int, ...]
+        self,
+        before: tuple[int, tuple[int, ...]],
+        leader: int,
+        isr: tuple[int, ...],
+        computed: tuple[int, ...],
+        replicas: tuple[int, ...],
     ) -> tuple[int, ...]:
         """The LastKnownELR after a change, given ELR-2's (K5). `before` is the (leader, LastKnownELR) until now."""
         return computed

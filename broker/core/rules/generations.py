@@ -41,12 +41,18 @@ def k5() -> Rules:
 
 class _LastLeaderKnown(ElectionRules):
     def last_known(
-        self, before: tuple[int, tuple[int, ...]], leader: int, isr: tuple[int, ...], computed: tuple[int, ...]
+        self,
+        before: tuple[int, tuple[int, ...]],
+        leader: int,
+        isr: tuple[int, ...],
+        computed: tuple[int, ...],
+        replicas: tuple[int, ...],
     ) -> tuple[int, ...]:
-        """UR-4 in K4: only the last leader is kept, while there is none and the ISR is empty."""
+        """UR-4 in K4: the last leader is kept, while there is none, the ISR is empty, and it is a replica (ELR-5)."""
         if leader != NO_LEADER or isr:
             return ()
-        return before[1] if before[0] == NO_LEADER else (before[0],)
+        last = before[1] if before[0] == NO_LEADER else (before[0],)
+        return tuple(member for member in last if member in replicas)
 
     def recovers_by_log(self) -> bool:
         """UR-4 in K4: the last leader is elected as soon as it is active."""

@@ -256,8 +256,9 @@ def test_el_5_who_is_gone_leaves_the_isr_even_as_the_last() -> None:
 def test_ur_4_in_k4_only_the_last_leader_is_known(
     before: tuple[int, tuple[int, ...]], leader: int, isr: tuple[int, ...], known: tuple[int, ...]
 ) -> None:
-    assert K4.elections.last_known(before, leader, isr, (1, 3)) == known
-    assert RULES.elections.last_known(before, leader, isr, (1, 3)) == (1, 3)
+    assert K4.elections.last_known(before, leader, isr, (1, 3), (1, 2, 3)) == known
+    assert K4.elections.last_known(before, leader, isr, (1, 3), (4, 5)) == ()
+    assert RULES.elections.last_known(before, leader, isr, (1, 3), (1, 2, 3)) == (1, 3)
 
 
 @pytest.mark.parametrize(("active", "replica", "may"), [(True, True, True), (False, True, False), (True, False, False)])

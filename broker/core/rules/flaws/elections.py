@@ -129,6 +129,17 @@ class _LeadAfterRemoval(ElectionRules):
         """UR-4 in K4 without the test that the last leader is still a replica."""
         return active
 
+    def last_known(
+        self,
+        before: tuple[int, tuple[int, ...]],
+        leader: int,
+        isr: tuple[int, ...],
+        computed: tuple[int, ...],
+        replicas: tuple[int, ...],
+    ) -> tuple[int, ...]:
+        """ELR-5 removed: who was the last leader is kept though it is no replica any more."""
+        return super().last_known(before, leader, isr, computed, (*replicas, before[0], *before[1]))
+
 
 class _TakeAnyAnswer(ElectionRules):
     def awaits_log_info(self, partition_epoch: int, epoch_of_job: int, *, asked: bool) -> bool:
