@@ -145,7 +145,7 @@ class _Trials:
                     running[trial.reading] = (mutant, names, trial)
                 else:
                     yield Outcome(mutant)
-            for reading in _finished(list(running)):
+            for reading in _finished(list(running)) if running else ():
                 outcome = _outcome(*running.pop(reading))
                 last[outcome.mutant.where] = outcome.noticed_by
                 yield outcome
