@@ -83,15 +83,13 @@ class ProducerStates:
         return twin
 
     def verdict(self, header: BatchHeader) -> Verdict:
-        """Decide whether a leader may append this batch of a producer.
+        """PR-5: decide whether a leader may append this batch of a producer.
 
         An old batch is a duplicate only if all of its sequence numbers are known to be in the log: a client takes
         that answer for success. After lost state the run is short and the answer is "out of order".
         """
-        if header.producer_id < 0:
-            return ACCEPT
         known = self.states.get(header.producer_id)
-        if known is None:
+        if known is None:  # as for batches without a producer, of which `update` remembers nothing
             return ACCEPT
         first = header.base_sequence
         if header.producer_epoch != known.epoch:
