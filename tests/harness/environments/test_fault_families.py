@@ -17,6 +17,7 @@ from harness.systems.factory import make_system
 from harness.terminal.exits import ExitStatus
 from nemesis.faults import KINDS
 from nemesis.faults.families import FAMILIES, PARTITION
+from nemesis.recipes import RECIPES
 
 
 @pytest.fixture
@@ -55,10 +56,9 @@ def test_a_family_is_what_a_poor_machine_can_inject_of_it(faults: str, kinds: tu
 @pytest.mark.usefixtures("poor")
 def test_all_is_every_family() -> None:
     possible = set(settled("all"))
-    assert possible < set(KINDS)
-    assert possible == {kind for family in ("process", "network", "page-cache", "disk") for kind in settled(family)} | {
-        *settled("administration")
-    }
+    assert possible < {*KINDS, *RECIPES}
+    families = ("process", "network", "page-cache", "disk", "administration", "recipe")
+    assert possible == {kind for family in families for kind in settled(family)}
 
 
 @pytest.mark.usefixtures("poor")

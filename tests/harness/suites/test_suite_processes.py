@@ -67,8 +67,8 @@ def test_a_killed_suite_ends_its_child_and_can_be_resumed(tmp_path: Path) -> Non
     try:
         log = "*/logs/*simulation-default*/stdout.txt"
         assert wait_until(lambda: bool(list(place.glob(log))), PATIENCE_S, 0.1), "the long cell did not begin"
-        children = subprocess.run(["pgrep", "-P", str(suite.pid)], capture_output=True, text=True, check=True)
-        child = int(children.stdout.split()[0])
+        assert wait_until(lambda: bool(children_of(suite.pid)), PATIENCE_S, 0.1), "the long cell has no process"
+        (child,) = children_of(suite.pid)
         started = start_time(child)
         assert started is not None
     finally:
@@ -79,6 +79,11 @@ def test_a_killed_suite_ends_its_child_and_can_be_resumed(tmp_path: Path) -> Non
     head = json.loads((directory / "suite.json").read_text())
     assert head["ended"] == ""
     assert len(list((directory / "cells").glob("*.json"))) == 1, "the canary had ended"
+
+
+def children_of(pid: int) -> list[int]:
+    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
+    return [int(line) for line in found.stdout.split()]
 
 
 def test_an_interrupted_suite_prints_the_command_that_resumes_it(tmp_path: Path) -> None:
