@@ -14,8 +14,7 @@ from checkers.input.frames import KEY
 from checkers.relations.base import Relations
 from history.contract import ACKS_ALL
 
-_ASKS = 0
-_ANSWERS = 1
+_ASKS, _ANSWERS = 0, 1
 """At one instant queries come before answers: only what was answered strictly before counts."""
 
 
@@ -42,16 +41,11 @@ def nonmonotonic_send(relations: Relations) -> DataFrame:
 
         process 1:  send a ──ok @50──   send b ──ok @47──
 
-    An operation that a process begins at the very moment at which it ends another comes after it.
+    An operation that a process begins at the very moment at which it ends another comes after it. A send without an
+    answer, which was read, may have taken effect at any time before it was read, also after later sends.
     """
-    # A process performs one operation at a time, so each operation that began earlier also ended earlier.
-    so_far = (
-        Window.partitionBy(*KEY, "process", "acks")
-        .orderBy("invoked_ns", "op", "offset")
-        .rowsBetween(Window.unboundedPreceding, -1)
-    )
-    sends = _acknowledged_sends(relations).withColumn("before", fn.max(_witness()).over(so_far))
-    return _reordered(sends.where("before.completed_ns <= invoked_ns"), "nonmonotonic-send")
+    sends = _acknowledged_sends(relations).withColumn("witness", _witness())
+    return _reordered(_with_earlier_witness(sends, "process", "acks", one_by_one=True), "nonmonotonic-send")
 
 
 def stale_read(relations: Relations) -> DataFrame:
@@ -250,11 +244,13 @@ def _witness(*, value: bool = True) -> Column:
     )
 
 
-def _with_earlier_witness(operations: DataFrame, *alike: str) -> DataFrame:
+def _with_earlier_witness(operations: DataFrame, *alike: str, one_by_one: bool = False) -> DataFrame:
     """Give each operation, in the column `before`, the greatest `witness` of those that completed before it began.
 
-    Only operations with the same values of the columns `alike` are compared.
+    Only operations with the same values of the columns `alike` are compared. With `one_by_one` these are begun in the
+    order of their numbers, and one that completed at the instant at which the next began counts too.
     """
+    turns = ("op", "moment.turn") if one_by_one else ("moment.turn",)
     moments = operations.withColumn(
         "moment",
         fn.explode(
@@ -267,7 +263,7 @@ def _with_earlier_witness(operations: DataFrame, *alike: str) -> DataFrame:
     witness = fn.when(fn.col("moment.turn") == _ANSWERS, fn.col("witness"))
     past = (
         Window.partitionBy(*KEY, *alike)
-        .orderBy("moment.ns", "moment.turn")
+        .orderBy("moment.ns", *turns)
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
     return (

@@ -474,6 +474,28 @@ def a_process_that_sends_as_its_last_send_ends_sends_after_it(history: History) 
     history.final([102, 100, 101])
 
 
+@case({"nonmonotonic-send": (1, 0)})
+def a_send_whose_outcome_is_known_late_hides_no_earlier_one(history: History) -> None:
+    history.send(100, (10, 20), offset=1)
+    history.send(101, (30, None), status="info")
+    history.send(102, (40, 50), offset=0)
+    history.final([102, 100, 101])
+
+
+@case({})
+def a_send_without_answer_may_take_effect_after_later_ones_of_its_process(history: History) -> None:
+    history.send(100, (10, None), status="info")
+    history.send(101, (20, 30), offset=0)
+    history.final([101, 100])
+
+
+@case({})
+def sends_of_a_process_may_take_no_time(history: History) -> None:
+    history.send(100, (10, 10), offset=0)
+    history.send(101, (10, 10), offset=1)
+    history.final([100, 101])
+
+
 @case({})
 def concurrent_sends_may_be_in_any_order(history: History) -> None:
     history.send(100, (10, 30), offset=1)

@@ -18,10 +18,12 @@ class Group:
         self.choices = random.Random(seed)
         self.history = History(name)
         self.offset: int | None = None
+        self.highest = 0
         self.generation = 0
         self._now = 10
         for _ in range(self.choices.randint(2, 6)):
             self._reign()
+        self.offset = self.highest  # what is committed last was never tried before: no late commit can be of it
         self.commit(status="ok")
         self.history.committed(self.offset, (FINAL_MS + 1, FINAL_MS + 2), phase="final")
         self.history.final([])
@@ -35,6 +37,7 @@ class Group:
         """A commit above all before it, which takes effect unless it fails."""
         begins, ends = self.span()
         offset = (self.offset or 0) + self.choices.randint(1, 50)
+        self.highest = max(self.highest, offset)
         completed = ends if status == "ok" else None
         self.history.commit(
             offset, (begins, completed), status=status, generation=self.generation, process=self.choices.choice(MEMBERS)
