@@ -230,6 +230,16 @@ def test_after_an_unclean_stop_what_follows_a_cut_may_be_what_was_cut_off(flushe
     assert Log.open(files, "t-0", CONFIG, clean=True).certain_end == end_offset + 4
 
 
+def test_where_the_end_was_lost_below_a_cut_no_more_is_certain_than_is_left() -> None:
+    files, log = written()
+    log.sync()
+    log.truncate_to(20)
+    files.truncate(SEGMENTS[0], 10)
+    log = reopened(files, recovery_point=24)
+    assert log.end_offset < 20
+    assert log.certain_end == log.end_offset
+
+
 def test_a_clean_stop_makes_a_cut_durable_though_all_that_is_left_was_flushed() -> None:
     files, log = written()
     log.sync()

@@ -17,7 +17,7 @@ STATUSES = ("ok", "info", "fail")
 
 
 class Wild:
-    """Every process does one thing at a time, and is replaced after an operation of unknown outcome."""
+    """Every process does one thing at a time; half of them are replaced after an operation of unknown outcome."""
 
     def __init__(self, name: str, seed: int) -> None:
         self._choices = random.Random(seed)
@@ -26,7 +26,7 @@ class Wild:
         self._free_ms: dict[int, int] = {}
         self._numbers = {process: process for process in (1, 2, 3)}
         self._sent: dict[int, int | None] = {}
-        for index in range(self._few(4)):
+        for index in range(self._few(6)):
             self._send(100 + index)
         for _ in range(self._few(4)):
             self._poll()
@@ -57,7 +57,7 @@ class Wild:
         return begins, ends
 
     def _send(self, value: int) -> None:
-        index = self._choices.choice((1, 2, 3))
+        index = self._choices.choice((1, 1, 2, 3))
         begins, ends = self._span(index, 15)
         status = self._choices.choices(STATUSES, (7, 2, 1))[0]
         self._sent[value] = self._offset() if status == "ok" and self._maybe(0.9) else None
@@ -69,7 +69,7 @@ class Wild:
             status=status,
             acks=self._choices.choices((-1, 1, 0), (8, 1, 1))[0],
         )
-        if status == "info":
+        if status == "info" and self._maybe(0.5):
             self._numbers[index] += 10
 
     def _records(self, position: int) -> list[tuple[int, int | None]]:
