@@ -62,7 +62,7 @@ class Observer(Protocol):
     """Is called after every step. Raises to report that a property is broken."""
 
     def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
-        """A node has reacted."""
+        """A node has reacted; it may have ended in doing so, and what it wrote before may be on its disk."""
         ...
 
     def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
@@ -210,6 +210,9 @@ class SimulatedCluster(EventQueue):
             effects = node.handle(machine.clock.now_ms(self.now_us), event)
         except PowerFailed:
             self.count(INTERRUPTED_AT_START if event.__class__ is Started else INTERRUPTED)
+            machine.node = None
+            for observer in self.observers:
+                observer.after(self, EventStep(node_id, event, ()))
             machine.when_power_fails()
             return
         except Exception as error:

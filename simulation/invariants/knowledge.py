@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from broker.core.broker_node.groups.records import OffsetKey
 from broker.core.configuration.settings import Settings
+from broker.core.controller.state import RecoveryJob
 from broker.core.messages import AnyRequest
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import PartitionState
@@ -78,6 +79,9 @@ class Deciding:
 
     state: PartitionState
     heard: dict[int, tuple[int, int]] = field(default_factory=dict)
+    job: RecoveryJob | None = None
+    min_isr: int = 0
+    """The effective min ISR by the committed metadata when the recovery began."""
 
 
 @dataclass(slots=True)

@@ -283,10 +283,15 @@ def decided(known: Knowledge, controller: ControllerState, event: Event) -> None
             before = partitions.get(key)
             heard = {} if before is None else {**before.heard, **present.get(key, {})}
             if before is not None and not begins and before.state is not state and _is_unclean(before.state, state):
-                _check_longest(known, known.ghost(topic.name, *key), before.state, state.leader, heard)
+                check_longest(known, known.ghost(topic.name, *key), before, state.leader, heard)
             job = controller.recoveries.get(key)
-            infos = {} if job is None else job.infos
-            partitions[key] = Deciding(state, {member: _length(info) for member, info in infos.items()})
+            if job is None:
+                partitions[key] = Deciding(state)
+                continue
+            goes_on = before is not None and before.job is job
+            min_isr = before.min_isr if before and goes_on else known.min_isr(known.ghost(topic.name, *key))
+            logs = {member: _length(info) for member, info in job.infos.items()}
+            partitions[key] = Deciding(state, logs, job, min_isr)
 
 
 def _answered(image: Image, event: Event) -> dict[tuple[str, int], dict[int, tuple[int, int]]]:
@@ -308,20 +313,25 @@ def _length(info: ReplicaLogInfo) -> tuple[int, int]:
     return info.last_written_leader_epoch, info.log_end_offset
 
 
-def _check_longest(
-    known: Knowledge, ghost: Ghost, before: PartitionState, leader: int, heard: dict[int, tuple[int, int]]
+def check_longest(
+    known: Knowledge, ghost: Ghost, before: Deciding, leader: int, heard: dict[int, tuple[int, int]]
 ) -> None:
     """P-25: the longest log is elected; of the last known ELR, where losses are not accepted and it is complete.
 
-    A recovery that began before losses were accepted may still elect one of the last known ELR.
+    A recovery that began before losses were accepted may still elect one of the last known ELR. One goes on with the
+    min ISR with which it began, or begins again with another.
     """
     best = max(heard.values(), default=None)
     accepted = _losses_accepted(known, ghost)
     if best is None and not accepted:
         return  # nobody wanted it: P-1 judges what it loses
-    known_to_be = [log for member, log in heard.items() if member in before.last_known_elr]  # UR-8: they come first
-    among_them = max(known_to_be, default=best) if len(before.last_known_elr) >= known.min_isr(ghost) else best
-    if best is None or heard.get(leader) not in ((best, among_them) if accepted else (among_them,)):
+    remembered = before.state.last_known_elr  # UR-8: they come first
+    among_them = max((log for member, log in heard.items() if member in remembered), default=best)
+    min_isrs = (known.min_isr(ghost), before.min_isr)
+    allowed = {among_them if len(remembered) >= min_isr else best for min_isr in min_isrs}
+    if accepted:
+        allowed.add(best)
+    if best is None or heard.get(leader) not in allowed:
         logs = ", ".join(f"{member}: {end} of epoch {epoch}" for member, (epoch, end) in sorted(heard.items()))
         known.fail(
             ghost,

@@ -104,10 +104,7 @@ class PropertyObserver:
             _process_started(known, broker, incarnation, state.incarnation_id)
         if event.__class__ is RequestReceived:
             assert isinstance(event, RequestReceived)
-            if event.request.__class__ in _FROM_CLIENTS:
-                clients.request_arrived(known, broker, event)
-            elif event.request.__class__ in checks.CHECKED:
-                checks.request_arrived(known, broker, event)
+            _request_arrived(known, broker, event)
         elif broker.alterations and isinstance(event, (ResponseReceived, RequestFailed)):
             broker.alterations.pop(event.request_id, None)
         if state.image.end_offset != broker.image_end:
@@ -271,12 +268,17 @@ def _process_started(known: Knowledge, broker: BrokerMirror, incarnation: int, i
 def _process_ended(broker: BrokerMirror, clean_epoch: int) -> None:
     broker.up = False
     broker.clean_epoch = clean_epoch
+    _forget_requests(broker)
+    for mirror in broker.mirrors.values():
+        mirror.role = Role.NONE
+
+
+def _forget_requests(broker: BrokerMirror) -> None:
+    """None of these will be answered."""
     broker.alterations.clear()
     broker.reads.clear()
     broker.writes.clear()
     broker.group_requests.clear()
-    for mirror in broker.mirrors.values():
-        mirror.role = Role.NONE
 
 
 def _last_cuts(known: Knowledge, broker: BrokerMirror) -> None:
@@ -289,10 +291,22 @@ def _last_cuts(known: Knowledge, broker: BrokerMirror) -> None:
             replicas.truncated(known, ghost, mirror, replica, end, fails=True)
 
 
+def _request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestReceived) -> None:
+    if event.request.__class__ in _FROM_CLIENTS:
+        clients.request_arrived(known, broker, event)
+    elif event.request.__class__ in checks.CHECKED:
+        checks.request_arrived(known, broker, event)
+
+
 def _exited(known: Knowledge, step: EventStep) -> None:
-    """A process that exited by itself; cleanly if its status is 0."""
+    """A process that ended in this step, cleanly if its status is 0; what was asked of it may be in its log."""
     broker = known.brokers.get(step.node_id)
-    if broker is None or not broker.up:
+    if broker is None:
+        return
+    if isinstance(step.event, RequestReceived):
+        _request_arrived(known, broker, step.event)
+        _forget_requests(broker)
+    if not broker.up:
         return
     for effect in step.effects:
         if isinstance(effect, Exit) and effect.status == 0:

@@ -81,7 +81,11 @@ def open_metadata(broker: BrokerState) -> None:
 
 
 def open_replicas(broker: BrokerState) -> None:
-    """ST-6, HW-7: open all logs; recover them if the last stop was not clean."""
+    """ST-6, HW-7: open all logs; recover them if the last stop was not clean.
+
+    A high watermark that had to be lowered is checkpointed at once: what is above it may be fetched anew, or flushed,
+    before the next regular checkpoint, and would then pass for committed.
+    """
     broker.runtime.mark(OPENED_CLEAN if broker.previous_broker_epoch >= 0 else OPENED_UNCLEAN)
     for directory in directories.online(broker):
         with directories.guarded(broker):
@@ -98,6 +102,7 @@ def _open_directory(broker: BrokerState, index: int) -> None:
     log_starts = _offsets(broker, index, checkpoints.LOG_START)
     high_watermarks = _offsets(broker, index, checkpoints.HIGH_WATERMARK)
     topic_ids = checkpoints.read_topic_ids(broker.files, name_in(index, checkpoints.TOPIC_IDS))
+    lowered = False
     for directory in broker.files.list(name_in(index, "").rstrip("/")):
         topic, dash, number = directory.rpartition("-")
         if not dash or not number.isdigit():
@@ -138,6 +143,7 @@ def _open_directory(broker: BrokerState, index: int) -> None:
         )
         if high_watermark < min(high_watermarks.get(key, 0), log.end_offset):
             broker.runtime.mark(ABOVE_A_CUT)
+        lowered = lowered or high_watermark < high_watermarks.get(key, 0)
         broker.replicas[key] = Replica(
             topic,
             key[1],
@@ -146,6 +152,8 @@ def _open_directory(broker: BrokerState, index: int) -> None:
             log,
             high_watermark,
         )
+    if lowered:  # until the checkpoint says so too, the next start would trust the old one again
+        _checkpoint_directory(broker, index)
 
 
 def create_replica(broker: BrokerState, topic: str, partition: int, topic_id: str) -> Replica | None:

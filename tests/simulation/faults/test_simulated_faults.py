@@ -8,6 +8,7 @@ from broker.core.messages import AnyResponse, CreateTopicsRequest, MetadataReque
 from broker.core.ports.events import Disconnected, RequestReceived, ResponseReceived
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
+from simulation.engine.disk import Survival
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import brokers, leading
 from simulation.invariants.observer import property_observers
@@ -189,6 +190,27 @@ def test_a_process_that_dies_in_a_change_tells_nobody_of_it() -> None:
     pass_ms(cluster, 2_000)
     assert len(died) == 1
     assert not any(step.node_id == 100 for step in seen[died[0] :])
+
+
+def test_observers_learn_of_the_step_in_which_the_power_failed() -> None:
+    cluster, _ = running()
+    steps: list[EventStep] = []
+
+    class Watching:
+        def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
+            if cluster.machines[step.node_id].node is None:
+                steps.append(step)
+
+        def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
+            assert [step.node_id for step in steps] == [node_id]
+
+    died: list[int] = []
+    cluster.observers.append(Watching())
+    cluster.interrupt(100, 0, lambda: died.append(cluster.kill(100, Survival.NOTHING)))
+    request = CreateTopicsRequest((NewTopic("other", 1, 3),), 2_000)
+    cluster.send_from_client(CLIENT, 1, 1, request, 3_000)
+    pass_ms(cluster, 2_000)
+    assert len(died) == len(steps) == 1
 
 
 def test_leaders_move_as_often_as_the_fault_says() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from broker.core.metadata.records import PartitionState
 from broker.core.rules.flaws.properties import PROPERTIES
 from history.protocol import protocol_rules
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import SimulatedCluster
 from simulation.invariants.committed import check_bounds, restart_from
 from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror
-from simulation.invariants.knowledge import Knowledge
+from simulation.invariants.knowledge import Deciding, Knowledge
+from simulation.invariants.metadata import check_longest
 from simulation.invariants.observer import PropertyObserver
 from simulation.invariants.properties import Violation, is_documented
 from simulation.runs.sweep import simulate
@@ -175,3 +177,26 @@ def test_a_balanced_recovery_that_elects_a_longer_log_of_no_eligible_replica_bre
     anyone = change_rules("elections", may_be_elected=lambda member, needed: True)
     outcome = scenario.run(ChoiceSequence(804_002), overrides=ALONE, observers=[anyone, PropertyObserver()])
     assert outcome.failed_property == "P-25"
+
+
+@pytest.mark.parametrize(
+    ("min_isr_then", "elected", "broken"), [(2, 2, None), (2, 1, "P-25"), (3, 1, None), (3, 2, None), (3, 3, "P-25")]
+)
+def test_a_recovery_goes_on_with_the_min_isr_with_which_it_began(
+    min_isr_then: int, elected: int, broken: str | None
+) -> None:
+    """Where fewer are remembered than min ISR, any replica may be the complete one (UR-6)."""
+    cluster = SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration(min_insync_replicas=2)))
+    state = PartitionState((1, 2, 3), isr=(), leader=-1, leader_epoch=3, partition_epoch=9, last_known_elr=(2, 3))
+    found = None
+    try:
+        check_longest(
+            Knowledge.of(cluster),
+            Ghost("log", 0),
+            Deciding(state, min_isr=min_isr_then),
+            elected,
+            {1: (0, 39), 2: (0, 26), 3: (0, 23)},
+        )
+    except Violation as violation:
+        found = violation.property_id
+    assert found == broken

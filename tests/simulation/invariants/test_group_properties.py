@@ -10,9 +10,13 @@ import pytest
 from broker.core.broker_node.groups import loading, members, offsets, rebalancing, writing
 from broker.core.broker_node.groups.state import Group, GroupState, OffsetsWrite, Shard, Write
 from broker.core.messages.errors import ErrorCode
-from broker.core.messages.groups import OffsetCommitRequest
-from simulation.scenario.configuration import SimulatedFault
-from simulation.scenario.scenario import SimulationOutcome
+from broker.core.messages.groups import OffsetCommitRequest, SyncGroupRequest
+from broker.core.ports.events import RequestReceived
+from simulation.engine.choices import ChoiceSequence
+from simulation.engine.cluster import EventStep, SimulatedCluster
+from simulation.invariants.observer import PropertyObserver
+from simulation.scenario.configuration import Configuration, SimulatedFault
+from simulation.scenario.scenario import SimulationOutcome, settings_of
 from simulation.workload.members import IN_DOUBT, LEFT_BEHIND, MOVED, TAKEN_OVER
 from tests.simulation.invariants.planting import observe
 
@@ -136,3 +140,16 @@ def test_a_group_whose_dead_members_are_waited_for_forever_breaks_v_11(monkeypat
     monkeypatch.setattr(rebalancing, "join_timer_fired", never)
     monkeypatch.setattr(rebalancing, "session_expired", lambda *_arguments: None)
     assert broken((0,)) == {"V-11"}
+
+
+@pytest.mark.parametrize("is_known_to_have_ended", [False, True])
+def test_what_a_broker_was_asked_in_the_step_that_ended_it_counts(is_known_to_have_ended: bool) -> None:
+    """It may have written that to its log before."""
+    cluster = SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration()))
+    observer = PropertyObserver()
+    if is_known_to_have_ended:
+        observer.crashed(cluster, 1, -1)
+    request = SyncGroupRequest("readers", 4, "a", (("a", b"all"),))
+    observer.after(cluster, EventStep(1, RequestReceived(7, 1, request), ()))
+    assert observer.known.asked.assignments == {("readers", 4): [{"a": b"all"}]}
+    assert observer.known.brokers[1].group_requests == {}
