@@ -23,7 +23,7 @@ class Shelf:
 
     def files(self) -> Mapping[str, Path]:
         """All files by name, sorted by name."""
-        return {path.stem: path for path in sorted(self.directory.rglob(f"*{_SUFFIX}"), key=lambda path: path.name)}
+        return {path.stem: path for path in sorted(self.directory.rglob(f"*{_SUFFIX}"), key=lambda path: path.stem)}
 
     def abouts(self) -> Mapping[str, str]:
         """Each name with one line about it."""

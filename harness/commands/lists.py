@@ -68,7 +68,14 @@ def suites(name: str | None) -> None:
 @click.argument("name", required=False)
 def systems(name: str | None) -> None:
     """List the system definitions that come with Harrow, or print the file of one as a template for your own."""
-    _list_or_print(name, SYSTEMS)
+    from harness.systems.inheritance import extended_by
+
+    if name is not None:
+        _list_or_print(name, SYSTEMS)
+        return
+    abouts, files = SYSTEMS.abouts(), SYSTEMS.files()
+    bases = {each: extended_by(files[each]) for each in files}
+    _print({each: abouts[each] + (f" (extends {base})" if base else "") for each, base in bases.items()})
 
 
 @click.command("schedules")

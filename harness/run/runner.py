@@ -7,7 +7,6 @@ checked. Checking is separate (`harness.run.judging`) and does not touch the clu
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Mapping
 
@@ -19,6 +18,7 @@ from harness.run.stopping import Stop
 from harness.shipped import SYSTEMS
 from harness.spec.spec import OWN_COPY, OWN_SYSTEM, to_json
 from harness.store.journal import Journal
+from harness.systems.inheritance import in_one_file
 from harness.terminal.console import RunProgress
 from harness.terminal.exits import describe
 from history.clock import RunClock
@@ -49,7 +49,7 @@ def run(
     (plan.directory / "spec.json").write_text(text)
     (plan.directory / "schedule.json").write_text(schedule.dumps(plan.schedule))
     if plan.spec.system != OWN_SYSTEM:
-        shutil.copyfile(SYSTEMS.find(plan.spec.system), plan.directory / OWN_COPY)
+        (plan.directory / OWN_COPY).write_text(in_one_file(SYSTEMS.find(plan.spec.system)))
     with HistoryWriter(plan.directory / "history", plan.run_id, "harness") as history:
         history.add("runs", _row(plan, system, text))
         history.flush()

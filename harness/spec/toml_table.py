@@ -31,8 +31,12 @@ class Table:
 
     def wrong(self, key: str, expected: str, found: object) -> SpecError:
         """Make the error that says what was expected of a key, and what was found."""
+        return self.error(key, f"expected {expected}, found {found}")
+
+    def error(self, key: str, text: str) -> SpecError:
+        """Make the error that says this of a key."""
         where = f"{self._name}.{key}" if self._name and key else self._name or key
-        return SpecError(f"{self._path}: {where}: expected {expected}, found {found}; {self._advice}")
+        return SpecError(f"{self._path}: {where}: {text}; {self._advice}")
 
     def only(self, *known: str) -> None:
         """Require that there are no other keys."""
@@ -103,8 +107,7 @@ class Table:
         names = list(known)
         for value in found:
             if value not in names:
-                where = f"{self._name}.{key}" if self._name else key
-                raise SpecError(f"{self._path}: {where}: {unknown(value, names)}; {self._advice}")
+                raise self.error(key, unknown(value, names))
 
     def number(self, key: str, default: int, low: int, high: int) -> int:
         """A whole number from `low` to `high`."""

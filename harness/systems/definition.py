@@ -12,12 +12,12 @@ from typing import Any, Literal, get_args
 
 from harness.spec.spec import Spec
 from harness.spec.toml_table import Table
+from harness.systems.inheritance import EXTENDS, lineage
 from harness.systems.templating import CLIENT
 from nemesis.capabilities.cluster import Capability
 
 Command = tuple[str, ...]
 
-_SEE = "see docs/guide/systems.md"
 _NOT_FOR_DEFAULTS = frozenset({"seed", "system", "flaws", "generation"})
 
 
@@ -58,6 +58,7 @@ class Definition:
     stops_with: frozenset[int] = frozenset({0})  # exit statuses of a controlled shutdown
     start_within: int = 30  # seconds
     stop_within: int = 20  # seconds
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # for the templates
     values: Mapping[str, Command] = field(default_factory=dict)  # name → command that prints the value
     version: Command | None = None
     without: frozenset[Capability] = frozenset()
@@ -70,20 +71,21 @@ class Definition:
 
 
 def load(path: Path) -> Definition:
-    """Read a definition. Raises `SpecError`."""
-    return _definition(Table.load(path, "a system definition", _SEE), path)
+    """Read a definition, with those that it extends. Raises `SpecError`, for a wrong base with that file's name."""
+    *_, own = [_definition(table, file) for file, table in lineage(path)]
+    return own
 
 
 def _definition(table: Table, path: Path) -> Definition:
     table.only(
-        "name", "about", "image", "install", "keeps", "brokers-max", "stops-with", "start-within", "stop-within",
-        "version", "without", "values", "defaults", "broker", "controller",
+        "name", "about", EXTENDS, "image", "install", "keeps", "brokers-max", "stops-with", "start-within",
+        "stop-within", "version", "without", "parameters", "values", "defaults", "broker", "controller",
     )  # fmt: skip
     table.text("about", "")
     broker, controller = table.table("broker", needed=True), table.table("controller")
     assert broker is not None
     image = table.text("image") if "image" in table.raw else None
-    values = table.table("values")
+    values, parameters = table.table("values"), table.table("parameters")
     return Definition(
         path=path,
         name=table.text("name"),
@@ -96,6 +98,7 @@ def _definition(table: Table, path: Path) -> Definition:
         stops_with=frozenset(table.numbers("stops-with", (0,), 0, 255)),
         start_within=table.number("start-within", 30, 1, 3_600),
         stop_within=table.number("stop-within", 20, 1, 3_600),
+        parameters={} if parameters is None else parameters.raw,
         values={} if values is None else {name: values.command(name) or () for name in values.raw},
         version=table.command("version"),
         without=_without(table),

@@ -50,6 +50,7 @@ class NodeRuntime:
     where: str = ""  # in words, appended to messages; empty: this machine
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     python: str = sys.executable
+    parameters: Mapping[str, object] = field(default_factory=dict)  # of the definition
     values: Mapping[str, str] = field(default_factory=dict)  # printed by the definition's commands
     version: str | None = None
     command: Command = ()  # an image's default command
@@ -57,7 +58,7 @@ class NodeRuntime:
     @property
     def names(self) -> Mapping[str, object]:
         """Names for templates that do not depend on the node."""
-        return {"env": self.env, "python": self.python, "values": self.values}
+        return {"env": self.env, "python": self.python, "parameters": self.parameters, "values": self.values}
 
     def wrong(self, definition: Definition, expected: str, found: str) -> Exception:
         """An error for something missing there, in one line; on this machine it is a `SpecError`."""
@@ -99,6 +100,7 @@ def here(definition: Definition) -> NodeRuntime:
 
 def _examined(definition: Definition, runtime: NodeRuntime, run: _Run) -> NodeRuntime:
     """Run the definition's commands for values and version there."""
+    runtime = replace(runtime, parameters=definition.parameters)
     values = {
         name: _printed(definition, runtime, f"values.{name}", command, run)
         for name, command in definition.values.items()

@@ -62,8 +62,6 @@ def test_kafka_gets_the_settings_of_a_cluster_with_its_controllers(
     assert "101@10.0.0.101:9094" in controller
     config = json.loads((plans[0].directory / CONFIG_NAME).read_text())
     assert config["command"] == [f"{tmp_path}/bin/kafka-server-start.sh", f"{plans[0].directory}/node.properties"]
-    assert config["once"][0][1] == "format", "before every start it would cost another Java, and be unsynced"
-    assert config["prepare"] == []
     traits = system.traits
     assert (traits.orderly_exits, traits.start_s, traits.stop_s) == ({0, 143}, 90, 60)
     assert config["environment"]["LOG_DIR"] == f"{plans[0].directory}/logs"
