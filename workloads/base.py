@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from history.clock import RunClock
 from workloads.clients.base import ClientLibrary, Partition
@@ -61,4 +61,13 @@ class Workload(Protocol):
 
     def stop(self) -> None:
         """Stop all threads; record open operations that change something as unknown."""
+        ...
+
+
+@runtime_checkable
+class Refusable(Protocol):
+    """A workload of which the system may refuse a part for good; the rest goes on."""
+
+    def refusal(self) -> str | None:
+        """Return what the system refuses, one line: what was expected, what was found, what to do; None: nothing."""
         ...

@@ -10,6 +10,7 @@ from typing import Final, get_type_hints
 
 from workloads.clients import DEFAULT_CLIENT
 from workloads.clients.base import ClientSettings, Partition
+from workloads.clients.optional_interfaces import SESSION_TIMEOUT_MS
 
 ACKS: Final[Mapping[object, int]] = {"all": -1, "-1": -1, -1: -1, 0: 0, 1: 1, "0": 0, "1": 1}
 
@@ -49,6 +50,7 @@ class WorkerConfig:
     latest_interval_ms: int = 500
     seek_interval_ms: int = 10_000
     final_timeout_s: float = 120.0
+    session_timeout_ms: int = SESSION_TIMEOUT_MS  # of the members of groups
     groups: dict[str, int | None] = field(default_factory=dict)
     """For the workload `groups`: name → partition of the offsets topic that stores the group, null if unknown."""
 
@@ -129,6 +131,7 @@ def _check_values(config: WorkerConfig) -> None:
         ),
         "batch_min and batch_max must satisfy 1 ≤ min ≤ max": 1 <= config.batch_min <= config.batch_max,
         "the workload groups needs groups": config.workload != "groups" or bool(config.groups),
+        "session_timeout_ms must be positive": config.session_timeout_ms > 0,
         "idempotence needs acks all": config.acks == -1 or not config.idempotence,
         "delivery_timeout_ms must not be below request_timeout_ms + linger_ms": (
             config.delivery_timeout_ms >= config.request_timeout_ms + config.linger_ms

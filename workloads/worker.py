@@ -9,7 +9,8 @@ Reads its configuration (`workloads.config`) and then commands from standard inp
 | `stop` | stops everything and closes the history | `closed`, exit status 0 |
 
 Prints JSON objects, one per line, each with its `event`: `ready`, `counts` once a second, `drained`, `final`
-(`complete`, and what is `missing`), `error` (an invalid command), `closed`.
+(`complete`, and what is `missing`), `refused` (a `message` about what the system will never accept), `error` (an
+invalid command), `closed`.
 
 SIGTERM and the end of standard input (the harness has exited) close the history as `stop` does.
 SIGINT is ignored: it is meant for the harness, which then sends a command. Exit status 2: invalid configuration;
@@ -34,7 +35,7 @@ from common.names import unknown
 from history.clock import RunClock
 from history.writer import HistoryError, HistoryWriter
 from workloads.admin import AdminWorkload
-from workloads.base import Context, Workload
+from workloads.base import Context, Refusable, Workload
 from workloads.clients import client_named
 from workloads.clients.base import ClientError, ClientMissingError, Partition
 from workloads.config import WorkerConfig, WorkerConfigError, read_config
@@ -99,6 +100,7 @@ class Session:
         self._counts_due_s = self._started_s
         self._draining = False
         self._drained = False
+        self._refused = False
         self._ends: Mapping[Partition, int] | None = None
         self._final_deadline_s: float | None = None
 
@@ -144,6 +146,9 @@ class Session:
             raise WorkerError(f"{type(failure).__name__}: {failure}") from failure
         if self._history.failed:
             self._history.flush()  # raises what has failed
+        if not self._refused and isinstance(self._workload, Refusable) and (line := self._workload.refusal()):
+            self._refused = True
+            self.report("refused", message=line)
         duration_s = self._config.duration_s
         if duration_s is not None and not self._draining and now_s - self._started_s >= duration_s:
             self._drain()

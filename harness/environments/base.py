@@ -84,6 +84,7 @@ class Traits:
     orderly_exits: frozenset[int] = frozenset({0})  # exit statuses of a controlled shutdown
     start_s: float = 30.0  # within which a node that is started again serves
     stop_s: float = 20.0  # within which a controlled shutdown ends
+    session_ms_min: int = 0  # the shortest session timeout of a member of a group that it accepts
     versions: Mapping[str, str] = field(default_factory=dict)  # name → version, for the report
 
 

@@ -157,6 +157,13 @@ class RunContext:
         if not self.workers:
             raise RunFailed("expected a worker to go on, found that all of them have ended")
 
+    def record_refusals(self) -> None:
+        """Record what the system refuses the workers for good, the same line of several once."""
+        for worker in self.workers:
+            report = worker.latest("refused")
+            if report is not None and report["message"] not in self.outcome.troubles:
+                self.trouble(report["message"])
+
     def drop_worker(self, worker: Worker, why: RunFailed) -> None:
         """Continue without a worker that has ended."""
         self.workers = [other for other in self.workers if other is not worker]

@@ -18,6 +18,7 @@ from harness.run.workers import acked, start_workers
 from harness.run.workload_topic import TIMEOUT_S, TOPIC, TopicWatch, bootstrap, create_topic
 from nemesis.faults.base import Bounds, NemesisClock, Site
 from nemesis.runner import NemesisRunner
+from workloads.clients.optional_interfaces import SESSION_TIMEOUT_MS
 from workloads.values import decode_value
 
 WORKERS_MAX = 2
@@ -98,6 +99,7 @@ def _worker_configs(context: RunContext) -> Sequence[Mapping[str, object]]:
             "seed": spec.seed,
             "request_timeout_ms": REQUEST_TIMEOUT_MS * spec.pace,
             "delivery_timeout_ms": DELIVERY_TIMEOUT_MS * spec.pace,
+            "session_timeout_ms": max(SESSION_TIMEOUT_MS, context.system.traits.session_ms_min),
         }
         for number in range(workers)
     ]
@@ -129,6 +131,7 @@ def main_phase(context: RunContext) -> None:
         while context.clock.now() < end_ns or nemesis.is_alive():
             context.stop.sleep(TICK_S)
             context.record_lost_workers()
+            context.record_refusals()
             context.record_lost_nodes(lambda: runner.held_nodes)
             topic.check()
             context.progress.status(acked(context.workers), runner.active)

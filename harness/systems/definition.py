@@ -58,6 +58,7 @@ class Definition:
     stops_with: frozenset[int] = frozenset({0})  # exit statuses of a controlled shutdown
     start_within: int = 30  # seconds
     stop_within: int = 20  # seconds
+    session_ms_min: int = 1  # the shortest session timeout that it accepts of a member of a group
     parameters: Mapping[str, Any] = field(default_factory=dict)  # for the templates
     values: Mapping[str, Command] = field(default_factory=dict)  # name → command that prints the value
     version: Command | None = None
@@ -79,7 +80,8 @@ def load(path: Path) -> Definition:
 def _definition(table: Table, path: Path) -> Definition:
     table.only(
         "name", "about", EXTENDS, "image", "install", "keeps", "brokers-max", "stops-with", "start-within",
-        "stop-within", "version", "without", "parameters", "values", "defaults", "broker", "controller",
+        "stop-within", "session-ms-min", "version", "without", "parameters", "values", "defaults", "broker",
+        "controller",
     )  # fmt: skip
     table.text("about", "")
     broker, controller = table.table("broker", needed=True), table.table("controller")
@@ -98,6 +100,7 @@ def _definition(table: Table, path: Path) -> Definition:
         stops_with=frozenset(table.numbers("stops-with", (0,), 0, 255)),
         start_within=table.number("start-within", 30, 1, 3_600),
         stop_within=table.number("stop-within", 20, 1, 3_600),
+        session_ms_min=table.number("session-ms-min", 1, 1, 3_600_000),
         parameters={} if parameters is None else parameters.raw,
         values={} if values is None else {name: values.command(name) or () for name in values.raw},
         version=table.command("version"),

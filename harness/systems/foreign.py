@@ -58,6 +58,7 @@ class ForeignBroker:
             orderly_exits=self.definition.stops_with,
             start_s=self.definition.start_within,
             stop_s=self.definition.stop_within,
+            session_ms_min=self.definition.session_ms_min,
             versions=versions,
         )
 

@@ -50,7 +50,7 @@ class FakeProcess:
         self.heard: list[str] = []
         self._acked = 0
         if "workloads.worker" in self.command:
-            self._say("ready")
+            self.say("ready")
             self._count()
         else:
             self.end(0)
@@ -58,9 +58,9 @@ class FakeProcess:
     def obey(self, command: str) -> None:
         self.heard.append(command)
         if command == "drain":
-            self._say("drained")
+            self.say("drained")
         elif command.startswith("final"):
-            self._say("final", complete=True, missing=[])
+            self.say("final", complete=True, missing=[])
 
     def poll(self) -> int | None:
         if self.status is None:
@@ -85,9 +85,9 @@ class FakeProcess:
 
     def _count(self) -> None:
         self._acked += 1
-        self._say("counts", records_acked=self._acked)
+        self.say("counts", records_acked=self._acked)
 
-    def _say(self, event: str, **values: object) -> None:
+    def say(self, event: str, **values: object) -> None:
         self.stdout.lines.put(json.dumps({"event": event, **values}).encode() + b"\n")
 
 

@@ -6,7 +6,14 @@ from history.reader import load_table
 from history.writer import HistoryWriter
 from tests.workloads.fake_client import FakeTime
 from workloads.clients.base import ClientError, ClientMissingError, Partition, Poll, PolledPartition, PolledRecord
-from workloads.clients.optional_interfaces import Assigned, CommitEnd, CommittedReply, Revoked, group_library
+from workloads.clients.optional_interfaces import (
+    Assigned,
+    CommitEnd,
+    CommittedReply,
+    Revoked,
+    SessionRefusedError,
+    group_library,
+)
 from workloads.groups.member import FAILURES_MAX, MemberPlan, MemberSlot
 from workloads.recording import Recorder
 from workloads.values import encode_value
@@ -268,6 +275,24 @@ def test_a_client_that_only_fails_is_replaced(bench):
 
     assert len(bench.members) == 2
     assert bench.members[0].gone == "crashed", "it could not leave either"
+
+
+def test_a_slot_whose_session_is_refused_stays_empty_until_offsets_are_asked_for_at_the_end(bench):
+    bench.member.errors = [SessionRefusedError("InvalidSessionTimeoutError")]
+    for _ in range(FAILURES_MAX):
+        bench.slot.step()
+    assert bench.slot.session_refused
+    assert [member.gone for member in bench.members] == ["left"], "it neither joins again nor is replaced"
+    bench.slot.begin_final()
+    for _ in range(3):
+        bench.slot.step()
+    assert (bench.slot.unanswered(), len(bench.members)) == ([], 2)
+
+
+def test_other_failures_refuse_no_session(bench):
+    bench.member.errors = [ClientError("GroupCoordinatorNotAvailableError")]
+    bench.slot.step()
+    assert not bench.slot.session_refused
 
 
 def test_a_library_that_has_no_members_is_refused_in_one_line():

@@ -47,6 +47,7 @@ def test_acks_may_be_written_as_in_kafka(value, meant):
         ({"topics": {}}, "topics must have partitions"),
         ({"bootstrap": []}, "bootstrap must name a broker"),
         ({"producers": 0, "readers": 0}, "producers and readers"),
+        ({"session_timeout_ms": 0}, "session_timeout_ms must be positive"),
         ({"delivery_timeout_ms": 10}, "delivery_timeout_ms must not be below"),
     ],
 )

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
-from workloads.clients.base import ClientLibrary, ClientMissingError, ClientSettings, Partition, Poll
+from workloads.clients.base import ClientError, ClientLibrary, ClientMissingError, ClientSettings, Partition, Poll
 from workloads.clients.classify import Status
+
+SESSION_TIMEOUT_MS: Final = 3_000
+"""Half of the least that Kafka accepts by default, so that a group soon notices that a member has crashed."""
+
+
+class SessionRefusedError(ClientError):
+    """A coordinator does not accept the session timeout of a member (INVALID_SESSION_TIMEOUT), and never will."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +23,7 @@ class Membership:
 
     group: str
     topics: tuple[str, ...]
-    session_timeout_ms: int = 3_000
+    session_timeout_ms: int = SESSION_TIMEOUT_MS
     heartbeat_interval_ms: int = 500
 
 
@@ -63,7 +70,8 @@ class GroupMember(Protocol):
     def poll(self, timeout_s: float) -> Poll:
         """Return available records of the assigned partitions, joining and rejoining the group as needed.
 
-        A position other than the one after the last poll's is where the client started again.
+        A position other than the one after the last poll's is where the client started again. Raises
+        `SessionRefusedError` if the group does not accept the member's session timeout.
         """
         ...
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from workloads.clients.base import ClientError, Partition, Poll
-from workloads.clients.optional_interfaces import Assigned, GroupMember, Revoked
+from workloads.clients.optional_interfaces import Assigned, GroupMember, Revoked, SessionRefusedError
 from workloads.recording import MemberView, Phase, Recorder
 from workloads.threads import SECOND_NS
 
@@ -70,6 +70,8 @@ class MemberSlot:
         self._draining = False
         self._committing = False
         self._unanswered: set[Partition] | None = None
+        self.session_refused = False
+        """Whether the group refused the session timeout of a member: the slot stays empty then."""
         self._commit_due_ns = self._ask_due_ns = self._departure_due_ns = 0
 
     @property
@@ -95,11 +97,17 @@ class MemberSlot:
 
     def step(self) -> float:
         """Do one action; returns how many seconds to sleep."""
+        if self.session_refused and self._unanswered is None:
+            return RETRY_PAUSE_S
         try:
             if self._client is None:
                 self._client = self._connect()
                 self._departure_due_ns = self._due(self._plan.lifetime_s)
             return self._act(self._client)
+        except SessionRefusedError:
+            self.session_refused = True
+            self._depart(crash=False)
+            return RETRY_PAUSE_S
         except ClientError:
             self._failures += 1
             if self._failures >= FAILURES_MAX:

@@ -29,6 +29,7 @@ class GroupsWorkload:
         """Raise `ClientMissingError` for a client library that cannot be a member."""
         self._log = LogWorkload(context)
         self._threads = WorkerThreads()
+        self._session_timeout_ms = context.config.session_timeout_ms
         self._slots = self._make_slots(context)
 
     def start(self) -> None:
@@ -40,6 +41,15 @@ class GroupsWorkload:
     def failure(self) -> Exception | None:
         """Return the exception that ended a thread, if any did."""
         return self._log.failure() or self._threads.failure()
+
+    def refusal(self) -> str | None:
+        """Return the line about a session timeout that a group does not accept."""
+        if not any(slot.session_refused for slot in self._slots):
+            return None
+        return (
+            f"expected the groups to accept members with a session timeout of {self._session_timeout_ms:,} ms, found "
+            "INVALID_SESSION_TIMEOUT; say the least that the system accepts as session-ms-min in its definition"
+        )
 
     def open(self) -> int:
         """Count sends and commits in flight."""
@@ -91,7 +101,9 @@ class GroupsWorkload:
                     request_timeout_s=config.request_timeout_ms / 1000,
                 ),
                 lambda group=group: library.member(  # type: ignore[misc]
-                    config.client_settings, Membership(group, tuple(config.topics)), context.clock.now
+                    config.client_settings,
+                    Membership(group, tuple(config.topics), config.session_timeout_ms),
+                    context.clock.now,
                 ),
                 context.recorder,
                 context.clock.now,

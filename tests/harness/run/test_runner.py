@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.environments.base import EnvironmentFailed
+from harness.environments.base import EnvironmentFailed, Traits
 from harness.run import runner
 from harness.run.context import Plan, RunContext, RunOutcome
 from harness.run.stopping import Interrupted, RunFailed, Stop
@@ -123,6 +123,16 @@ def test_workers_share_rate_and_processes_and_get_their_configuration(play: Play
         assert json.loads(final.removeprefix("final "))["harrow"] == {"0": 10, "1": 10, "2": 10}
 
 
+@pytest.mark.parametrize(("accepted_ms", "session_ms"), [(0, 3_000), (2_000, 3_000), (6_000, 6_000)])
+def test_members_of_groups_have_a_session_that_the_system_accepts(
+    accepted_ms: int, session_ms: int, play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeSystem, "traits", Traits(session_ms_min=accepted_ms))
+    play.run()
+    config = json.loads((play.directory / "clients" / "worker-0.json").read_text())
+    assert config["session_timeout_ms"] == session_ms
+
+
 def test_the_cluster_is_at_rest_between_the_writes_and_the_final_reads(play: Play) -> None:
     play.run()
     assert play.heard_before_rest == [["drain"], ["drain"]]
@@ -208,6 +218,21 @@ def test_a_worker_that_ends_is_recorded_and_the_others_go_on(tmp_path: Path, mon
     assert (drain, final.split()[0]) == ("drain", "final")
     assert play.table("logs")
     assert play.left_in_order()
+
+
+def test_what_the_system_refuses_all_workers_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    play = Play(tmp_path)
+    line = "expected one thing, found another"
+
+    def refuse() -> None:
+        for worker in play.environment.workers:
+            worker.say("refused", message=line)
+
+    when_the_main_phase_begins(monkeypatch, refuse)
+    play.run()
+    (trouble,) = play.table("troubles")
+    assert (trouble["text"], trouble["source"], trouble["phase"]) == (line, "cluster", "main")
+    assert all(len(worker.heard) == 2 for worker in play.environment.workers), "the workers go on"
 
 
 def test_a_run_whose_workers_have_all_ended_is_still_torn_down_and_readable(

@@ -29,6 +29,7 @@ from harness.systems.definition import load
 from harness.systems.foreign import BrokerFromImage, ForeignBroker
 from harness.systems.runtime import here
 from harness.terminal.exits import ExitStatus
+from history.reader import read_table
 from nemesis.capabilities.cluster import CLIENTS
 from tests.harness.systems.images import image_on, shell
 from tests.support.foreign_systems import OWN_AS_FOREIGN, made, spec_for
@@ -253,3 +254,32 @@ def test_a_node_that_dies_in_the_set_up_is_reported_with_its_last_log_lines(
     first, *lines = capsys.readouterr().err.split("harrow: ")[-1].splitlines()
     assert first == "expected node 1 to go on, found that it died of itself; its last log lines:"
     assert any(expected in line for line in lines)
+
+
+GROUPS = ["--workload", "groups", "--faults", "none", "--duration", "12", "--brokers", "1", "--replication-factor", "1"]
+
+
+@pytest.mark.parametrize(("least", "refused"), [("", True), ("session-ms-min = 6000\n", False)], ids=["silent", "said"])
+def test_a_session_that_groups_refuse_is_one_line_and_none_if_the_definition_says_the_least(
+    least: str, refused: bool, tmp_path: Path
+) -> None:
+    definition = tmp_path / "own.toml"
+    definition.write_text(least + OWN_AS_FOREIGN)  # whose brokers accept 6,000 ms and more, as Kafka's do by default
+    alone = ["--min-insync-replicas", "1", "--network", "proxies", "--no-check", "--store", str(tmp_path / "s")]
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["run", "--system", str(definition), *GROUPS, *alone])
+    assert ended.value.code == ExitStatus.VALID, "nothing was checked"
+    (run,) = (tmp_path / "s" / "runs").iterdir()
+    troubles = [row["text"] for row in read_table(run, "troubles").to_pylist()]
+    members = [row["member"] for row in read_table(run, "commits").to_pylist() if row["generation"] is not None]
+    if not refused:
+        assert troubles == []
+        assert members
+        return
+    assert len(troubles) == 1
+    assert "expected the groups to accept members with a session timeout of 3,000 ms, found INVALID_" in troubles[0]
+    assert members == []
+    logs = "".join(path.read_text() for path in (run / "clients").glob("*.log"))
+    assert 1 <= logs.count("InvalidSessionTimeoutError") <= 4, "one line for each slot of a group"
+    answered = [row for row in read_table(run, "operations").to_pylist() if row["kind"] == "committed"]
+    assert any(row["phase"] == "final" and row["status"] == "ok" for row in answered)

@@ -64,6 +64,7 @@ def test_kafka_gets_the_settings_of_a_cluster_with_its_controllers(
     assert config["command"] == [f"{tmp_path}/bin/kafka-server-start.sh", f"{plans[0].directory}/node.properties"]
     traits = system.traits
     assert (traits.orderly_exits, traits.start_s, traits.stop_s) == ({0, 143}, 90, 60)
+    assert traits.session_ms_min == 6_000
     assert config["environment"]["LOG_DIR"] == f"{plans[0].directory}/logs"
     assert config["nodes"] == {"10.0.0.1:9092": 1, "127.0.0.1:9102": 1, "10.0.0.2:9092": 2, "127.0.0.1:9112": 2}
 
@@ -106,6 +107,7 @@ def test_redpanda_gets_its_seeds_and_has_no_controllers(tmp_path: Path, monkeypa
         ),
         ("name = 'x'\nstops-with = []\n[broker]\nstart = ['x']", "stops-with: expected a list of whole numbers from 0"),
         ("name = 'x'\nstart-within = 0\n[broker]\nstart = ['x']", "start-within: expected a whole number from 1 to"),
+        ("name = 'x'\nsession-ms-min = 1.5\n[broker]\nstart = ['x']", "session-ms-min: expected a whole number from 1"),
         ("name = 'x'\n[broker]\nstart = ['x']\nonce = ['a']", "broker.once: expected a list of commands"),
         ("name = 'x'\nwithout = ['gravity']\n[broker]\nstart = ['x']", "without: expected one of process, "),
         ("name = 'x'\n[broker]\nstart = ['x']\n[defaults]\nseed = 1", "defaults: expected a key, one of name"),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
-from kafka.errors import CommitFailedError, KafkaError, RebalanceInProgressError
+from kafka.errors import CommitFailedError, InvalidSessionTimeoutError, KafkaError, RebalanceInProgressError
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.structs import OffsetAndMetadata
 
@@ -30,7 +30,14 @@ from workloads.clients.kafka_python.consumer import (
     with_records,
 )
 from workloads.clients.kafka_python.wire import Untyped, watched_client
-from workloads.clients.optional_interfaces import Assigned, CommitEnd, CommittedReply, Membership, Revoked
+from workloads.clients.optional_interfaces import (
+    Assigned,
+    CommitEnd,
+    CommittedReply,
+    Membership,
+    Revoked,
+    SessionRefusedError,
+)
 
 COMMIT_REFUSED: Final = frozenset(
     {
@@ -110,8 +117,10 @@ class KafkaPythonMember:
         try:
             with client_errors():
                 fetched = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
-        except ClientError:
+        except ClientError as error:
             self._positions = {}  # it may have skipped records before it failed, which were never returned
+            if isinstance(error.__cause__, InvalidSessionTimeoutError):
+                raise SessionRefusedError(str(error)) from error
             raise
         if len(self._listener.changes) > changed:
             self._positions = {}  # the records are of the newest assignment
