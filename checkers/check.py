@@ -22,7 +22,15 @@ from checkers.input.tables import RunFiles, survey, survey_dataset
 from checkers.relations.base import base_relations
 from checkers.screening.in_driver import DriverScreening, screen_in_driver
 from checkers.spark import SQL_SETTINGS, is_usable, start_session
-from checkers.verdict.collect import Collected, Row, add_malformed_small_rows, collect_findings, held_at, positions_of
+from checkers.verdict.collect import (
+    Collected,
+    Row,
+    add_lost_nodes,
+    add_malformed_small_rows,
+    collect_findings,
+    held_at,
+    positions_of,
+)
 from checkers.verdict.contract import classified
 from checkers.verdict.metrics import metrics, numbers_by_run
 from checkers.verdict.verdict import ACKNOWLEDGED_MIN, Metrics, RunResult, judge
@@ -149,6 +157,7 @@ def _check_batch(
     results = []
     for run, facts_of_run in zip(runs, facts, strict=True):
         of_run = collected.get(run.run_id, Collected())
+        add_lost_nodes(of_run, facts_of_run)
         add_malformed_small_rows(of_run, facts_of_run)
         resolved_of_run = resolved.get(run.run_id, Collected())
         numbers_of_run = Metrics(numbers.get(run.run_id, {}))

@@ -13,6 +13,9 @@ from typing import Final
 MALFORMED: Final = "malformed-history"
 """Malformed rows of the history: a problem of the harness, neither a violation nor within the contract."""
 
+NODE_LOST: Final = "node-lost"
+"""A node that ended by itself: known from the harness, not from what clients saw."""
+
 
 @dataclass(frozen=True)
 class Anomaly:
@@ -160,6 +163,12 @@ _ROWS: Final = (
         "nonlinearizable",
         "One order of all commands to an object kept in a log explains every answer that clients got.",
         "objects whose history no order explains",
+    ),
+    Anomaly(
+        NODE_LOST,
+        "A node runs until it is stopped or a fault ends it, and comes back when it is started again.",
+        "nodes that did not come back",
+        excused_by_loss=False,
     ),
     Anomaly(
         "unavailable",

@@ -9,10 +9,14 @@ With `min.insync.replicas` = f + 1 a cluster promises of a record, by the acks o
 - acks=0: nothing.
 
 Flaws and protocol versions do not change the contract.
+
+Of a node it promises that it runs until it is stopped or a fault ends it, and serves again when it is started, unless
+its disk has lost or changed what it had synced.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 ACKS_ALL: Final = -1
@@ -37,6 +41,11 @@ ENDING_KINDS: Final = frozenset(
     {"kill", "power-cut", "crash-loop", "restart", "rolling-restart", "out-of-memory", "broker-removal"}
 )
 """Further kinds of fault that end a node's process: what a system loses that keeps its records in memory alone."""
+
+DAMAGING_KINDS: Final = frozenset(
+    {"lying-fsync", "disk-error", "bit-flip", "file-truncation", "file-loss", "disk-loss", "disk-rollback"}
+)
+"""Kinds of fault after which a node need not start again: its disk lost, changed or refused what was synced to it."""
 
 Number: TypeAlias = Any
 """An integer, or a column of integers of a Spark frame."""
@@ -65,3 +74,8 @@ def too_many_shutdowns(lossy_shutdowns: Number, min_insync_replicas: Number) -> 
 def shutdowns_survived(min_insync_replicas: int) -> int:
     """Return the f of the contract: how many lossy shutdowns at once no acknowledged record may be lost by."""
     return max(0, min_insync_replicas - 1)
+
+
+def must_come_back(kind: str, exempt: Iterable[str] = ()) -> bool:
+    """Tell whether a node has to start again after a fault of this kind; `exempt`: kinds that its system excepts."""
+    return kind not in DAMAGING_KINDS and kind not in exempt

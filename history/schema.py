@@ -264,11 +264,23 @@ TROUBLES = pa.schema(
         _KEY,
         ("at_ns", pa.int64()),
         ("phase", pa.string()),  # as in `phases`
-        ("source", pa.string()),  # "harness" (its own error), "node" (it ended, and no fault did it), "cluster"
+        ("source", pa.string()),  # "harness" (its own error), "node" (someone outside the run ended it), "cluster"
         ("text", pa.string()),  # one or more lines
     ]
 )
 """One row per thing that went wrong beside what clients saw. The first two sources keep a run from being valid."""
+
+LOSSES = pa.schema(
+    [
+        _KEY,
+        ("node", pa.int32()),
+        ("at_ns", pa.int64()),  # when it was seen to have ended
+        ("exit_status", pa.int32()),  # negative: the signal that it died of
+        ("last_words", pa.string()),  # from its log: the message of its exception, one line
+        ("exempt", pa.list_(pa.string())),  # kinds of fault after which a node of this system need not come back
+    ]
+)
+"""One row per node that ended by itself after set-up, and so did not come back: no fault ended it then."""
 
 TABLES: dict[str, pa.Schema] = {
     "runs": RUNS,
@@ -288,6 +300,7 @@ TABLES: dict[str, pa.Schema] = {
     "phases": PHASES,
     "workers": WORKERS,
     "troubles": TROUBLES,
+    "losses": LOSSES,
 }
 
 ANOMALIES = pa.schema(

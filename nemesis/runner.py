@@ -6,6 +6,9 @@ that fault only: it did not take effect, or did not heal, and the others go on.
 
     waiting ──fire──▶ active ──duration is over──▶ undone ──probes say healed, or the deadline──▶ recorded
 
+A node that ended by itself after it was started does not come back. It is no target any more; the schedule goes on with
+the other nodes. After any other fault that does not heal no more are fired.
+
 Faults follow one another unless the schedule says that one fires beside others; a fault that loses unsynced
 data waits until the budget of lossy windows allows it. A fault beside one that fired late is late by the same time.
 """
@@ -17,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from nemesis.capabilities.cluster import ClusterNode, NodeError, is_controller
+from nemesis.capabilities.cluster import ClusterNode, NodeError, NodeLost, is_controller
 from nemesis.faults import KINDS
 from nemesis.faults.base import POLL_S, Healing, Injection, NotInEffect, Recurring, Site
 from nemesis.loss_budget import Budgets
@@ -84,7 +87,7 @@ class NemesisRunner:
         self.took_hold = 0
         """How many of them took effect."""
         self.unhealed: list[str] = []
-        """Why faults could not be healed. After the first, no more are fired."""
+        """Why faults could not be healed, except for nodes that are lost. After the first, no more are fired."""
         self.unmended: list[str] = []
         """What else could not be undone at the end, and why."""
 
@@ -205,7 +208,7 @@ class NemesisRunner:
             try:
                 healing = fault.injection.check_healed()
             except Exception as error:
-                self._end(fault, Healing(False, _reason(error)))
+                self._end(fault, Healing(False, _reason(error)), lost=isinstance(error, NodeLost))
                 continue
             if healing.healed or now_ns >= fault.undone_ns + int(self._heal_timeout_s * _S):
                 self._end(fault, healing)
@@ -228,7 +231,8 @@ class NemesisRunner:
         except Exception as error:
             self._end(fault, Healing(False, _reason(error)))
 
-    def _end(self, fault: _Fired, healing: Healing) -> None:
+    def _end(self, fault: _Fired, healing: Healing, *, lost: bool = False) -> None:
+        """Record a fault that has ended. A node that is `lost` is no target any more; the others stay targets."""
         self._active.remove(fault)
         if KINDS[fault.entry.kind].forgets:
             self._budgets.brokers.remembered()
@@ -239,7 +243,8 @@ class NemesisRunner:
             self._budgets.healed(fault.resolved.nodes)
         else:
             ending = f"did not heal in {seconds:.1f} s: {healing.evidence}"
-            self.unhealed.append(f"fault {fault.number} ({fault.title}) {ending}")
+            if not lost:
+                self.unhealed.append(f"fault {fault.number} ({fault.title}) {ending}")
         self._log(f"{fault.title}: {ending}")
         self._journal("fault-ended", {"fault": fault.number, "healed": healing.healed})
         self._record(_row(fault, healing.healed, now_ns, ending))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from checkers.anomalies.bookkeeping import RESOLVED
-from history.anomalies import MALFORMED
+from history.anomalies import MALFORMED, NODE_LOST
 
 Details = Mapping[str, Any]
 Row = Mapping[str, Any]
@@ -89,6 +89,19 @@ GROUP_EXPLANATIONS: Mapping[str, Callable[[Row, Details], str]] = {
     "committed-offset-regression": _committed_offset_regression,
     "double-ownership": _double_ownership,
 }
+
+
+def _node_lost(row: Row, details: Details) -> str:
+    fault, excuse, words = details.get("fault"), details.get("excuse"), details.get("last_words")
+    since = f"after fault #{fault['fault']} {fault['kind']}" if fault else "although no fault had hit it"
+    said = f"its last words: {words}" if words else "its log is empty"
+    excused = ""
+    if excuse:
+        excused = f" Within the contract: after #{excuse['fault']} {excuse['kind']} a node need not come back."
+    return (
+        f"Node {row['broker']} ended by itself with status {details.get('exit_status')}, seen at "
+        f"{seconds(row['at_ns'])}, {since}, and did not come back; {said}.{excused}"
+    )
 
 
 def _lost_acked_write(row: Row, details: Details) -> str:
@@ -345,6 +358,7 @@ EXPLANATIONS: Mapping[str, Callable[[Row, Details], str]] = {
     "divergent-replicas": _divergent_replicas,
     **GROUP_EXPLANATIONS,
     "nonlinearizable": _nonlinearizable,
+    NODE_LOST: _node_lost,
     "unavailable": _unavailable,
     RESOLVED: _resolved,
     MALFORMED: _malformed_history,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from checkers.input.tables import RunFiles
-from history.contract import ENDING_KINDS, LOSSY_KINDS
+from history.contract import ENDING_KINDS, LOSSY_KINDS, must_come_back
 
 _NS_PER_MS = 1_000_000
 _BOUND_MS_MAX = 10**9
@@ -79,6 +79,20 @@ class Trouble:
 
 
 @dataclass(frozen=True)
+class RecordedLoss:
+    """A node that ended by itself, and did not come back."""
+
+    node: int
+    at_ns: int
+    exit_status: int | None
+    last_words: str
+    fault: RecordedFault | None
+    """The last fault before it that hit the node."""
+    excuse: RecordedFault | None
+    """The last fault that hit the node and after which it need not come back."""
+
+
+@dataclass(frozen=True)
 class RunFacts:
     """What the small tables record of one run."""
 
@@ -96,14 +110,22 @@ class RunFacts:
     deleted_topics: frozenset[str]
     """Topics that a client has deleted, or may have."""
     troubles: tuple[Trouble, ...]
+    losses: tuple[RecordedLoss, ...]
     sends_known: bool
     """Whether every value that was sent, and every commit, is in the history; else a missing send proves nothing."""
+
+    def is_healed(self, fault: RecordedFault) -> bool:
+        """Whether nothing is left of a fault: it healed, or each node that it hit is lost."""
+        lost = {loss.node for loss in self.losses if loss.at_ns >= fault.started_ns}
+        return fault.healed or (bool(fault.targets) and lost.issuperset(fault.targets))
 
     @property
     def healed_ns(self) -> int | None:
         """When the last fault was healed; None if that is not known."""
         if any(trouble.source == "harness" and trouble.undecides for trouble in self.troubles):
             return None  # what the harness broke, or did not mend, is not the cluster's failure to recover
+        if self.losses:
+            return None  # a cluster that lacks a node need not have full ISRs
         if not self.faults:
             return self.phases["main"][0] if "main" in self.phases else None
         if any(fault.ended_ns is None or not fault.healed for fault in self.faults):
@@ -117,11 +139,12 @@ def facts_of(files: RunFiles) -> RunFacts:
     settings = _settings(files.small["runs"], malformed)
     workers = {row["worker"] for row in files.small["workers"] if row["worker"] is not None}
     broken = {gap.table for gap in files.gaps}
+    faults = tuple(_faults(files.small["faults"], malformed, settings.volatile))
     deletions = (row for row in files.small["administration"] if row["action"] == "delete" and row["status"] != "fail")
     return RunFacts(
         run_id=files.run_id,
         settings=settings,
-        faults=tuple(_faults(files.small["faults"], malformed, settings.volatile)),
+        faults=faults,
         phases=_phases(files.small["phases"], malformed),
         ends=tuple(_ends(files.small["ends"], malformed)),
         controller_elections=len({row["epoch"] for row in files.small["quorum"] if row["role"] == "leader"}),
@@ -129,6 +152,7 @@ def facts_of(files: RunFiles) -> RunFacts:
         malformed=tuple(malformed),
         deleted_topics=frozenset(row["topic"] for row in deletions if row["topic"] is not None),
         troubles=tuple(_troubles(files.small["troubles"])),
+        losses=tuple(_losses(files.small["losses"], faults, malformed)),
         sends_known=(
             broken.isdisjoint({"operations", "sends", "runs", "commits"})
             and settings.workers is not None
@@ -214,6 +238,27 @@ def _troubles(rows: Iterable[Row]) -> Iterable[Trouble]:
     for row in rows:
         first_line = next(iter((row["text"] or "").splitlines()), "") or "something that was not recorded"
         yield Trouble(row["phase"] or "", row["source"] or "harness", first_line)
+
+
+def _losses(
+    rows: Iterable[Row], faults: Sequence[RecordedFault], malformed: list[tuple[str, str]]
+) -> Iterable[RecordedLoss]:
+    for row in rows:
+        node, at_ns = row["node"], row["at_ns"]
+        if node is None or at_ns is None:
+            malformed.append(("losses", f"node {node} lost at {at_ns}"))
+            continue
+        before = [fault for fault in faults if node in fault.targets and fault.started_ns <= at_ns]
+        exempt = {kind for kind in row["exempt"] or () if kind is not None}
+        excuses = [fault for fault in before if not must_come_back(fault.kind, exempt)]
+        yield RecordedLoss(
+            node=node,
+            at_ns=at_ns,
+            exit_status=row["exit_status"],
+            last_words=row["last_words"] or "",
+            fault=next(reversed(before), None),
+            excuse=next(reversed(excuses), None),
+        )
 
 
 def _ends(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> Iterable[RecordedEnd]:

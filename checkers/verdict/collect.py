@@ -13,7 +13,7 @@ from pyspark.sql import functions as fn
 from checkers.input.frames import KEY
 from checkers.input.run_facts import RunFacts
 from checkers.relations.base import Relations
-from history.anomalies import MALFORMED
+from history.anomalies import MALFORMED, NODE_LOST
 from history.schema import ANOMALIES as ANOMALIES_SCHEMA
 
 ROWS_MAX = 1_000
@@ -85,6 +85,25 @@ def held_at(relations: Relations, positions: Sequence[tuple[Any, ...]]) -> dict[
     for row in held.collect():
         found.setdefault((row.run_id, row.topic, row.partition, row.offset), {})[row.broker] = row.value
     return found
+
+
+def add_lost_nodes(collected: Collected, facts: RunFacts) -> None:
+    """Add a finding for each node that did not come back; within the contract if a fault excuses it."""
+    for loss in facts.losses:
+        within = loss.excuse is not None
+        row: Row = dict.fromkeys(ANOMALIES_SCHEMA.names)
+        row |= {"run_id": facts.run_id, "anomaly": NODE_LOST, "within_contract": within}
+        row |= {"broker": loss.node, "at_ns": loss.at_ns}
+        named = {"fault": loss.fault, "excuse": loss.excuse}
+        row["details"] = json.dumps(
+            {
+                "exit_status": loss.exit_status,
+                "last_words": loss.last_words,
+                **{key: fault and {"fault": fault.number, "kind": fault.kind} for key, fault in named.items()},
+            }
+        )
+        collected.rows.append(row)
+        collected.totals[NODE_LOST, within] = collected.totals.get((NODE_LOST, within), 0) + 1
 
 
 def add_malformed_small_rows(collected: Collected, facts: RunFacts) -> None:

@@ -147,7 +147,9 @@ def _incomplete(files: RunFiles, facts: RunFacts, measured: Metrics) -> list[str
     if "final" not in facts.phases:
         reasons.append("the run did not get through its final phase")
     reasons += [
-        f"fault #{fault.number} ({fault.kind}) was not seen to heal" for fault in facts.faults if not fault.healed
+        f"fault #{fault.number} ({fault.kind}) was not seen to heal"
+        for fault in facts.faults
+        if not facts.is_healed(fault)
     ]
     reasons += [f"in the phase {trouble.phase}: {trouble.text}" for trouble in facts.troubles if trouble.undecides]
     return reasons

@@ -85,6 +85,7 @@ class Traits:
     start_s: float = 30.0  # within which a node that is started again serves
     stop_s: float = 20.0  # within which a controlled shutdown ends
     session_ms_min: int = 0  # the shortest session timeout of a member of a group that it accepts
+    not_back_after: frozenset[str] = frozenset()  # kinds of fault after which a node need not come back
     versions: Mapping[str, str] = field(default_factory=dict)  # name → version, for the report
 
 

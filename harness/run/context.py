@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.environments.base import Environment, System
+from harness.run.last_words import LINES, last_words
 from harness.run.stopping import Interrupted, RunFailed, Stop
 from harness.run.workers import Worker
 from harness.spec.spec import Spec
@@ -47,7 +49,12 @@ class Plan:
 
 
 Source = Literal["harness", "node", "cluster"]
-"""Where a problem comes from: an error of the harness, a node that ended without a fault, the cluster's behaviour."""
+"""Where a problem comes from: an error of the harness, whoever ended a node from outside, the cluster's behaviour."""
+
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+OUTSIDERS = frozenset(status for each in _FROM_OUTSIDE for status in (-each, 128 + each))
+"""Exit statuses after a signal that a node does not send itself: the kernel short of memory does, or a user. On other
+machines the status may be that of a shell."""
 
 
 @dataclass
@@ -75,7 +82,7 @@ class RunContext:
     """Workers that run; one that has ended is removed once that is noticed."""
     outcome: RunOutcome = field(default_factory=RunOutcome)
     lost_nodes: frozenset[int] = frozenset()
-    """Nodes that ended without a fault."""
+    """Nodes that ended without a fault, and are not started again."""
     _phase: str = ""
 
     @contextmanager
@@ -130,8 +137,9 @@ class RunContext:
                 raise RunFailed(describe_node_failure(node, "go on", "died of itself"))
 
     def record_lost_nodes(self, excused: Callable[[], frozenset[int]] = frozenset) -> None:
-        """Record each node that has died without a fault, once, with its last log lines.
+        """Record each node that has died without a fault, once: in the table `losses`, with its last words.
 
+        A node that someone else may have ended, by a signal or by asking it to stop, is recorded as trouble instead.
         `excused` returns the nodes that a fault affects now. It is called after a node was seen dead, because a fault
         may be injected in between; if that fault has been healed since, the node is alive again.
         """
@@ -140,7 +148,23 @@ class RunContext:
                 continue
             if not node.is_alive() and node.node_id not in excused() and not node.is_alive():
                 self.lost_nodes |= {node.node_id}
-                self.trouble(describe_node_failure(node, "go on", "died of itself"), "node")
+                self._record_end(node)
+
+    def _record_end(self, node: ClusterNode) -> None:
+        traits, status = self.system.traits, node.exit_status()
+        if status is None or status in OUTSIDERS or status in traits.orderly_exits:
+            self.trouble(describe_node_failure(node, "go on", "died of itself"), "node")
+            return
+        words = last_words(node.log_tail(LINES))
+        self.progress.log(f"node {node.node_id} is lost: it ended with status {status}: {words}", style="yellow")
+        row = {
+            "node": node.node_id,
+            "at_ns": self.clock.now(),
+            "exit_status": status,
+            "last_words": words,
+            "exempt": sorted(traits.not_back_after),
+        }
+        self.history.add("losses", row)
 
     def require_workers(self) -> None:
         """Raise `RunFailed` with a worker's last log lines if one has ended. Before the first operation, none may."""

@@ -15,6 +15,7 @@ from harness.spec.toml_table import Table
 from harness.systems.inheritance import EXTENDS, lineage
 from harness.systems.templating import CLIENT
 from nemesis.capabilities.cluster import Capability
+from nemesis.kinds import LISTED_KINDS
 
 Command = tuple[str, ...]
 
@@ -60,6 +61,7 @@ class Definition:
     stop_within: int = 20  # seconds
     session_ms_min: int = 1  # the shortest session timeout that it accepts of a member of a group
     parameters: Mapping[str, Any] = field(default_factory=dict)  # for the templates
+    not_back_after: frozenset[str] = frozenset()  # kinds of fault after which a node need not come back
     values: Mapping[str, Command] = field(default_factory=dict)  # name → command that prints the value
     version: Command | None = None
     without: frozenset[Capability] = frozenset()
@@ -80,8 +82,8 @@ def load(path: Path) -> Definition:
 def _definition(table: Table, path: Path) -> Definition:
     table.only(
         "name", "about", EXTENDS, "image", "install", "keeps", "brokers-max", "stops-with", "start-within",
-        "stop-within", "session-ms-min", "version", "without", "parameters", "values", "defaults", "broker",
-        "controller",
+        "stop-within", "session-ms-min", "not-back-after", "version", "without", "parameters", "values",
+        "defaults", "broker", "controller",
     )  # fmt: skip
     table.text("about", "")
     broker, controller = table.table("broker", needed=True), table.table("controller")
@@ -100,6 +102,7 @@ def _definition(table: Table, path: Path) -> Definition:
         stops_with=frozenset(table.numbers("stops-with", (0,), 0, 255)),
         start_within=table.number("start-within", 30, 1, 3_600),
         stop_within=table.number("stop-within", 20, 1, 3_600),
+        not_back_after=_faults(table),
         session_ms_min=table.number("session-ms-min", 1, 1, 3_600_000),
         parameters={} if parameters is None else parameters.raw,
         values={} if values is None else {name: values.command(name) or () for name in values.raw},
@@ -152,6 +155,12 @@ def _inside(table: Table, key: str, names: tuple[str, ...]) -> tuple[str, ...]:
         if Path(name).is_absolute() or ".." in Path(name).parts:
             raise table.wrong(key, "names inside the node's directory", repr(name))
     return names
+
+
+def _faults(table: Table) -> frozenset[str]:
+    named = table.texts("not-back-after")
+    table.require_known("not-back-after", named, LISTED_KINDS)
+    return frozenset(named)
 
 
 def _without(table: Table) -> frozenset[Capability]:

@@ -59,6 +59,7 @@ class ForeignBroker:
             start_s=self.definition.start_within,
             stop_s=self.definition.stop_within,
             session_ms_min=self.definition.session_ms_min,
+            not_back_after=self.definition.not_back_after,
             versions=versions,
         )
 

@@ -12,6 +12,9 @@ from typing import Literal, Protocol
 from nemesis.capabilities.disks import BreakableDisk, PageCacheLoss, Survival
 from nemesis.capabilities.shapes import LinkSample, Shape
 
+LOG_LINES = 8
+"""How many lines of a log are shown with an error."""
+
 
 class Administrator(Protocol):
     """Administers topics. Errors are `NodeError`: the cluster refused, or did not answer."""
@@ -117,6 +120,10 @@ class ClusterNode(Protocol):
         """Whether the process exists (a paused one does)."""
         ...
 
+    def exit_status(self) -> int | None:
+        """Exit status of the latest process, negative for the signal that killed it; None: it runs, or none did."""
+        ...
+
     def is_ready(self) -> bool:
         """Whether it serves: a broker that reports itself running and unfenced."""
         ...
@@ -169,8 +176,8 @@ class ClusterNode(Protocol):
         """The kernel's limit of the address space in bytes; None: no limit, or no process."""
         ...
 
-    def log_tail(self) -> Sequence[str]:
-        """Return the last lines that the node logged."""
+    def log_tail(self, lines: int = LOG_LINES) -> Sequence[str]:
+        """Return the last lines of each of the node's logs."""
         ...
 
     @property
@@ -318,3 +325,7 @@ class Cluster(Protocol):
 
 class NodeError(Exception):
     """A node did not carry out a request; the message has its last log lines."""
+
+
+class NodeLost(NodeError):
+    """A node was started, and ended by itself: it will not come back."""

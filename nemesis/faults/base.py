@@ -17,7 +17,7 @@ from functools import reduce
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from history.contract import LOSSY_KINDS
-from nemesis.capabilities.cluster import Capability, Cluster, Link, Network, NodeError
+from nemesis.capabilities.cluster import Capability, Cluster, Link, Network, NodeLost
 from nemesis.capabilities.shapes import PLAIN, Shape, both
 from nemesis.draws import Draws
 from nemesis.kinds import LISTED_KINDS, Family
@@ -85,10 +85,10 @@ class Site:
             raise NotInEffect(f"{otherwise} within {self.bounds.hold_s:g} s")
 
     def serving(self, targets: Sequence[int]) -> Healing:
-        """Check that all of these nodes serve again. Raises `NodeError` for one that has died: it never will."""
+        """Check that all of these nodes serve again. Raises `NodeLost` for one that has died: it never will."""
         dead = self._dead(targets)
         if dead:
-            raise NodeError(f"{named(dead)} died again")
+            raise NodeLost(f"{named(dead)} died again")
         missing = tuple(target for target in targets if not self.cluster.nodes[target].is_ready())
         if missing:
             return Healing(False, f"{named(missing)} did not serve again")

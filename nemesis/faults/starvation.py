@@ -86,6 +86,7 @@ class OutOfMemory:
         limited = tuple(target for target in self.targets if self.site.cluster.nodes[target].memory_limit() is not None)
         if limited:
             return Healing(False, f"{named(limited)} still limited")
+        start_dead(self.site, self.targets)  # one may die only now of what it was denied
         return self.site.serving(self.targets)
 
 

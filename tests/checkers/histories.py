@@ -325,6 +325,10 @@ class History:
             evidence="the test says so",
         )
 
+    def loss(self, node: int, at_ms: int, words: str = "", *, exempt: Sequence[str] = ()) -> None:
+        """A node that ended by itself."""
+        self.row("losses", node=node, at_ns=at_ms * MS, exit_status=1, last_words=words, exempt=list(exempt))
+
     def sampled(
         self,
         at_ms: int,

@@ -284,18 +284,18 @@ def test_a_node_that_died_while_it_was_paused_is_started() -> None:
 
 def test_a_shutdown_with_a_bad_status_was_not_controlled() -> None:
     cluster = FakeCluster()
-    cluster.nodes[2].exit_status = 4
+    cluster.nodes[2].stops_with = 4
     with pytest.raises(NotInEffect, match="node 2 exited with status 4"):
         aimed(cluster, "restart", 2).inject()
 
 
 def test_a_system_says_with_which_statuses_its_nodes_end_in_good_order() -> None:
     cluster = FakeCluster()
-    cluster.nodes[2].exit_status = 143
+    cluster.nodes[2].stops_with = 143
     site = replace(site_of(cluster), orderly_exits=frozenset({0, 143}))
     evidence = KINDS["restart"].aim(site, (1, 2), {}).inject()
     assert evidence == "nodes 1 and 2 shut down cleanly, exit status 0, 143"
-    cluster.nodes[3].exit_status = 1
+    cluster.nodes[3].stops_with = 1
     with pytest.raises(NotInEffect, match="node 3 exited with status 1"):
         KINDS["restart"].aim(site, (3,), {}).inject()
 

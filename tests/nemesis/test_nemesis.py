@@ -128,6 +128,15 @@ def test_a_node_that_dies_while_it_heals_is_not_waited_for() -> None:
     assert "did not heal in 0.1 s: node 1 died again" in stage.rows[0]["evidence"]
 
 
+def test_after_a_node_is_lost_the_others_are_hit() -> None:
+    stage = Stage([entry(1, 1, "kill", leader(0)), entry(2, 20, "kill", FaultTarget("broker", pick=0))])
+    stage.cluster.nodes[1].start = lambda: None
+    stage.play()
+    assert [row["targets"] for row in stage.rows] == [[1], [2]]
+    assert [row["healed"] for row in stage.rows] == [False, True]
+    assert stage.runner.unhealed == []
+
+
 def test_faults_wait_for_one_another() -> None:
     stage = Stage([entry(1, 1, "kill", leader(0), 10), entry(2, 5, "pause", leader(1))]).play()
     assert stage.starts_s()[1] >= 11

@@ -110,7 +110,9 @@ class FakeNode:
     sleepless: bool = False  # runs on when it is stopped
     refuses_to_start: bool = False
     never_ready: bool = False
-    exit_status: int = 0
+    stops_with: int = 0
+    ends_with: int = -9
+    log: tuple[str, ...] = ()
     deaths: int = 0
     throttled_to: int = 100
     memory: int | None = None
@@ -131,7 +133,7 @@ class FakeNode:
 
     def stop(self, timeout_s: float) -> int:
         self.alive = False
-        return self.exit_status
+        return self.stops_with
 
     def kill(self) -> None:
         if not self.immortal:
@@ -166,8 +168,11 @@ class FakeNode:
     def memory_limit(self) -> int | None:
         return self.memory
 
-    def log_tail(self) -> list[str]:
-        return [f"last words of node {self.node_id}"]
+    def exit_status(self) -> int | None:
+        return None if self.alive else self.ends_with
+
+    def log_tail(self, lines: int = 8) -> list[str]:
+        return list(self.log) or [f"last words of node {self.node_id}"]
 
     def lose_page_cache(self, survival: Survival = "nothing", seed: int = 0) -> PageCacheLoss:
         assert not self.alive, "only the dead forget"

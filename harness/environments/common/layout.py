@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.environments.base import NodePlan, System
-from nemesis.capabilities.cluster import Endpoint, NodeError, NodeRole
+from nemesis.capabilities.cluster import LOG_LINES, Endpoint, NodeError, NodeRole
 
 FIRST_CONTROLLER = 100
 
@@ -68,8 +68,8 @@ class PlannedNode(ABC):
         """Its id, role and paths, as the harness sees them."""
 
     @abstractmethod
-    def log_tail(self) -> Sequence[str]:
-        """The last lines of its log; empty when they cannot be read."""
+    def log_tail(self, lines: int = LOG_LINES) -> Sequence[str]:
+        """The last lines of each of its logs; empty when they cannot be read."""
 
     @property
     def node_id(self) -> int:

@@ -18,14 +18,13 @@ from harness.environments.storage import node_disk
 from harness.environments.storage.node_disk import NodeDisk
 from harness.environments.storage.page_cache import PageCache
 from harness.store.journal import Journal
-from nemesis.capabilities.cluster import NodeError, NodeRole, NodeWallClock
+from nemesis.capabilities.cluster import LOG_LINES, NodeError, NodeRole, NodeWallClock
 from nemesis.capabilities.disks import BreakableDisk, PageCacheLoss, Survival
 
 LOG_NAME = "node.log"
 _PAUSE_TIMEOUT_S = 5.0
 _READY_INTERVAL_S = 0.05
-_TAIL_LINES = 8
-_TAIL_BYTES = 8192
+_LINE_BYTES = 1024
 
 
 class Runnable(Protocol):
@@ -170,6 +169,11 @@ class MachineNode(PlannedNode):
         """Whether the process exists (a paused one does)."""
         with self._lock:
             return self._process is not None and self._process.poll() is None
+
+    def exit_status(self) -> int | None:
+        """Exit status of the latest process, negative for the signal that killed it; None while it runs."""
+        with self._lock:
+            return None if self._process is None else self._process.poll()
 
     def is_ready(self) -> bool:
         """Whether it reports that it serves. A paused node cannot answer."""
@@ -324,10 +328,10 @@ class MachineNode(PlannedNode):
             except (HelperRefused, OSError) as error:
                 raise self._error(f"expected to drop the page cache of node {self.node_id}, found: {error}") from error
 
-    def log_tail(self) -> list[str]:
-        """The last lines of the node's log files and of its output."""
+    def log_tail(self, lines: int = LOG_LINES) -> list[str]:
+        """The last lines of each of the node's log files and of its output."""
         further = log_files(self.plan.directory, self._system.log_patterns(self.role))
-        return [line for log in (*further, self._log) for line in _tail(log)]
+        return [line for log in (*further, self._log) for line in _tail(log, lines)]
 
     @property
     def _log(self) -> Path:
@@ -353,10 +357,10 @@ def log_files(directory: Path, patterns: Sequence[str]) -> Sequence[Path]:
     return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
-def _tail(log: Path) -> list[str]:
+def _tail(log: Path, lines: int) -> list[str]:
     try:
         with log.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
-            return file.read().decode(errors="replace").splitlines()[-_TAIL_LINES:]
+            file.seek(max(0, os.fstat(file.fileno()).st_size - lines * _LINE_BYTES))
+            return file.read().decode(errors="replace").splitlines()[-lines:]
     except FileNotFoundError:
         return []

@@ -12,7 +12,7 @@ from harness.environments.machine.kernel.process_identity import wait_until
 from harness.environments.ssh.machine import Machine, NotThere
 from harness.environments.storage.disks import FileState, losses
 from harness.store.journal import Journal
-from nemesis.capabilities.cluster import NodeError
+from nemesis.capabilities.cluster import LOG_LINES, NodeError
 from nemesis.capabilities.disks import BreakableDisk, PageCacheLoss, Survival, Trouble
 
 _READY_INTERVAL_S = 0.1
@@ -113,13 +113,21 @@ class SshNode(PlannedNode):
         limit: int | None = self._call("memory_limit")
         return limit
 
-    def log_tail(self) -> Sequence[str]:
-        """The last lines of the node's log; empty when the agent cannot be reached."""
+    def exit_status(self) -> int | None:
+        """Exit status of the latest process; None while it runs, and when the agent cannot be reached."""
         try:
-            lines: Sequence[str] = self._call("log_tail")
+            status: int | None = self._call("exit_status")
+        except NodeError:
+            return None
+        return status
+
+    def log_tail(self, lines: int = LOG_LINES) -> Sequence[str]:
+        """The last lines of each of the node's logs; empty when the agent cannot be reached."""
+        try:
+            found: Sequence[str] = self._call("log_tail", lines=lines)
         except NodeError:
             return ()
-        return lines
+        return found
 
     @property
     def disk(self) -> BreakableDisk:

@@ -1067,6 +1067,62 @@ def the_isr_is_full_too_late(history: History) -> None:
     history.final([100])
 
 
+# --- nodes that did not come back ----------------------------------------------------------------------------------
+
+
+def _healthy(history: History, count: int = 120) -> None:
+    values = list(range(100, 100 + count))
+    history.written(values)
+    history.final(values)
+
+
+@case({"node-lost": (1, 0)})
+def a_node_does_not_start_after_a_page_cache_loss(history: History) -> None:
+    _healthy(history)
+    history.fault("page-cache-loss", [2], (100, 500), healed=False)
+    history.loss(2, 500, "IOException: bootstrap.checkpoint is empty")
+
+
+@case({"node-lost": (1, 0)})
+def a_node_ends_that_no_fault_had_hit(history: History) -> None:
+    _healthy(history)
+    history.fault("disk-loss", [3], (100, 500))
+    history.fault("bit-flip", [2], (700, 800))
+    history.loss(2, 600)
+
+
+@case({"node-lost": (0, 1)})
+def a_node_need_not_start_with_a_damaged_disk_whatever_came_between(history: History) -> None:
+    _healthy(history)
+    history.fault("bit-flip", [2], (100, 500))
+    history.fault("kill", [2], (600, 700), healed=False)
+    history.loss(2, 700)
+
+
+@case({"node-lost": (1, 1)})
+def a_system_may_except_kinds_of_fault(history: History) -> None:
+    _healthy(history)
+    history.fault("page-cache-loss", [2, 3], (100, 500), healed=False)
+    history.loss(2, 500, exempt=["page-cache-loss"])
+    history.loss(3, 500)
+
+
+@case({"node-lost": (0, 1)}, verdict="unknown")
+def another_node_that_was_not_seen_to_heal_leaves_the_verdict_open(history: History) -> None:
+    _healthy(history)
+    history.fault("disk-loss", [2, 3], (100, 500), healed=False)
+    history.loss(2, 500)
+
+
+@case({"node-lost": (0, 1)})
+def a_cluster_that_lacks_a_node_within_the_contract_need_not_have_full_isrs(history: History) -> None:
+    _healthy(history)
+    history.fault("disk-loss", [3], (100, 500))
+    history.loss(3, 600)
+    for at in range(600, BOUND_MS + 900, 100):
+        history.sampled(at, 2, 1, isr=(1, 2))
+
+
 # --- the history itself --------------------------------------------------------------------------------------------
 
 

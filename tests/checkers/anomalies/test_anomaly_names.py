@@ -9,7 +9,7 @@ import checkers
 from checkers.anomalies import ANOMALIES, GROUP_ANOMALIES, availability, objects
 from checkers.anomalies.bookkeeping import RESOLVED
 from checkers.explanations.sentences import EXPLANATIONS
-from history.anomalies import CATALOGUE, MALFORMED, OF_THE_SYSTEM
+from history.anomalies import CATALOGUE, MALFORMED, NODE_LOST, OF_THE_SYSTEM
 from tests.checkers.anomalies import cases, group_cases
 from tests.checkers.oracle.oracle import ORACLE
 
@@ -49,7 +49,7 @@ def test_every_anomaly_function_has_its_row_in_the_catalogue() -> None:
         "unavailable" if function.__module__ == availability.__name__ else function.__name__.replace("_", "-")
         for function in (*ANOMALIES, *GROUP_ANOMALIES)
     }
-    assert of_functions | {objects.NAME, MALFORMED} == set(CATALOGUE)
+    assert of_functions | {objects.NAME, NODE_LOST, MALFORMED} == set(CATALOGUE)
 
 
 def test_every_anomaly_function_is_written_again_as_plain_loops() -> None:

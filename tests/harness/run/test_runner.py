@@ -57,6 +57,7 @@ class Play:
 def test_a_node_that_a_fault_kills_during_a_check_has_not_died_by_itself(tmp_path: Path) -> None:
     context = RunContext(*([None] * 8))
     context.environment = FakeEnvironment(tmp_path)
+    context.system = FakeSystem(context.environment)
     noted: list[tuple[str, str]] = []
     context.trouble = lambda text, source: noted.append((text, source))
     nodes = context.environment.cluster.nodes
@@ -205,6 +206,37 @@ def test_a_node_that_dies_by_itself_is_recorded_and_the_others_are_read(
     assert [row["agreed"] for row in play.table("ends")] == [True] * 3
     assert {row["broker"] for row in play.table("logs")} == {2, 3}
     assert play.left_in_order()
+
+
+def test_a_node_that_ends_with_an_error_is_lost_and_its_last_words_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = Play(tmp_path)
+    play.environment.cluster.insync = (2, 3)
+    node = play.environment.cluster.nodes[1]
+    node.ends_with, node.log = 1, ("java.io.IOException: no room", "\tat a.b(C.java:1)", "INFO unregistered")
+    monkeypatch.setattr(FakeSystem, "traits", Traits(not_back_after=frozenset({"full-disk"})))
+    when_the_main_phase_begins(monkeypatch, node.kill)
+    outcome = play.run()
+    (row,) = play.table("losses")
+    assert (row["node"], row["exit_status"], row["exempt"]) == (1, 1, ["full-disk"])
+    assert row["last_words"] == "java.io.IOException: no room"
+    assert (outcome.took_hold, outcome.troubles) == (1, [])
+    assert "node 1 is lost: it ended with status 1: java.io.IOException: no room" in play.said.getvalue()
+    assert [row["phase"] for row in play.table("phases")] == ALL_PHASES
+
+
+@pytest.mark.parametrize("status", [-9, -15, 137, 143, 0])
+def test_a_node_that_someone_else_may_have_ended_is_not_lost(
+    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = Play(tmp_path)
+    play.environment.cluster.insync = (2, 3)
+    play.environment.cluster.nodes[1].ends_with = status
+    when_the_main_phase_begins(monkeypatch, play.environment.cluster.nodes[1].kill)
+    play.run()
+    assert play.table("losses") == []
+    assert [row["source"] for row in play.table("troubles")] == ["node"]
 
 
 def test_a_worker_that_ends_is_recorded_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,6 +107,10 @@ def test_redpanda_gets_its_seeds_and_has_no_controllers(tmp_path: Path, monkeypa
         ),
         ("name = 'x'\nstops-with = []\n[broker]\nstart = ['x']", "stops-with: expected a list of whole numbers from 0"),
         ("name = 'x'\nstart-within = 0\n[broker]\nstart = ['x']", "start-within: expected a whole number from 1 to"),
+        (
+            "name = 'x'\nnot-back-after = ['kil']\n[broker]\nstart = ['x']",
+            "not-back-after: expected a name, found 'kil'; did",
+        ),
         ("name = 'x'\nsession-ms-min = 1.5\n[broker]\nstart = ['x']", "session-ms-min: expected a whole number from 1"),
         ("name = 'x'\n[broker]\nstart = ['x']\nonce = ['a']", "broker.once: expected a list of commands"),
         ("name = 'x'\nwithout = ['gravity']\n[broker]\nstart = ['x']", "without: expected one of process, "),

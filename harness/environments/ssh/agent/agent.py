@@ -167,8 +167,16 @@ class Agent:
 
 _NODE = frozenset(
     {
-        *("start", "kill", "pause", "resume", "is_paused", "is_alive", "log_tail", "throttle", "unthrottle"),
-        *("running_percent", "limit_memory", "unlimit_memory", "memory_limit", "lose_page_cache"),
+        *("start", "kill", "pause", "resume", "is_paused", "is_alive", "exit_status", "log_tail"),
+        *(
+            "throttle",
+            "unthrottle",
+            "running_percent",
+            "limit_memory",
+            "unlimit_memory",
+            "memory_limit",
+            "lose_page_cache",
+        ),
     }
 )
 _DISK = frozenset(
