@@ -125,6 +125,24 @@ def test_requests_are_answered_in_any_order_and_errors_are_answers() -> None:
     os.close(target)
 
 
+def test_what_is_answered_after_the_end_goes_nowhere() -> None:
+    theirs, ours = os.pipe()
+    answers, target = os.pipe()
+    release = threading.Event()
+    listener = RpcServer(os.fdopen(theirs, "rb"), target)
+    os.write(ours, b'{"id": 1, "do": "wait"}\n')
+    os.close(ours)
+    listener.serve(lambda _: release.wait(10), (), lambda _: False)
+    (answering,) = (thread for thread in threading.enumerate() if thread.name.endswith("(handle)"))
+    release.set()
+    answering.join(10)
+    assert not answering.is_alive()
+    listener.push("news")
+    os.close(target)
+    with os.fdopen(answers, "rb") as lines:
+        assert lines.read() == b""
+
+
 @pytest.mark.parametrize(
     ("look", "expected"),
     [
