@@ -239,7 +239,7 @@ class Ghost:
     """Acknowledged batches that an unclean election gave up."""
 
     given_up: list[tuple[int, Batch]] = field(default_factory=list)
-    """Every committed batch that an unclean election gave up, with the end of what it kept.
+    """Every batch that an unclean election gave up, with the end of what it kept: committed, or taken for it since.
 
     In a compacted topic a replica may have removed records for the sake of these, which it can cut off no less.
     """

@@ -69,7 +69,10 @@ class PropertyObserver:
         if self._known is None:
             self._known = Knowledge.of(cluster)
         known = self._known
-        broker = known.brokers.get(node_id)
+        voter, broker = known.voters.get(node_id), known.brokers.get(node_id)
+        if voter is not None:
+            quorum.ended(known, voter)
+            known.deciding.pop(node_id, None)  # it may have decided in the step that nobody saw the end of
         if broker is None:
             return
         machine = cluster.machines[node_id]

@@ -72,6 +72,24 @@ def _opened(mirror: VoterMirror, quorum: Quorum, incarnation: int) -> None:
         cut(mirror, end)
 
 
+def ended(known: Knowledge, mirror: VoterMirror) -> None:
+    """A process that fails during a step may have cut its log before: the records that it cut off are not lost data."""
+    log = mirror.log
+    if log is None or log.truncations == mirror.truncations:
+        return
+    mirror.truncations = log.truncations
+    if log.end_offset < mirror.same:
+        raise Violation("P-R3", _cut_committed(known, mirror, log.end_offset))
+    mirror.durable = min(mirror.durable, log.end_offset)
+
+
+def _cut_committed(known: Knowledge, mirror: VoterMirror, end: int) -> str:
+    return (
+        f"voter {mirror.holder} cut its metadata log from {len(mirror.entries)} to {end}, and what was "
+        f"at {end} is committed: {describe(known.metadata, end)}"
+    )
+
+
 def _check_leader(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
     """P-R1 and P-R2: one leader for each quorum epoch, for all voters."""
     if quorum.leader != NO_LEADER:
@@ -104,11 +122,7 @@ def _check_log(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
         mirror.truncations = log.truncations
         end = max(first_difference(mirror, log), min(log.start_offset, len(mirror.entries)))
         if end < mirror.same and end >= log.start_offset:
-            raise Violation(
-                "P-R3",
-                f"voter {mirror.holder} cut its metadata log from {len(mirror.entries)} to {end}, and what was "
-                f"at {end} is committed: {describe(known.metadata, end)}",
-            )
+            raise Violation("P-R3", _cut_committed(known, mirror, end))
         if quorum.leads and mirror.leads:
             raise Violation("P-R4", f"voter {mirror.holder} cut its metadata log to {end} while it led")
         cut(mirror, end)

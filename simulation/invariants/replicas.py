@@ -34,10 +34,17 @@ def read_on(mirror: Mirror, log: Log, ghost: Ghost) -> tuple[list[Batch], str]:
 
 
 def compacted(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, log: Log) -> None:
-    """P-3: compaction removes only what a later committed record of the same key has replaced."""
+    """P-3: compaction removes only what a later committed record of the same key has replaced.
+
+    A leader that has not heard of the unclean election of another goes on, and compacts with its followers for the
+    sake of records that they will cut off: these count as given up like those that were committed before.
+    """
     mirror.compacted = log.compacted_offset
-    end = first_difference(mirror, log, ghost.unfold)
-    if end < len(mirror.entries) and ghost.protects(mirror):
+    if not ghost.protects(mirror):
+        same = mirror.compare(ghost.committed)
+        cut_off = [(same, batch) for batch in dict.fromkeys(mirror.entries[same:]) if batch is not None]
+        ghost.given_up += [one for one in cut_off if one not in ghost.given_up]
+    elif (end := first_difference(mirror, log, ghost.unfold)) < len(mirror.entries):
         known.fail(
             ghost,
             "P-3",

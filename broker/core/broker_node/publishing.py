@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from broker.core.broker_node import compaction, directories, isr_changes, lifecycle, replication, storage
@@ -214,8 +214,7 @@ def publish(broker: BrokerState) -> None:
                     _apply(broker, replica, state)
             elif broker.rules.high_watermark.moves_with_isr():
                 isr_changes.high_watermark_may_move(broker, replica)  # by another min ISR, or by an ISR already known
-    for replica in [replica for replica in broker.replicas.values() if not _assigned(image, replica)]:
-        _remove(broker, replica)
+    _remove(broker, [replica for replica in broker.replicas.values() if not _assigned(image, replica)])
     for topic_name, number in [key for key, topic_id in broker.offline.items() if not _keeps(broker, key, topic_id)]:
         del broker.offline[topic_name, number]
     directories.report(broker)
@@ -253,12 +252,10 @@ def _reconfigure(broker: BrokerState, replica: Replica, config: LogConfig) -> No
 def _create_missing(broker: BrokerState) -> None:
     """Create the replicas that the image assigns to this broker and that it lacks, all at once."""
     created = []
+    _remove(broker, [replica for replica in broker.replicas.values() if _is_replaced(broker.image, replica)])
     for topic in broker.image.topics.values():
         for number, state in topic.partitions.items():
             replica = broker.replicas.get((topic.name, number))
-            if replica is not None and replica.topic_id != topic.topic_id:
-                _remove(broker, replica)
-                replica = None
             if (
                 replica is not None
                 or broker.broker_id not in state.replicas
@@ -286,6 +283,12 @@ def _keeps(broker: BrokerState, key: tuple[str, int], topic_id: str) -> bool:
     state = broker.image.partition(*key)
     same = topic is not None and topic.topic_id == topic_id
     return same and state is not None and broker.broker_id in state.replicas
+
+
+def _is_replaced(image: Image, replica: Replica) -> bool:
+    """Whether the topic was deleted, and another has its name."""
+    topic = image.topics.get(replica.topic)
+    return topic is not None and topic.topic_id != replica.topic_id
 
 
 def _assigned(image: Image, replica: Replica) -> bool:
@@ -353,12 +356,12 @@ def _log_role(broker: BrokerState, replica: Replica, what: str) -> None:
     )
 
 
-def _remove(broker: BrokerState, replica: Replica) -> None:
-    """RT-8: no longer assigned; delete the log too, so that it cannot come back."""
-    producing.fail_all(broker, replica, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    broker.runtime.mark(REMOVED)
-    broker.runtime.log("info", f"{replica.topic}-{replica.partition}: removed")
-    del broker.replicas[replica.key]
-    broker.touch(replica)
-    with directories.guarded(broker):
-        replica.log.delete()
+def _remove(broker: BrokerState, replicas: Sequence[Replica]) -> None:
+    """RT-8: no longer assigned; delete the logs too, so that they cannot come back."""
+    for replica in replicas:
+        producing.fail_all(broker, replica, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        broker.runtime.mark(REMOVED)
+        broker.runtime.log("info", f"{replica.topic}-{replica.partition}: removed")
+        del broker.replicas[replica.key]
+        broker.touch(replica)
+    storage.delete_logs(broker, replicas)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from broker.core.broker_node import directories
@@ -83,8 +83,8 @@ def open_metadata(broker: BrokerState) -> None:
 def open_replicas(broker: BrokerState) -> None:
     """ST-6, HW-7: open all logs; recover them if the last stop was not clean.
 
-    A high watermark that had to be lowered is checkpointed at once: what is above it may be fetched anew, or flushed,
-    before the next regular checkpoint, and would then pass for committed.
+    The checkpoints are written anew at once where a high watermark had to be lowered, or a log is gone: what is fetched
+    anew before the next regular checkpoint would otherwise pass for committed, or for synced, at the next start.
     """
     broker.runtime.mark(OPENED_CLEAN if broker.previous_broker_epoch >= 0 else OPENED_UNCLEAN)
     for directory in directories.online(broker):
@@ -102,6 +102,7 @@ def _open_directory(broker: BrokerState, index: int) -> None:
     log_starts = _offsets(broker, index, checkpoints.LOG_START)
     high_watermarks = _offsets(broker, index, checkpoints.HIGH_WATERMARK)
     topic_ids = checkpoints.read_topic_ids(broker.files, name_in(index, checkpoints.TOPIC_IDS))
+    checkpointed = {*recovery_points, *log_starts, *high_watermarks}
     lowered = False
     for directory in broker.files.list(name_in(index, "").rstrip("/")):
         topic, dash, number = directory.rpartition("-")
@@ -152,7 +153,7 @@ def _open_directory(broker: BrokerState, index: int) -> None:
             log,
             high_watermark,
         )
-    if lowered:  # until the checkpoint says so too, the next start would trust the old one again
+    if lowered or any(key not in broker.replicas for key in checkpointed):
         _checkpoint_directory(broker, index)
 
 
@@ -310,6 +311,16 @@ def checkpoint_lower_log_start(broker: BrokerState, replica: Replica, before: in
     index = directories.of(replica)
     same_directory = {key: one for key, one in broker.replicas.items() if directories.of(one) == index}
     _checkpoint_log_starts(broker, index, same_directory)
+
+
+def delete_logs(broker: BrokerState, removed: Sequence[Replica]) -> None:
+    """RT-8: delete logs; the checkpoints forget them first, or would be trusted for the next ones of these names."""
+    for index in sorted({directories.of(replica) for replica in removed}):
+        with directories.guarded(broker):
+            _checkpoint_directory(broker, index)
+    for replica in removed:
+        with directories.guarded(broker):
+            replica.log.delete()
 
 
 def checkpoint_regularly(broker: BrokerState) -> None:

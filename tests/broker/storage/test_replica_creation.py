@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from broker.core.log.checkpoints import HIGH_WATERMARK, LOG_START, RECOVERY_POINT, read_checkpoint
 from broker.core.messages import CreateTopicsRequest, DeleteTopicsRequest, NewTopic
 from broker.core.messages.errors import ErrorCode
 from tests.support.cluster import TOPIC, Cluster
@@ -95,3 +96,34 @@ def test_a_replica_is_not_taken_for_one_of_a_later_topic_of_the_same_name():
     cluster.start(3)
     cluster.run_until(cluster.is_whole)
     assert cluster.machines[3].node.read_log(TOPIC, 0, 0, 10)["log_end"] == 1
+
+
+def test_checkpoints_forget_a_log_before_it_is_deleted():
+    """RT-8: the next log of that name must not be trusted for what the last one had synced, or committed."""
+    cluster = Cluster(3)
+    cluster.create_topic()
+    cluster.produce(cluster.leader(), *range(6))
+    files = cluster.machines[2].files
+    cluster.run_until(lambda: ("log", 0) in read_checkpoint(files, HIGH_WATERMARK))
+    steps = spied(cluster, 2)
+    cluster.call(1, DeleteTopicsRequest(((TOPIC, ""),)))
+    cluster.run_until(lambda: any(operation == "delete" for operation, *_ in steps))
+    (disk,) = (disk for operation, name, disk in steps if operation == "delete")
+    assert disk.size("log-0/00000000000000000000.log")
+    for name in (HIGH_WATERMARK, RECOVERY_POINT, LOG_START):
+        assert read_checkpoint(disk, name) == {}
+
+
+def test_a_start_forgets_checkpoints_of_a_log_that_is_gone():
+    """It may never have been synced; the next log of that name must not be trusted for it."""
+    cluster = Cluster(3)
+    cluster.create_topic()
+    cluster.produce(cluster.leader(), *range(6))
+    files = cluster.machines[2].files
+    cluster.run_until(lambda: ("log", 0) in read_checkpoint(files, HIGH_WATERMARK))
+    cluster.kill(2)
+    files.delete("log-0")
+    cluster.isolate(2)
+    cluster.start(2)
+    for name in (HIGH_WATERMARK, RECOVERY_POINT, LOG_START):
+        assert read_checkpoint(files, name) == {}

@@ -6,13 +6,21 @@ import pytest
 
 from broker.core.broker_node.compaction import COMPACTED
 from broker.core.log.compaction import filtering
+from broker.core.log.log import Log, LogConfig
 from broker.core.records import encode_batch, iterate_headers
-from simulation.invariants.ghost import Ghost
+from simulation.engine.choices import ChoiceSequence
+from simulation.engine.cluster import SimulatedCluster
+from simulation.invariants.ghost import Ghost, ReplicaMirror
+from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.observer import property_observers
+from simulation.invariants.properties import Violation
+from simulation.invariants.replicas import compacted
 from simulation.runs.failures import findings
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
-from simulation.scenario.scenario import SimulationOutcome
+from simulation.scenario.configuration import Configuration
+from simulation.scenario.scenario import SimulationOutcome, settings_of
+from tests.support.memory_files import MemoryFiles
 
 SETTINGS: dict[str, object] = {
     "compacted": True,
@@ -59,3 +67,23 @@ def test_a_record_may_be_replaced_by_one_that_an_unclean_election_gave_up(given_
         ghost.given_up = [(1, lost)]
     (_, header), *_ = iterate_headers(first)
     assert (ghost.unfold(filtering.emptied(header)) == [kept]) is given_up
+
+
+@pytest.mark.parametrize("is_deposed", [True, False])
+def test_a_leader_that_was_deposed_uncleanly_may_compact_for_the_sake_of_what_it_will_cut_off(is_deposed: bool) -> None:
+    ghost = Ghost("log", 0, contents={}, since_epoch=1 if is_deposed else 0)
+    first, second = (encode_batch([(b"key", value)], offset, 0, 0) for offset, value in enumerate((b"one", b"two")))
+    (kept,), (later,) = ghost.unfold(first), ghost.unfold(second)
+    ghost.committed = [kept]
+    mirror = ReplicaMirror(1, entries=[kept, later], leader_epoch=0)
+    log = Log.open(MemoryFiles(), "log-0", LogConfig(), clean=False)
+    (_, header), *_ = iterate_headers(first)
+    log.append_as_follower(filtering.emptied(header) + second, 0)
+    known = Knowledge.of(SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration())))
+    if is_deposed:
+        compacted(known, ghost, mirror, log)
+        assert ghost.given_up == [(1, later)]
+        assert ghost.unfold(log.read(0, 10_000, 2)) == [kept, later]
+    else:
+        with pytest.raises(Violation, match=r"has compacted 0…0 of epoch 0 .* to something else"):
+            compacted(known, ghost, mirror, log)

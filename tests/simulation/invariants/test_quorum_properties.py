@@ -7,17 +7,20 @@ from collections.abc import Callable
 import pytest
 
 from broker.core.controller.node import ControllerNode
+from broker.core.log.log import Log, LogConfig
 from broker.core.ports.events import TimerFired
 from broker.core.quorum.state import Quorum, QuorumRole
+from broker.core.records import encode_batch
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.invariants.ghost import Batch
+from simulation.invariants.ghost import Batch, batches_of
 from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.properties import Violation
-from simulation.invariants.quorum import stepped
+from simulation.invariants.quorum import ended, stepped
 from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.scenario.scenario import settings_of
 from tests.simulation.invariants.planting import Plant, controller_of, observe
+from tests.support.memory_files import MemoryFiles
 
 Lie = Callable[[Quorum], object]
 
@@ -125,3 +128,27 @@ def test_a_leader_that_lacks_what_its_own_or_an_earlier_epoch_has_committed_brea
     except Violation as violation:
         found = violation.property_id
     assert found == broken
+
+
+@pytest.mark.parametrize(("committed", "broken"), [(1, None), (2, "P-R3")])
+def test_a_voter_that_ended_while_it_cut_its_log_has_lost_nothing_but_what_is_committed(
+    committed: int, broken: str | None
+) -> None:
+    known = Knowledge.of(SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration())))
+    log = Log.open(MemoryFiles(), "metadata-0", LogConfig(), clean=False)
+    for offset in range(2):
+        log.append_as_leader(encode_batch([(None, b"record")], offset, 0, 0), 1)
+    log.sync()
+    mirror = next(iter(known.voters.values()))
+    mirror.entries = list(batches_of(log, 0))
+    mirror.log, mirror.durable, mirror.truncations = log, 2, log.truncations
+    known.metadata = mirror.entries[:committed]
+    mirror.compare(known.metadata)
+    log.truncate_to(1)
+    found = None
+    try:
+        ended(known, mirror)
+    except Violation as violation:
+        found = violation.property_id
+    assert found == broken
+    assert mirror.durable == (1 if broken is None else 2)

@@ -28,6 +28,7 @@ class RpcServer:
         self._source = source
         self._target = target
         self._buffer = b""
+        self._is_over = False
         self._lock = threading.Lock()
 
     def first(self) -> dict[str, Any] | None:
@@ -53,7 +54,10 @@ class RpcServer:
         troubles: tuple[type[Exception], ...],
         in_turn: Callable[[Request], bool],
     ) -> None:
-        """Answer requests until the harness is gone, each in a thread, except those to be handled in turn."""
+        """Answer requests until the harness is gone, each in a thread, except those to be handled in turn.
+
+        Nothing is written to the target after this has returned: it may be closed, and be another file.
+        """
 
         def handle(number: int | None, request: Request) -> None:
             try:
@@ -72,6 +76,8 @@ class RpcServer:
                 handle(number, request)
             else:
                 threading.Thread(target=handle, args=(number, request), daemon=True).start()
+        with self._lock:
+            self._is_over = True
 
     def _line(self) -> bytes:
         """Receive the next line; empty when the harness is gone."""
@@ -91,6 +97,8 @@ class RpcServer:
     def _write(self, what: Mapping[str, object]) -> None:
         data = json.dumps(what).encode() + b"\n"
         with self._lock:
+            if self._is_over:
+                return
             try:
                 while data:
                     data = data[os.write(self._target, data) :]

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import queue
 import select
 import shutil
 import socket
@@ -123,6 +124,30 @@ def test_requests_are_answered_in_any_order_and_errors_are_answers() -> None:
         serving.join(10)
         assert not serving.is_alive()
     os.close(target)
+
+
+def test_what_is_answered_after_the_end_goes_nowhere() -> None:
+    theirs, ours = os.pipe()
+    answers, target = os.pipe()
+    release = threading.Event()
+    answering: queue.Queue[threading.Thread] = queue.Queue()
+
+    def answer(_: object) -> None:
+        answering.put(threading.current_thread())
+        release.wait(10)
+
+    listener = RpcServer(os.fdopen(theirs, "rb"), target)
+    os.write(ours, b'{"id": 1, "do": "wait"}\n')
+    os.close(ours)
+    listener.serve(answer, (), lambda _: False)
+    thread = answering.get(timeout=10)
+    release.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    listener.push("news")
+    os.close(target)
+    with os.fdopen(answers, "rb") as lines:
+        assert lines.read() == b""
 
 
 @pytest.mark.parametrize(
