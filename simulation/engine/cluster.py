@@ -210,9 +210,10 @@ class SimulatedCluster(EventQueue):
             effects = node.handle(machine.clock.now_ms(self.now_us), event)
         except PowerFailed:
             self.count(INTERRUPTED_AT_START if event.__class__ is Started else INTERRUPTED)
-            machine.node = None
+            machine.node = None  # it answers nothing more
             for observer in self.observers:
                 observer.after(self, EventStep(node_id, event, ()))
+            machine.node = node  # and is still to be killed
             machine.when_power_fails()
             return
         except Exception as error:

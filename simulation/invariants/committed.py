@@ -112,7 +112,10 @@ def check_candidates(known: Knowledge, ghost: Ghost) -> None:
 
 
 def check_bounds(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, high_watermark: int) -> None:
-    """P-10 for any replica; P-3 below its high watermark, where its log must equal what is committed."""
+    """P-10 for any replica; P-3 below its high watermark, where its log must equal what is committed.
+
+    An unclean election may give up records that a replica has deleted: its high watermark stays at its log start.
+    """
     end = len(mirror.entries)
     if not mirror.start <= high_watermark <= end:
         known.fail(
@@ -123,6 +126,8 @@ def check_bounds(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, high_wat
     if not ghost.protects(mirror) or mirror.high_watermark_epoch < ghost.since_epoch:
         return
     if high_watermark > len(ghost.committed):
+        if ghost.since_epoch and high_watermark == mirror.start:
+            return
         known.fail(
             ghost,
             "P-10",

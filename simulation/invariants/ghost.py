@@ -274,12 +274,16 @@ class Ghost:
         They may have been given up since: a replica that has not cut them off yet may compact them.
         """
         there = list(dict.fromkeys(self.committed[compacted.base : compacted.last + 1]))
-        once_there = [
-            batch
-            for _, batch in self.given_up
-            if batch.epoch == compacted.epoch and compacted.base <= batch.base <= compacted.last
-        ]
-        originals = self._whole(compacted, there) or self._whole(compacted, once_there)
+        once_there = sorted(
+            {
+                batch.base: batch
+                for _, batch in self.given_up
+                if batch.epoch == compacted.epoch and compacted.base <= batch.base <= compacted.last
+            }.values(),
+            key=lambda batch: batch.base,
+        )
+        kept = [batch for batch in there if batch and once_there and batch.last < once_there[0].base]
+        originals = self._whole(compacted, there) or self._whole(compacted, [*kept, *once_there])
         assert self.contents is not None
         last: dict[bytes | None, int] = {}
         for batch in (*dict.fromkeys(batch for _, batch in self.given_up), *dict.fromkeys(self.committed)):

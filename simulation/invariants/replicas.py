@@ -36,15 +36,16 @@ def read_on(mirror: Mirror, log: Log, ghost: Ghost) -> tuple[list[Batch], str]:
 def compacted(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, log: Log) -> None:
     """P-3: compaction removes only what a later committed record of the same key has replaced.
 
-    A leader that has not heard of the unclean election of another goes on, and compacts with its followers for the
-    sake of records that they will cut off: these count as given up like those that were committed before.
+    A leader that has not heard of the unclean election of another goes on to commit, and compacts with its followers
+    for the sake of records that they will cut off: these count as given up like those that were committed before.
     """
     mirror.compacted = log.compacted_offset
-    if not ghost.protects(mirror):
+    if ghost.since_epoch:
         same = mirror.compare(ghost.committed)
-        cut_off = [(same, batch) for batch in dict.fromkeys(mirror.entries[same:]) if batch is not None]
-        ghost.given_up += [one for one in cut_off if one not in ghost.given_up]
-    elif (end := first_difference(mirror, log, ghost.unfold)) < len(mirror.entries):
+        old = [one for one in mirror.entries[same : mirror.high_watermark] if one and one.epoch < ghost.since_epoch]
+        ghost.given_up += [(same, one) for one in dict.fromkeys(old) if (same, one) not in ghost.given_up]
+    end = first_difference(mirror, log, ghost.unfold)
+    if end < len(mirror.entries) and ghost.protects(mirror):
         known.fail(
             ghost,
             "P-3",

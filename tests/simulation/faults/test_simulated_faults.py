@@ -192,7 +192,8 @@ def test_a_process_that_dies_in_a_change_tells_nobody_of_it() -> None:
     assert not any(step.node_id == 100 for step in seen[died[0] :])
 
 
-def test_observers_learn_of_the_step_in_which_the_power_failed() -> None:
+@pytest.mark.parametrize("survival", [None, Survival.NOTHING])
+def test_observers_learn_of_the_step_in_which_a_node_ended_and_of_its_end(survival: Survival | None) -> None:
     cluster, _ = running()
     steps: list[EventStep] = []
 
@@ -203,14 +204,15 @@ def test_observers_learn_of_the_step_in_which_the_power_failed() -> None:
 
         def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
             assert [step.node_id for step in steps] == [node_id]
+            crashed.append(node_id)
 
-    died: list[int] = []
+    crashed: list[int] = []
     cluster.observers.append(Watching())
-    cluster.interrupt(100, 0, lambda: died.append(cluster.kill(100, Survival.NOTHING)))
+    cluster.interrupt(100, 0, lambda: cluster.kill(100, survival) and None)
     request = CreateTopicsRequest((NewTopic("other", 1, 3),), 2_000)
     cluster.send_from_client(CLIENT, 1, 1, request, 3_000)
     pass_ms(cluster, 2_000)
-    assert len(died) == len(steps) == 1
+    assert crashed == [100]
 
 
 def test_leaders_move_as_often_as_the_fault_says() -> None:

@@ -172,6 +172,27 @@ def test_after_an_unclean_election_a_high_watermark_may_be_as_old_as_its_checkpo
     assert found == broken
 
 
+@pytest.mark.parametrize(
+    ("unclean", "high_watermark", "broken"), [(True, 3, None), (True, 4, "P-10"), (False, 3, "P-10")]
+)
+def test_a_high_watermark_stays_at_the_start_of_a_log_of_which_an_election_gave_up_deleted_records(
+    unclean: bool, high_watermark: int, broken: str | None
+) -> None:
+    ghost = Ghost("log", 0, since_epoch=5 if unclean else 0)
+    mirror = ReplicaMirror(3, entries=[None] * 3 + [Batch(3, 4, 4, 0, 7, 0, 0, control=False)] * 2, start=3)
+    mirror.leader_epoch = mirror.high_watermark_epoch = 6
+    found = None
+    try:
+        check_bounds(no_knowledge(), ghost, mirror, high_watermark)
+    except Violation as violation:
+        found = violation.property_id
+    assert found == broken
+
+
+def no_knowledge() -> Knowledge:
+    return Knowledge.of(SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration())))
+
+
 def test_a_balanced_recovery_that_elects_a_longer_log_of_no_eligible_replica_breaks_p_25() -> None:
     """A replica that was out of everything may have the later epoch and lack what is committed (UR-8)."""
     anyone = change_rules("elections", may_be_elected=lambda member, needed: True)
