@@ -1,4 +1,4 @@
-"""Checks the answers to clients (P-9, P-11, P-12, P-13, P-15, P-24, P-26)."""
+"""Checks the answers to clients (P-9, P-11, P-12, P-13, P-15, P-24, P-26, P-T2)."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def _protected(
 ) -> tuple[Ghost, ReplicaMirror] | None:
     ghost = known.ghost_of(topic, partition)
     mirror = broker.mirrors.get((topic, partition))
-    if ghost is None or mirror is None or not ghost.protects(mirror):
+    if ghost is None or mirror is None or ghost.mirrors.get(broker.broker_id) is not mirror:
         return None
-    return ghost, mirror
+    return (ghost, mirror) if ghost.protects(mirror) else None
 
 
 def _acknowledged(
@@ -136,6 +136,7 @@ def _read(
     known: Knowledge, broker: BrokerMirror, part: FetchedPartition, fetch_offset: int, acknowledged_end: int
 ) -> None:
     """P-11 and P-24 for the records in the answer; P-9 and P-13 for those that are missing."""
+    _check_topic(known, broker, part)
     found = _protected(known, broker, part.topic, part.partition)
     if found is None or part.diverging_epoch is not None:
         return
@@ -163,6 +164,20 @@ def _read(
             )
         _check_shown(known, ghost, mirror, max(part.high_watermark, fetch_offset))
     ghost.shown_end = max(ghost.shown_end, part.high_watermark)
+
+
+def _check_topic(known: Knowledge, broker: BrokerMirror, part: FetchedPartition) -> None:
+    """P-T2: who asks for a topic by its id gets no record of another one."""
+    held = broker.mirrors.get((part.topic, part.partition))
+    if part.topic_id and part.records and held is not None and held.replica is not None:
+        ghost = known.partitions.get((part.topic_id, part.partition))
+        if ghost is not None and held.replica.topic_id != part.topic_id:
+            known.fail(
+                ghost,
+                "P-T2",
+                f"broker {broker.broker_id} was asked for records of the topic with the id {part.topic_id}, and gave "
+                f"those of its log of {held.replica.topic_id}",
+            )
 
 
 def _end_reported(known: Knowledge, broker: BrokerMirror, topic: str, partition: int, end: int) -> None:

@@ -27,6 +27,9 @@ class BrokerMirror:
     broker_id: int
     incarnation: int = 0
     up: bool = False
+    has_started: bool = False
+    """Whether the logs that its process found on the disk are known."""
+
     broker_epoch: int = -1
     image_end: int = 0
     image: Image | None = None
@@ -100,6 +103,12 @@ class Knowledge:
     partitions: dict[tuple[str, int], Ghost] = field(default_factory=dict)
     """By topic id and partition."""
 
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    """Every id of a topic that was ever committed -> its name."""
+
+    unwanted: dict[str, bool] = field(default_factory=dict)
+    """Ids and names of topics whose deletion somebody has asked for."""
+
     asked: Asked = field(default_factory=Asked)
     """What members of groups have asked for, and the truth about their groups."""
 
@@ -169,6 +178,12 @@ class Knowledge:
         """The ghost of a partition of the topic that has this name now."""
         image = self.image.topics.get(topic)
         return self.partitions.get((image.topic_id, number)) if image is not None else None
+
+    def ghost_held(self, broker: BrokerMirror, topic: str, number: int) -> Ghost | None:
+        """The ghost of the partition whose log a broker has under this name, which may be that of a deleted topic."""
+        mirror = broker.mirrors.get((topic, number))
+        replica = mirror.replica if mirror is not None else None
+        return self.partitions.get((replica.topic_id, number)) if replica is not None else None
 
     def configured_min_isr(self, ghost: Ghost) -> int:
         """The min ISR of a partition by the committed metadata, however many replicas it has."""

@@ -12,9 +12,11 @@ from broker.core.metadata.records import (
     MetadataRecord,
     PartitionSet,
     PartitionState,
+    TopicCreated,
+    TopicDeleted,
 )
 from broker.core.ports.events import Event, ResponseReceived
-from simulation.invariants import committed, replicas
+from simulation.invariants import committed, replicas, topics
 from simulation.invariants.ghost import Ghost
 from simulation.invariants.knowledge import Deciding, Knowledge, Version
 from simulation.invariants.partition_state import broken_epochs, compare_sets
@@ -49,6 +51,12 @@ def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offs
                     _check_transition(known, ghost, old, record.state)
             case BrokerRegistered():
                 _registered(known, record, before.epoch if before is not None else -1)
+                changed_isr = True
+            case TopicCreated():
+                topics.created(known, record)
+                changed_isr = True
+            case TopicDeleted():
+                topics.deleted(known, record)
                 changed_isr = True
             case ConfigChanged():
                 for key, min_isr in min_isrs.items():

@@ -26,7 +26,7 @@ from broker.core.replica.state import Replica, Role
 from broker.core.rules import Rules
 from history.contract import too_many_shutdowns
 from simulation.engine.cluster import EventStep, Observer, SimulatedCluster, fingerprint
-from simulation.invariants import clients, committed, derived, metadata, quorum, replicas
+from simulation.invariants import clients, committed, derived, metadata, quorum, replicas, topics
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.groups import checks
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
@@ -86,7 +86,7 @@ class PropertyObserver:
             broker.clean_epoch = -1
         if lost_bytes >= 0:
             for key, mirror in broker.mirrors.items():
-                _power_lost(known, known.ghost_of(*key), broker, mirror, disk_lost=disk_lost)
+                _power_lost(known, known.ghost_held(broker, *key), broker, mirror, disk_lost=disk_lost)
 
     # --- controllers -------------------------------------------------------------------------------------------------
 
@@ -95,6 +95,7 @@ class PropertyObserver:
         if isinstance(event, RequestReceived) and isinstance(event.request, ElectLeadersRequest):
             metadata.election_asked(known, event.request)
         quorum.stepped(known, known.voters[step.node_id], node.state, incarnation, step.event)
+        topics.controller_stepped(known, step.node_id, event, step.effects)
         if known.elects_longest_logs:
             metadata.decided(known, node.state, event)
 
@@ -152,6 +153,8 @@ class PropertyObserver:
                 if mirror.replica is not None and mirror.incarnation == broker.incarnation:
                     mirror.entries.clear()  # RT-8: it was deleted and created again in the same step
                     mirror.same = mirror.durable = 0
+                if broker.has_started:
+                    topics.check_new_log(known, ghost, replica)
                 mirror.incarnation = broker.incarnation
                 replicas.opened(known, ghost, mirror, replica)
                 derived.check_producers(known, ghost, mirror, replica)
@@ -159,6 +162,7 @@ class PropertyObserver:
             _changed(known, ghost, mirror, replica, state.rules)
             if replica.topic == OFFSETS_TOPIC:
                 checks.committed_more(known, ghost)
+        broker.has_started = True
         if len(mirrors) != len(state.replicas):
             for key in [key for key in mirrors if key not in state.replicas]:
                 _removed(known, broker, state, key)
@@ -262,6 +266,7 @@ def _effects(known: Knowledge, broker: BrokerMirror, state: BrokerState, effects
 def _process_started(known: Knowledge, broker: BrokerMirror, incarnation: int, incarnation_id: str) -> None:
     broker.incarnation = incarnation
     broker.up = True
+    broker.has_started = False
     broker.broker_epoch = -1
     broker.image_end = 0
     known.ended_cleanly[incarnation_id] = broker.clean_epoch
@@ -287,7 +292,7 @@ def _forget_requests(broker: BrokerMirror) -> None:
 def _last_cuts(known: Knowledge, broker: BrokerMirror) -> None:
     """A process that fails during a step may have cut a log before: the records that it cut off are not lost data."""
     for key, mirror in broker.mirrors.items():
-        replica, ghost = mirror.replica, known.ghost_of(*key)
+        replica, ghost = mirror.replica, known.ghost_held(broker, *key)
         if replica is not None and ghost is not None and replica.log.truncations != mirror.truncations:
             mirror.truncations = replica.log.truncations
             end = min(replica.log.end_offset, len(mirror.entries))

@@ -73,14 +73,19 @@ def _opened(mirror: VoterMirror, quorum: Quorum, incarnation: int) -> None:
 
 
 def ended(known: Knowledge, mirror: VoterMirror) -> None:
-    """A process that fails during a step may have cut its log before: the records that it cut off are not lost data."""
+    """A process that fails during a step may have cut its log before: the records that it cut off are not lost data.
+
+    It may also have heard in that step that records are synced, and stored a snapshot of them.
+    """
     log = mirror.log
-    if log is None or log.truncations == mirror.truncations:
+    if log is None:
         return
-    mirror.truncations = log.truncations
-    if log.end_offset < mirror.same:
-        raise Violation("P-R3", _cut_committed(known, mirror, log.end_offset))
-    mirror.durable = min(mirror.durable, log.end_offset)
+    if log.truncations != mirror.truncations:
+        mirror.truncations = log.truncations
+        if log.end_offset < mirror.same:
+            raise Violation("P-R3", _cut_committed(known, mirror, log.end_offset))
+        mirror.durable = min(mirror.durable, log.end_offset)
+    mirror.durable = max(mirror.durable, log.flushed_offset)
 
 
 def _cut_committed(known: Knowledge, mirror: VoterMirror, end: int) -> str:

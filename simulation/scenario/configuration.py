@@ -120,6 +120,9 @@ class Configuration:
     static_members: bool = False
     """Whether the first of them has an instance id (KIP-345)."""
 
+    side_topics: bool = False
+    """Whether an operator creates and deletes topics beside the main one."""
+
     compression: str = "none"
     """Codec of the producers' batches, `none` or `snappy`. Where it is one, readers look up records by time."""
 
@@ -202,6 +205,7 @@ def draw_configuration(stream: Stream, overrides: Mapping[str, object] | None = 
         drawn,
         group_members=(0, 0, 2, 0, 0, 3)[stream.draw("members of a group", 6)],
         static_members=stream.draw("static members", 4) == 3,
+        side_topics=stream.draw("side topics", 4) == 3,
     )
     drawn = replace(drawn, fetch_wait_ms=min(_FETCH_WAIT_MS, drawn.lag_ms // 2))
     return replace(drawn, **(overrides or {}))  # type: ignore[arg-type]

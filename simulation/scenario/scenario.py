@@ -24,6 +24,7 @@ from simulation.engine.transport import CLIENTS_FROM
 from simulation.faults.nemesis import SimulatedNemesis
 from simulation.invariants.liveness import unmet
 from simulation.invariants.properties import Violation, not_judged
+from simulation.invariants.topics import leftovers
 from simulation.scenario.configuration import Configuration, SimulatedFault, draw_configuration, draw_faults
 from simulation.scenario.groups import SimulatedGroup, group_settings
 from simulation.workload.administration import ADMINISTRATOR
@@ -32,6 +33,7 @@ from simulation.workload.interfaces import Clients
 from simulation.workload.making import clients_of
 from simulation.workload.recording import SimulatedHistory
 from simulation.workload.sampling import ReplicaLog, replica_logs
+from simulation.workload.side_topics import SideTopics
 
 CRASH = "crash"
 """The property id of failures in which a node's core raised an exception."""
@@ -235,8 +237,12 @@ class _Test:
         self.clients = clients
         self.producers, self.readers = clients.producers, clients.readers
         first = CLIENTS_FROM + len(self.producers) + len(self.readers)
-        self.group = SimulatedGroup(configuration, iter(range(first, CLIENTS_FROM + 1_000)), self.history)
+        ids = iter(range(first, CLIENTS_FROM + 1_000))
+        self.group = SimulatedGroup(configuration, ids, self.history)
         cluster.clients |= {member.client_id: member for member in self.group.members}
+        broker_ids = range(1, configuration.brokers + 1)
+        self.side_topics = SideTopics(next(ids), broker_ids, configuration.replication_factor)
+        cluster.clients[self.side_topics.client_id] = self.side_topics
         cluster.clients[ADMINISTRATOR] = self.administrator
         self.nemesis = SimulatedNemesis(cluster, configuration, self.history)
 
@@ -268,17 +274,24 @@ class _Test:
         for reader in self.readers:
             reader.start(self.cluster)
         self.group.start(self.cluster)
+        if self.configuration.side_topics:
+            self.side_topics.start(self.cluster)
         self.cluster.run_until(self.configuration.duration_ms * MS)
         faults.slow_of_1000 = faults.answer_lost_of_1000 = faults.repeated_of_1000 = 0
         self.cluster.say("everything is healed")
         self.nemesis.heal()
 
     def _recover(self) -> None:
+        self.side_topics.stopped = True
         self._finish_sending()
         self.group.settle(self.cluster, _RECOVERY_MS)
         self._wait_until_whole("after the last fault was healed")
         if self.configuration.sole_survivor:
             self._sole_survivor_phase()
+        if not self.cluster.run_until(
+            self.cluster.now_us + _RECOVERY_MS * MS, lambda: not leftovers(self.cluster), _ASK_EVERY_US
+        ):
+            raise Violation("V-12", f"no topic has the logs {', '.join(leftovers(self.cluster))}")
 
     def _finish_sending(self) -> None:
         """V-5: after healing each open operation ends, and every producer gets one more acknowledgement."""

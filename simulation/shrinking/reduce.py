@@ -2,7 +2,7 @@
 
 Lanes, most important first: how likely accidents are, the configuration (each setting of both by its index among
 simpler values), the schedule (one row per fault), the length of the trace (`model_steps`), the workload, the network,
-the disk, the groups.
+the disk, the groups, the topics.
 
 The faults after the violation are removed first. After that no candidate runs much longer than the best one so far.
 """
@@ -58,6 +58,7 @@ SHAPE: Mapping[str, Lane] = {
     "disk": Lane(LaneKind.NOISE),
     "names": Lane(LaneKind.NOISE),
     "groups": Lane(LaneKind.NOISE),
+    "topics": Lane(LaneKind.NOISE),
 }
 
 NOISE = tuple(name for name, lane in SHAPE.items() if lane.kind is LaneKind.NOISE)
@@ -82,6 +83,7 @@ _SIMPLER: _Choices = (
     (("partitions",), ((1,), (2,))),
     (("group_members",), ((0,), (1,), (2,), (3,))),
     (("static_members",), ((False,), (True,))),
+    (("side_topics",), ((False,), (True,))),
     (("controllers",), ((1,), (3,))),
     (("combined",), ((False,), (True,))),
     (("brokers", "replication_factor"), ((2, 2), (3, 3), (4, 3))),

@@ -13,6 +13,7 @@ QUICK: dict[str, object] = {
     "polls": 20,
     "sole_survivor": False,
     "group_members": 0,
+    "side_topics": False,
 }
 """A seed of this takes some ten milliseconds."""
 

@@ -161,14 +161,14 @@ def create_replica(broker: BrokerState, topic: str, partition: int, topic_id: st
     """Create an empty replica with its directory; None if the chosen log directory fails.
 
     None of its files is synced. If they are lost, nothing is: the metadata have it created again. Before there is a
-    record, `record_topic_ids` must make durable which topic it belongs to.
+    record, `record_topic_ids` must make durable which topic it belongs to. A log that is in the directory already
+    was not opened, because nothing says which topic it is of; it is deleted (KIP-516).
     """
     directory = name_in(directories.choose(broker), f"{topic}-{partition}")
     try:
-        name = f"{directory}/{PARTITION_METADATA}"
-        if broker.files.size(name):
-            broker.files.delete(name)  # torn by a power failure
-        broker.files.append(name, f"version: 0\ntopic_id: {topic_id}\n".encode())
+        if broker.files.list(directory):
+            broker.files.delete(directory)  # nothing says of which topic: it may be an earlier one of this name
+        broker.files.append(f"{directory}/{PARTITION_METADATA}", f"version: 0\ntopic_id: {topic_id}\n".encode())
         log = Log.open(broker.files, directory, log_config(broker.settings, broker.rules), clean=False)
     except StorageError as error:
         directories.fail(broker, error)

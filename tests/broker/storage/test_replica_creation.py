@@ -98,6 +98,25 @@ def test_a_replica_is_not_taken_for_one_of_a_later_topic_of_the_same_name():
     assert cluster.machines[3].node.read_log(TOPIC, 0, 0, 10)["log_end"] == 1
 
 
+def test_a_new_replica_takes_no_log_that_nothing_says_the_topic_of():
+    """KIP-516: such a log may be that of an earlier topic of the same name."""
+    cluster = Cluster(3, log_flush_interval_messages=1)
+    cluster.create_topic()
+    assert cluster.produce(cluster.leader(), 1, 2, 3) == ErrorCode.NONE
+    cluster.run_until(cluster.is_whole)
+    cluster.kill(3)
+    files = cluster.machines[3].files
+    for name in ("topic-ids", f"{TOPIC}-0/partition.metadata"):
+        files.delete(name)
+    assert files.size(f"{TOPIC}-0/00000000000000000000.log")
+    cluster.call(1, DeleteTopicsRequest(((TOPIC, ""),), 1_000))
+    cluster.call(1, CreateTopicsRequest((NewTopic(TOPIC, 1, -1, assignments=((0, (1, 2, 3)),)),)))
+    cluster.run_until(lambda: TOPIC in cluster.machines[1].node.state.image.topics)
+    cluster.start(3)
+    cluster.run_until(lambda: topic_ids(cluster, 3) == expected_ids(cluster, 1))
+    assert cluster.machines[3].node.read_log(TOPIC, 0, 0, 10)["log_end"] == 0
+
+
 def test_checkpoints_forget_a_log_before_it_is_deleted():
     """RT-8: the next log of that name must not be trusted for what the last one had synced, or committed."""
     cluster = Cluster(3)

@@ -42,6 +42,7 @@ SIMPLEST: dict[str, object] = {
     "min_isr_of_brokers": 0,
     "compression": "none",
     "group_members": 0,
+    "side_topics": False,
 }
 """A small cluster to which nothing happens but what a test asks for."""
 

@@ -34,8 +34,8 @@ OTHERWISE: dict[str, dict[str, object]] = {
     "records deleted": {"faults": ("kill", "page-cache-loss", "isolate", "deleted-records"), "sole_survivor": False},
 }
 
-ALONE: dict[str, object] = {"group_members": 0}
-"""What seeds meant before there were groups: those of a test are about something else."""
+ALONE: dict[str, object] = {"group_members": 0, "side_topics": False}
+"""What seeds meant before there were groups and side topics: those of a test are about something else."""
 
 
 def failures(seeds: range, **overrides: object) -> list[str]:

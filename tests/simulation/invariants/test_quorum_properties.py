@@ -152,3 +152,17 @@ def test_a_voter_that_ended_while_it_cut_its_log_has_lost_nothing_but_what_is_co
         found = violation.property_id
     assert found == broken
     assert mirror.durable == (1 if broken is None else 2)
+
+
+@pytest.mark.parametrize(("flushed", "durable"), [(1, 1), (2, 2)])
+def test_a_voter_that_ended_has_on_its_disk_what_it_heard_of_in_its_last_step(flushed: int, durable: int) -> None:
+    known = Knowledge.of(SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration())))
+    log = Log.open(MemoryFiles(), "metadata-0", LogConfig(), clean=False)
+    for offset in range(2):
+        log.append_as_leader(encode_batch([(None, b"record")], offset, 0, 0), 1)
+    mirror = next(iter(known.voters.values()))
+    mirror.entries = list(batches_of(log, 0))
+    mirror.log, mirror.durable, mirror.truncations = log, 1, log.truncations
+    log.mark_flushed(flushed, log.truncations)
+    ended(known, mirror)
+    assert mirror.durable == durable

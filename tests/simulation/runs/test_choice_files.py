@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from simulation.engine.choices import STREAMS
 from simulation.runs import choice_files
 from simulation.runs.choice_files import FORMAT, ChoiceFile, ChoiceFileError
 from simulation.runs.failures import findings
@@ -71,7 +72,7 @@ def change(data: dict[str, Any], path: str, value: object) -> None:
         (
             "streams.luck",
             [1],
-            "streams: expected one of configuration, schedule, workload, network, disk, names, groups, found 'luck'",
+            f"streams: expected one of {', '.join(STREAMS)}, found 'luck'",
         ),
         ("streams.disk", [-1], "stream disk: expected whole numbers from 0 on, found -1"),
         ("streams.disk", ["one"], "stream disk: expected whole numbers from 0 on, found 'one'"),

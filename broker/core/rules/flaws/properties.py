@@ -43,6 +43,8 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "P-G2": "generations grow",
         "P-G3": "assigned as sent",
         "P-G4": "old members are fenced",
+        "P-T1": "topics as asked for",
+        "P-T2": "new topics are new",
         "P-R1": "quorum election safety",
         "P-R2": "one known quorum leader",
         "P-R3": "quorum log matching and durability",
@@ -57,5 +59,6 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "V-7": "ISR changes end",
         "V-9": "the quorum elects",
         "V-11": "groups settle",
+        "V-12": "deleted logs go",
     }
 )

@@ -1,0 +1,105 @@
+"""Checks topics: what was created or deleted (P-T1), ids and logs of new ones (P-T2), what old ones leave (V-12)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from broker.core.messages import CreateTopicsResponse, DeleteTopicsRequest, DeleteTopicsResponse
+from broker.core.messages.errors import ErrorCode
+from broker.core.metadata.records import METADATA_TOPIC, TopicCreated, TopicDeleted
+from broker.core.ports.events import Effect, Event, Reply, RequestReceived
+from broker.core.replica.state import Replica
+from simulation.engine.cluster import SimulatedCluster
+from simulation.engine.node_views import brokers, leading
+from simulation.invariants.ghost import Ghost
+from simulation.invariants.knowledge import Knowledge
+from simulation.invariants.properties import Violation
+
+
+def controller_stepped(known: Knowledge, node_id: int, event: Event, effects: Sequence[Effect]) -> None:
+    """P-T1 when a controller answers; remembers which topics somebody wants to be deleted."""
+    if event.__class__ is RequestReceived:
+        assert isinstance(event, RequestReceived)
+        if isinstance(event.request, DeleteTopicsRequest):
+            for name, topic_id in event.request.topics:
+                known.unwanted[topic_id or name or ""] = True
+    for effect in effects:
+        if effect.__class__ is not Reply:
+            continue
+        assert isinstance(effect, Reply)
+        if isinstance(effect.response, CreateTopicsResponse):
+            for created in effect.response.topics:
+                if created.error_code == ErrorCode.NONE and created.topic_id:
+                    _check_created(known, node_id, created.name, created.topic_id)
+        elif isinstance(effect.response, DeleteTopicsResponse):
+            for deleted in effect.response.topics:
+                if deleted.error_code == ErrorCode.NONE:
+                    _check_deleted(known, node_id, deleted.name or "", deleted.topic_id)
+
+
+def _check_created(known: Knowledge, node_id: int, name: str, topic_id: str) -> None:
+    if known.topic_ids.get(topic_id) is None:
+        raise Violation(
+            "P-T1", f"controller {node_id} acknowledged that {name} is created with id {topic_id}; nothing is committed"
+        )
+
+
+def _check_deleted(known: Knowledge, node_id: int, name: str, topic_id: str) -> None:
+    if topic_id in known.image.topic_names:
+        raise Violation(
+            "P-T1", f"controller {node_id} acknowledged that {name} with id {topic_id} is deleted; it still exists"
+        )
+
+
+def created(known: Knowledge, record: TopicCreated) -> None:
+    """P-T2 when the creation of a topic is committed: its id was never used before."""
+    if record.topic_id in known.topic_ids:
+        raise Violation(
+            "P-T2", f"the topic {record.name} is created with id {record.topic_id}, which {record.name} had before"
+        )
+    known.topic_ids[record.topic_id] = record.name
+
+
+def deleted(known: Knowledge, record: TopicDeleted) -> None:
+    """P-T1 when a deletion is committed: somebody has asked for it. Nothing is promised of the topic any more."""
+    name = known.topic_ids.get(record.topic_id, "")
+    if record.topic_id not in known.unwanted and name not in known.unwanted:
+        raise Violation("P-T1", f"the topic {name} with id {record.topic_id} is deleted, which nobody has asked for")
+    for (topic_id, _), ghost in known.partitions.items():
+        if topic_id == record.topic_id:
+            ghost.state, ghost.trusted = None, False
+
+
+def check_new_log(known: Knowledge, ghost: Ghost, replica: Replica) -> None:
+    """P-T2 when a running broker begins to replicate a partition: it has no records of it yet."""
+    if replica.log.end_offset:
+        known.fail(
+            ghost,
+            "P-T2",
+            f"broker {replica.broker_id} begins to replicate it, with the id {replica.topic_id}, and its log ends at "
+            f"{replica.log.end_offset} already",
+        )
+
+
+def leftovers(cluster: SimulatedCluster) -> list[str]:
+    """V-12: logs on the disks of running brokers that the committed metadata do not assign to them."""
+    controller = leading(cluster)
+    if controller is None:
+        return ["no controller is active"]
+    image = controller.image
+    found = []
+    for broker_id, state in brokers(cluster):
+        held = [(name, int(number), "") for name, dash, number in _directories(cluster, broker_id) if dash]
+        for name, partition, topic_id in [*held, *((*key, one.topic_id) for key, one in state.replicas.items())]:
+            assigned = image.partition(name, partition)
+            is_other = bool(topic_id) and topic_id not in image.topic_names
+            if is_other or assigned is None or broker_id not in assigned.replicas:
+                found.append(f"{name}-{partition} {topic_id} of broker {broker_id}")
+    return found
+
+
+def _directories(cluster: SimulatedCluster, broker_id: int) -> Iterator[tuple[str, str, str]]:
+    for directory in cluster.machines[broker_id].disk.list(""):
+        parts = directory.rpartition("-")
+        if parts[2].isdigit() and parts[0] != METADATA_TOPIC:
+            yield parts
