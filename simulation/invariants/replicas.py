@@ -92,8 +92,11 @@ def cut(mirror: Mirror, end: int) -> None:
 
 
 def reset_if_start_moved(mirror: Mirror, log: Log) -> None:
-    """TR-8, QU-21: a log that was cut and starts later than before has lost all its entries."""
-    if log.start_offset > mirror.start:
+    """TR-4, TR-8, QU-21: a log that was cut and starts elsewhere than before begins anew, without any entry.
+
+    Below an earlier start it lacks what an operator had deleted, whatever another log has there.
+    """
+    if log.start_offset != mirror.start:
         cut(mirror, 0)
         mirror.entries += [None] * log.start_offset
 

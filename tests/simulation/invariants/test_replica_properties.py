@@ -5,14 +5,17 @@ from __future__ import annotations
 import pytest
 
 from broker.core.broker_node.node import BrokerNode
+from broker.core.log.log import Log, LogConfig
 from broker.core.records import encode_batch
 from broker.core.replica.state import Replica, Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.invariants.ghost import Batch
+from simulation.invariants.ghost import Batch, Mirror
 from simulation.invariants.observer import PropertyObserver
+from simulation.invariants.replicas import reset_if_start_moved
 from simulation.scenario.configuration import SimulatedFault
 from simulation.workload.clients import TOPIC
 from tests.simulation.invariants.planting import Plant, change_rules, observe, replica_of
+from tests.support.memory_files import MemoryFiles
 
 OTHER = Batch(0, 0, 0, 0xBAD, -1, -1, -1, control=False)
 KILL_FIRST = (SimulatedFault(6_000, "kill", 0, 9_000, 0),)
@@ -276,3 +279,12 @@ def test_a_producer_s_state_that_contradicts_the_log_breaks_p_28(change: str) ->
 
     plant = Plant(alter, after_ms=7_000)  # while there is no leader, so that no batch hides it
     assert observe(plant, faults=KILL_FIRST).failed_property == "P-28"
+
+
+@pytest.mark.parametrize(("start", "entries"), [(2, [None] * 2), (7, [None] * 7), (5, [*[None] * 5, OTHER])])
+def test_a_log_that_was_cut_and_starts_elsewhere_begins_anew(start: int, entries: list[Batch | None]) -> None:
+    log = Log.open(MemoryFiles(), "log-0", LogConfig(), clean=False)
+    log.truncate_fully(start)
+    mirror = Mirror(1, entries=[*[None] * 5, OTHER], start=5)
+    reset_if_start_moved(mirror, log)
+    assert mirror.entries == entries
