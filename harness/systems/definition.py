@@ -99,7 +99,7 @@ def _definition(table: Table, path: Path) -> Definition:
         install=table.text("install", ""),
         keeps="memory" if table.one_of("keeps", ("files", "memory")) == "memory" else "files",
         brokers_max=table.number("brokers-max", 9, 1, 9),
-        stops_with=frozenset(table.numbers("stops-with", (0,), 0, 255)),
+        stops_with=_stops_with(table),
         start_within=table.number("start-within", 30, 1, 3_600),
         stop_within=table.number("stop-within", 20, 1, 3_600),
         not_back_after=_faults(table),
@@ -161,6 +161,12 @@ def _faults(table: Table) -> frozenset[str]:
     named = table.texts("not-back-after")
     table.require_known("not-back-after", named, LISTED_KINDS)
     return frozenset(named)
+
+
+def _stops_with(table: Table) -> frozenset[int]:
+    """The exit statuses of an orderly stop. One of 128 + N may be reported as -N: Docker cannot tell these apart."""
+    listed = table.numbers("stops-with", (0,), 0, 255)
+    return frozenset({*listed, *(128 - status for status in listed if status > 128)})
 
 
 def _without(table: Table) -> frozenset[Capability]:

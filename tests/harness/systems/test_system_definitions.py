@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -256,3 +257,9 @@ def test_nothing_in_the_code_knows_the_brokers_that_are_defined() -> None:
     assert len(sources) > 300
     names = ("noida", "calfkit", "tansu", "redpanda")
     assert not [path for path in sources if any(name in path.read_text().lower() for name in names)]
+
+
+def test_a_status_of_a_signal_stands_for_the_death_by_it_too(tmp_path: Path) -> None:
+    file = tmp_path / "jvm.toml"
+    file.write_text("name = 'jvm'\nstops-with = [0, 128, 143]\n[broker]\nstart = ['x']")
+    assert load(file).stops_with == {0, 128, 143, -signal.SIGTERM}
