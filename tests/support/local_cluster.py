@@ -135,13 +135,16 @@ class LocalNode:
         return status
 
     def ask(self, target: str) -> bytes:
-        """GET from the admin endpoint."""
+        """GET from the admin endpoint. Raises `OSError`, also if the node ends before it answers."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(5)
             connection.connect(str(self.admin_socket))
             connection.sendall(f"GET {target} HTTP/1.1\r\n\r\n".encode())
             answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
-        return answer.split(b"\r\n\r\n", 1)[1]
+        _, headers_end, body = answer.partition(b"\r\n\r\n")
+        if not headers_end:
+            raise ConnectionError(f"expected node {self.number} to answer, found that it closed the connection")
+        return body
 
     def state(self) -> dict[str, object]:
         """What the node believes."""

@@ -99,7 +99,7 @@ class Watching:
     def _count_incidents(self, node: LocalNode, before: int) -> int:
         try:
             text = node.ask("/metrics").decode()
-        except (OSError, IndexError):
+        except OSError:
             return before
         now = next((int(float(line.split()[1])) for line in text.splitlines() if line.startswith(_INCIDENTS)), 0)
         if now > before:
