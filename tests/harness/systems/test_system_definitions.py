@@ -64,7 +64,7 @@ def test_kafka_gets_the_settings_of_a_cluster_with_its_controllers(
     config = json.loads((plans[0].directory / CONFIG_NAME).read_text())
     assert config["command"] == [f"{tmp_path}/bin/kafka-server-start.sh", f"{plans[0].directory}/node.properties"]
     traits = system.traits
-    assert (traits.orderly_exits, traits.start_s, traits.stop_s) == ({0, 143}, 90, 60)
+    assert (traits.orderly_exits, traits.start_s, traits.stop_s) == ({0, 143, -15}, 90, 60)
     assert traits.session_ms_min == 6_000
     assert config["environment"]["LOG_DIR"] == f"{plans[0].directory}/logs"
     assert config["nodes"] == {"10.0.0.1:9092": 1, "127.0.0.1:9102": 1, "10.0.0.2:9092": 2, "127.0.0.1:9112": 2}
