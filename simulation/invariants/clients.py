@@ -21,6 +21,7 @@ from broker.core.ports.events import RequestReceived
 from broker.core.records import MalformedBatch, decode_records, iterate_headers
 from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror, batches_in, describe, pieces
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
+from simulation.invariants.progress import refusals
 
 _ALL = -1
 _LATEST = -1
@@ -62,8 +63,12 @@ def answered(
         written = broker.writes.pop(request_id, None)
         for produced in response.partitions if written is not None else ():
             records = written.get((produced.topic, produced.partition)) if written is not None else None
-            if produced.error_code == ErrorCode.NONE and records is not None:
+            if records is None:
+                continue
+            if produced.error_code == ErrorCode.NONE:
                 _acknowledged(known, broker, state, produced, records)
+            else:
+                refusals.refused(known, broker, produced, records)
     elif isinstance(response, FetchResponse):
         read = broker.reads.pop(request_id, None)
         for part in response.partitions if read is not None else ():

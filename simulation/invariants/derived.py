@@ -19,7 +19,7 @@ def check_producers(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, repli
     is forgotten (`producer.id.expiration.ms`).
     """
     start = mirror.start
-    expected = _in_log(mirror)
+    expected = batches_of_producers(mirror)
     states = replica.log.producers.states
     for producer, (epoch, batches) in expected.items():
         state = states.get(producer)
@@ -72,7 +72,8 @@ _A_RUN_MS = 3_600_000
 """No simulation lasts longer: with a longer lifetime of producers none is forgotten."""
 
 
-def _in_log(mirror: ReplicaMirror) -> dict[int, Sequences]:
+def batches_of_producers(mirror: ReplicaMirror) -> dict[int, Sequences]:
+    """Of each idempotent producer in a log its last epoch and the latest batches in that."""
     found: dict[int, Sequences] = {}
     offset, entries = mirror.start, mirror.entries
     while offset < len(entries):

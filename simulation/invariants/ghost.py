@@ -156,6 +156,9 @@ class ReplicaMirror(Mirror):
     leader_epoch: int = -1
     partition_epoch: int = -1
     high_watermark: int = 0
+    lowest_high_watermark: int = 0
+    """Since its checkpoint was last due."""
+
     high_watermark_epoch: int = -1
     """The leader epoch in which the high watermark was last learned."""
 

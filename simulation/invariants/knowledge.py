@@ -15,9 +15,22 @@ from broker.core.ports.marks import sometimes
 from simulation.engine.cluster import SimulatedCluster
 from simulation.invariants.ghost import Entries, Ghost, Lineage, Mirror, ReplicaMirror
 from simulation.invariants.groups.ghost import Asked
+from simulation.invariants.progress.calm import Calm
 from simulation.invariants.properties import DATA_PROPERTIES, Violation, data_excuse, with_excuse
 
 LAST_REPLICA_LOST = sometimes("last replica standing: the only ISR member is back with a part of its log")
+
+
+@dataclass(slots=True)
+class DueCheckpoints:
+    """When a broker's checkpoints are looked at, by its machine's clock, and what they must say by then."""
+
+    incarnation: int = 0
+    at_ms: int = 0
+    late_since_us: int = -1
+    """Virtual time of the first step at which they were due; -1: they are not."""
+
+    noted: dict[tuple[str, int], object] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -48,6 +61,7 @@ class BrokerMirror:
     writes: dict[int, dict[tuple[str, int], bytes]] = field(default_factory=dict)
     """Open produce requests with acks=all: request id -> partition -> the batch."""
 
+    checkpoints: DueCheckpoints = field(default_factory=DueCheckpoints)
     group_requests: dict[int, tuple[AnyRequest, dict[OffsetKey, int]]] = field(default_factory=dict)
     """Open requests of group members, with where the commits are that had been shown when each arrived."""
 
@@ -137,6 +151,9 @@ class Knowledge:
 
     deciding: dict[int, dict[tuple[str, int], Deciding]] = field(default_factory=dict)
     """By active controller: the partitions as it has decided, committed or not, by topic id and number."""
+
+    calm: Calm = field(default_factory=Calm)
+    """What no fault has disturbed, and since when."""
 
     decided_at: dict[int, tuple[int, bool]] = field(default_factory=dict)
     """By active controller: its image's end offset when that was noted, and whether recoveries were going on."""

@@ -12,7 +12,7 @@ from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.node import BrokerNode
 from broker.core.broker_node.state import BrokerState
 from broker.core.controller.node import ControllerNode
-from broker.core.log import checkpoints
+from broker.core.log.checkpoints import read_clean_shutdown
 from broker.core.messages import (
     AlterPartitionRequest,
     ElectLeadersRequest,
@@ -26,10 +26,12 @@ from broker.core.replica.state import Replica, Role
 from broker.core.rules import Rules
 from history.contract import too_many_shutdowns
 from simulation.engine.cluster import EventStep, Observer, SimulatedCluster, fingerprint
-from simulation.invariants import clients, committed, derived, metadata, quorum, replicas, topics
+from simulation.engine.machine import SimulatedMachine
+from simulation.invariants import checkpoints, clients, committed, derived, metadata, quorum, replicas, topics
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.groups import checks
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
+from simulation.invariants.progress import isr
 from simulation.invariants.properties import Violation, not_judged
 
 _FROM_CLIENTS = (ProduceRequest, FetchRequest, ListOffsetsRequest)
@@ -62,7 +64,10 @@ class PropertyObserver:
             self._controller(known, step, node.controller, machine.incarnation)
             self._broker(known, step, node.broker.state, machine.incarnation)
         else:
-            _exited(known, step)
+            _exited(known, step, machine)
+        if machine.node is not None and step.node_id in known.brokers:
+            checkpoints.stepped(known, known.brokers[step.node_id], machine, cluster.now_us)
+        isr.check(known, cluster)
 
     def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
@@ -80,7 +85,7 @@ class PropertyObserver:
         if broker.up:
             _last_cuts(known, broker)
             combined_stopped = machine.settings.is_controller and _is_closed(broker)
-            stored = checkpoints.read_clean_shutdown(machine.disk) if combined_stopped else None
+            stored = read_clean_shutdown(machine.disk) if combined_stopped else None
             _process_ended(broker, clean_epoch=-1 if stored is None else stored)
         if disk_lost:
             broker.clean_epoch = -1
@@ -206,6 +211,7 @@ def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Rep
     mirror.durable = max(mirror.durable, log.flushed_offset)
     before, new = mirror.high_watermark, replica.high_watermark
     mirror.high_watermark = new
+    mirror.lowest_high_watermark = min(mirror.lowest_high_watermark, new)
     leads = replica.role is Role.LEADER
     if new != before:
         if not was_cut:  # a cut only clamps it (HW-8)
@@ -306,7 +312,7 @@ def _request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestRecei
         checks.request_arrived(known, broker, event)
 
 
-def _exited(known: Knowledge, step: EventStep) -> None:
+def _exited(known: Knowledge, step: EventStep, machine: SimulatedMachine) -> None:
     """A process that ended in this step, cleanly if its status is 0; what was asked of it may be in its log."""
     broker = known.brokers.get(step.node_id)
     if broker is None:
@@ -318,6 +324,7 @@ def _exited(known: Knowledge, step: EventStep) -> None:
         return
     for effect in step.effects:
         if isinstance(effect, Exit) and effect.status == 0:
+            checkpoints.closed(known, broker, machine.disk)
             _process_ended(broker, clean_epoch=broker.broker_epoch)
 
 

@@ -39,6 +39,8 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "P-27": "assigned logs stay",
         "P-28": "producers equal log",
         "P-29": "min ISR as published",
+        "P-30": "checkpoints are recent",
+        "P-31": "refusals have a reason",
         "P-G1": "committed offsets stay",
         "P-G2": "generations grow",
         "P-G3": "assigned as sent",
@@ -60,5 +62,7 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "V-9": "the quorum elects",
         "V-11": "groups settle",
         "V-12": "deleted logs go",
+        "V-13": "laggards leave the ISR",
+        "V-14": "replicas return to the ISR",
     }
 )

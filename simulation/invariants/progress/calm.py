@@ -1,0 +1,116 @@
+"""Since when brokers and links have been undisturbed: what progress may be expected of is what no fault touches.
+
+It is asked twice a virtual second, of the machines and the network, not of the nodes: a node that believes itself
+undisturbed, or disturbed, does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from broker.core.controller.state import ControllerState
+from simulation.engine.cluster import SimulatedCluster
+from simulation.engine.event_queue import MS
+from simulation.engine.machine import SimulatedMachine
+from simulation.engine.node_views import leading
+from simulation.engine.transport import SimulatedNetwork
+
+INTERVAL_US = 500 * MS
+"""How often the machines and the network are looked at."""
+
+_FSYNC_US_MAX = 500
+"""What an fsync takes on a disk that no fault has slowed down."""
+
+
+@dataclass(slots=True)
+class Stuck:
+    """A member of an ISR whose log has not grown while its leader's is longer. Times are virtual microseconds."""
+
+    log_end: int
+    since_us: int
+
+
+@dataclass(slots=True)
+class Calm:
+    """Since when nothing disturbs a broker or a link, in virtual microseconds; no entry: never disturbed."""
+
+    next_us: int = 0
+    """When to look again."""
+
+    brokers: dict[int, int] = field(default_factory=dict)
+    """Broker -> since when it has run, and reached a controller that a majority of the voters reaches."""
+
+    links: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Two nodes, the lower number first -> since when messages have passed between them in both directions."""
+
+    stuck: dict[tuple[str, int, int], Stuck] = field(default_factory=dict)
+    """Topic id, partition and member of its ISR -> how far its log is, if it is too short and does not grow."""
+
+    outside: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    """Topic id, partition and replica -> since when it has been outside of the ISR, in one leader epoch."""
+
+    epochs: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Topic id and partition -> the leader epoch in which the two above were noted."""
+
+    keys: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Broker -> what must stay the same for it to be undisturbed: its incarnation, the controller and its own."""
+
+    def look(self, cluster: SimulatedCluster) -> bool:
+        """Note what is disturbed now. Returns whether a controller is active that can commit."""
+        now_us = cluster.now_us
+        bad = _disturbed_links(cluster)
+        for one, other in bad:
+            self.links[min(one, other), max(one, other)] = now_us
+        controller = _working_controller(cluster, bad)
+        for node_id, machine in cluster.machines.items():
+            if not machine.settings.is_broker:
+                continue
+            key: tuple[int, ...] = ()
+            if controller is not None and _is_sound(machine) and node_id not in cluster.network.uninformed:
+                chosen = controller.settings.node_id
+                if not _separates(bad, node_id, chosen):
+                    other = cluster.machines[chosen].incarnation
+                    key = machine.incarnation, chosen, other, controller.quorum.epoch
+            if not key or self.keys.get(node_id) != key:
+                self.brokers[node_id] = now_us
+            self.keys[node_id] = key
+        return controller is not None
+
+    def broker_since(self, broker_id: int) -> int:
+        """Since when a broker has been undisturbed."""
+        return self.brokers.get(broker_id, 0)
+
+    def link_since(self, one: int, other: int) -> int:
+        """Since when the link between two nodes has been undisturbed."""
+        return self.links.get((min(one, other), max(one, other)), 0)
+
+
+def _disturbed_links(cluster: SimulatedCluster) -> frozenset[tuple[int, int]]:
+    network: SimulatedNetwork = cluster.network
+    return frozenset(network.cut | network.stalled | {(source, target) for source, target, _ in network.late})
+
+
+def _separates(bad: Iterable[tuple[int, int]], one: int, other: int) -> bool:
+    return (one, other) in bad or (other, one) in bad
+
+
+def _is_sound(machine: SimulatedMachine) -> bool:
+    return (
+        machine.node is not None
+        and not machine.paused
+        and machine.fsync_us <= _FSYNC_US_MAX
+        and not machine.disk.failing
+    )
+
+
+def _working_controller(cluster: SimulatedCluster, bad: frozenset[tuple[int, int]]) -> ControllerState | None:
+    """The active controller of the highest epoch, if it is undisturbed and reaches a majority that is."""
+    controller = leading(cluster)
+    if controller is None or cluster.transport.intercept is not None:
+        return None
+    own = controller.settings.node_id
+    voters = [machine for machine in cluster.machines.values() if machine.settings.is_controller]
+    sound = [one for one in voters if _is_sound(one) and not _separates(bad, own, one.settings.node_id)]
+    has_majority = len(sound) > len(voters) // 2
+    return controller if has_majority and cluster.machines[own] in sound else None

@@ -1,0 +1,98 @@
+"""Checks that a produce request is refused only for a reason that is so (P-31)."""
+
+from __future__ import annotations
+
+from broker.core.log.producer_state import CACHED_BATCHES
+from broker.core.messages import ProducedPartition
+from broker.core.messages.errors import ErrorCode
+from broker.core.metadata.records import PartitionState
+from simulation.invariants.derived import batches_of_producers
+from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror, batches_in
+from simulation.invariants.knowledge import BrokerMirror, Knowledge
+
+_MASK = 0x7FFFFFFF
+
+_BY_SEQUENCE = frozenset({
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+})  # fmt: skip
+
+_NEVER = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP})
+"""The clients of a simulation send nothing of the kind."""
+
+
+def refused(known: Knowledge, broker: BrokerMirror, produced: ProducedPartition, records: bytes) -> None:
+    """P-31 when a broker refuses a batch, after the step in which it did so."""
+    ghost = known.ghost_of(produced.topic, produced.partition)
+    mirror = broker.mirrors.get((produced.topic, produced.partition))
+    if ghost is None or mirror is None or ghost.mirrors.get(broker.broker_id) is not mirror:
+        return
+    error = ErrorCode(produced.error_code)
+    if error in _NEVER:
+        known.fail(ghost, "P-31", f"broker {broker.broker_id} refused a sound batch with {error.name}")
+    if error in _BY_SEQUENCE:
+        _check_sequence(known, ghost, mirror, batches_in(records)[0], error)
+    elif error == ErrorCode.NOT_ENOUGH_REPLICAS:
+        _check_isr(known, ghost, broker)
+
+
+def _check_sequence(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, sent: Batch, error: ErrorCode) -> None:
+    """A batch that follows its producer's last one in this log, or repeats one of the latest, is not refused."""
+    found = batches_of_producers(mirror).get(sent.producer_id)
+    if found is None:
+        follows = not mirror.start  # of what was deleted the leader may know more
+    else:
+        epoch, batches = found
+        first, base, last = batches[-1]
+        follows = (
+            sent.first_sequence == (first + last - base + 1) & _MASK
+            if sent.producer_epoch == epoch
+            else sent.producer_epoch > epoch and sent.first_sequence == 0
+        )
+        length = sent.last - sent.base
+        follows = follows or (
+            sent.producer_epoch == epoch
+            and any(
+                (number, end - begin) == (sent.first_sequence, length)
+                for number, begin, end in batches[-CACHED_BATCHES:]
+            )
+        )
+    if follows:
+        known.fail(
+            ghost,
+            "P-31",
+            f"broker {mirror.holder}, leader of epoch {mirror.leader_epoch}, refused sequence number "
+            f"{sent.first_sequence} of producer {sent.producer_id}, epoch {sent.producer_epoch}, with {error.name}; in "
+            f"its log it has {found}",
+        )
+
+
+def _check_isr(known: Knowledge, ghost: Ghost, broker: BrokerMirror) -> None:
+    """NOT_ENOUGH_REPLICAS only if the ISR was below min ISR by what is committed, or by what the broker has reached.
+
+    A leader may know its ISR from the controller's answer and min ISR from metadata before that, so each may be of
+    another moment from what its image has reached on.
+    """
+    sizes: list[int] = []
+    needed: list[int] = []
+    for end in reversed(known.versions):
+        if end < broker.image_end:
+            break
+        version = known.versions[end]
+        _, partitions, configs = version.topics.get(ghost.topic, ("", {}, {}))
+        state = partitions.get(ghost.number)
+        if isinstance(state, PartitionState):
+            configured = configs.get(_MIN_ISR) or version.configs[0].get(_MIN_ISR) or known.min_isr_of_files
+            sizes.append(len(state.isr))
+            needed.append(min(int(configured), len(state.replicas)))
+    if sizes and min(sizes) >= max(needed):
+        known.fail(
+            ghost,
+            "P-31",
+            f"broker {broker.broker_id} refused a batch with NOT_ENOUGH_REPLICAS; by the metadata from "
+            f"{broker.image_end} on the ISR had {min(sizes)} members or more, and min ISR was {max(needed)} at most",
+        )
+
+
+_MIN_ISR = "min.insync.replicas"
