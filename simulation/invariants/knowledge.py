@@ -13,6 +13,7 @@ from broker.core.metadata.image import Image
 from broker.core.metadata.records import PartitionState
 from broker.core.ports.marks import sometimes
 from simulation.engine.cluster import SimulatedCluster
+from simulation.invariants.administration.asked import Administered
 from simulation.invariants.ghost import Entries, Ghost, Lineage, Mirror, ReplicaMirror
 from simulation.invariants.groups.ghost import Asked
 from simulation.invariants.progress.calm import Calm
@@ -62,6 +63,9 @@ class BrokerMirror:
     """Open produce requests with acks=all: request id -> partition -> the batch."""
 
     checkpoints: DueCheckpoints = field(default_factory=DueCheckpoints)
+    deleting: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    """In a step in which it is asked to delete records: partition -> (before which offset, its log start before)."""
+
     group_requests: dict[int, tuple[AnyRequest, dict[OffsetKey, int]]] = field(default_factory=dict)
     """Open requests of group members, with where the commits are that had been shown when each arrived."""
 
@@ -120,8 +124,8 @@ class Knowledge:
     topic_ids: dict[str, str] = field(default_factory=dict)
     """Every id of a topic that was ever committed -> its name."""
 
-    unwanted: dict[str, bool] = field(default_factory=dict)
-    """Ids and names of topics whose deletion somebody has asked for."""
+    administered: Administered = field(default_factory=Administered)
+    """What administrators have asked for, and what became of it."""
 
     asked: Asked = field(default_factory=Asked)
     """What members of groups have asked for, and the truth about their groups."""

@@ -15,6 +15,8 @@ from broker.core.controller.node import ControllerNode
 from broker.core.log.checkpoints import read_clean_shutdown
 from broker.core.messages import (
     AlterPartitionRequest,
+    DeleteRecordsRequest,
+    DeleteTopicsRequest,
     ElectLeadersRequest,
     FetchRequest,
     ListOffsetsRequest,
@@ -27,7 +29,9 @@ from broker.core.rules import Rules
 from history.contract import too_many_shutdowns
 from simulation.engine.cluster import EventStep, Observer, SimulatedCluster, fingerprint
 from simulation.engine.machine import SimulatedMachine
+from simulation.engine.transport import CLIENTS_FROM
 from simulation.invariants import checkpoints, clients, committed, derived, metadata, quorum, replicas, topics
+from simulation.invariants.administration import answers, deletion
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.groups import checks
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
@@ -77,6 +81,7 @@ class PropertyObserver:
         voter, broker = known.voters.get(node_id), known.brokers.get(node_id)
         if voter is not None:
             quorum.ended(known, voter)
+            answers.controller_ended(known, node_id)
             known.deciding.pop(node_id, None)  # it may have decided in the step that nobody saw the end of
         if broker is None:
             return
@@ -99,8 +104,11 @@ class PropertyObserver:
         event = step.event
         if isinstance(event, RequestReceived) and isinstance(event.request, ElectLeadersRequest):
             metadata.election_asked(known, event.request)
-        quorum.stepped(known, known.voters[step.node_id], node.state, incarnation, step.event)
-        topics.controller_stepped(known, step.node_id, event, step.effects)
+        voter = known.voters[step.node_id]
+        before = len(voter.entries)
+        quorum.stepped(known, voter, node.state, incarnation, event)
+        topics.controller_stepped(known, step.node_id, step.effects)
+        answers.controller_stepped(known, step.node_id, event, step.effects, before)
         if known.elects_longest_logs:
             metadata.decided(known, node.state, event)
 
@@ -122,6 +130,8 @@ class PropertyObserver:
             derived.check_min_isr(known, broker.broker_id, state)
         broker.image = state.image
         self._replicas(known, broker, state)
+        if broker.deleting:
+            deletion.over(known, broker, step)
         if state.broker_epoch != broker.broker_epoch:
             broker.broker_epoch = state.broker_epoch
             for ghost in known.partitions.values():
@@ -164,7 +174,7 @@ class PropertyObserver:
                 replicas.opened(known, ghost, mirror, replica)
                 derived.check_producers(known, ghost, mirror, replica)
             mirror.seen = now
-            _changed(known, ghost, mirror, replica, state.rules)
+            _changed(known, broker, ghost, mirror, replica, state.rules)
             if replica.topic == OFFSETS_TOPIC:
                 checks.committed_more(known, ghost)
         broker.has_started = True
@@ -173,7 +183,9 @@ class PropertyObserver:
                 _removed(known, broker, state, key)
 
 
-def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica, rules: Rules) -> None:
+def _changed(
+    known: Knowledge, broker: BrokerMirror, ghost: Ghost, mirror: ReplicaMirror, replica: Replica, rules: Rules
+) -> None:
     """Check a replica whose state has changed."""
     if replica.leader_epoch < mirror.leader_epoch or replica.partition_epoch < mirror.partition_epoch:
         known.fail(
@@ -193,6 +205,10 @@ def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Rep
             f"{replica.partition_epoch}; the controller in {state.leader_epoch}, {state.partition_epoch}",
         )
     new_role = replica.role is not mirror.role or replica.leader_epoch != mirror.leader_epoch
+    if replica.log.start_offset > mirror.start:
+        deletion.start_moved(
+            known, broker, ghost, mirror, replica, was_cut=replica.log.truncations != mirror.truncations
+        )
     mirror.role, mirror.leader_epoch, mirror.partition_epoch = (
         replica.role,
         replica.leader_epoch,
@@ -260,6 +276,8 @@ def _effects(known: Knowledge, broker: BrokerMirror, state: BrokerState, effects
                 clients.answered(known, broker, state, effect.request_id, effect.response)
             if broker.group_requests:
                 checks.answered(known, broker, effect.request_id, effect.response)
+            if known.administered.forwarded:
+                answers.broker_answered(known, broker.broker_id, effect.request_id, effect.response)
         elif kind is Send:
             assert isinstance(effect, Send)
             if isinstance(effect.request, AlterPartitionRequest):
@@ -270,6 +288,7 @@ def _effects(known: Knowledge, broker: BrokerMirror, state: BrokerState, effects
 
 
 def _process_started(known: Knowledge, broker: BrokerMirror, incarnation: int, incarnation_id: str) -> None:
+    answers.broker_ended(known, broker.broker_id)
     broker.incarnation = incarnation
     broker.up = True
     broker.has_started = False
@@ -293,6 +312,7 @@ def _forget_requests(broker: BrokerMirror) -> None:
     broker.reads.clear()
     broker.writes.clear()
     broker.group_requests.clear()
+    broker.deleting.clear()
 
 
 def _last_cuts(known: Knowledge, broker: BrokerMirror) -> None:
@@ -310,10 +330,16 @@ def _request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestRecei
         clients.request_arrived(known, broker, event)
     elif event.request.__class__ in checks.CHECKED:
         checks.request_arrived(known, broker, event)
+    elif isinstance(event.request, DeleteRecordsRequest):
+        deletion.arrived(broker, event.request)
+    elif event.connection >= CLIENTS_FROM:
+        answers.broker_asked(known, broker.broker_id, event)
 
 
 def _exited(known: Knowledge, step: EventStep, machine: SimulatedMachine) -> None:
     """A process that ended in this step, cleanly if its status is 0; what was asked of it may be in its log."""
+    if isinstance(step.event, RequestReceived) and isinstance(step.event.request, DeleteTopicsRequest):
+        known.administered.interrupted.append(step.event.request)
     broker = known.brokers.get(step.node_id)
     if broker is None:
         return

@@ -201,6 +201,7 @@ def _committed(known: Knowledge, mirror: VoterMirror, quorum: Quorum, end: int) 
         if batch.control:
             metadata.remember_again(known, start)
         else:
+            known.administered.committing = batch.epoch, batch.base
             metadata.commit(known, list(decode_change(change)), start)
 
 

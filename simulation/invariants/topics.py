@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from broker.core.messages import CreateTopicsResponse, DeleteTopicsRequest, DeleteTopicsResponse
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import METADATA_TOPIC, TopicCreated, TopicDeleted
-from broker.core.ports.events import Effect, Event, Reply, RequestReceived
+from broker.core.ports.events import Effect, Reply
 from broker.core.replica.state import Replica
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.node_views import brokers, leading
@@ -16,13 +16,8 @@ from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.properties import Violation
 
 
-def controller_stepped(known: Knowledge, node_id: int, event: Event, effects: Sequence[Effect]) -> None:
-    """P-T1 when a controller answers; remembers which topics somebody wants to be deleted."""
-    if event.__class__ is RequestReceived:
-        assert isinstance(event, RequestReceived)
-        if isinstance(event.request, DeleteTopicsRequest):
-            for name, topic_id in event.request.topics:
-                known.unwanted[topic_id or name or ""] = True
+def controller_stepped(known: Knowledge, node_id: int, effects: Sequence[Effect]) -> None:
+    """P-T1 when a controller answers."""
     for effect in effects:
         if effect.__class__ is not Reply:
             continue
@@ -61,13 +56,31 @@ def created(known: Knowledge, record: TopicCreated) -> None:
 
 
 def deleted(known: Knowledge, record: TopicDeleted) -> None:
-    """P-T1 when a deletion is committed: somebody has asked for it. Nothing is promised of the topic any more."""
+    """P-T1 when a deletion is committed: it is what a controller did when somebody asked for it, and once for each
+    request. Nothing is promised of the topic any more.
+    """
     name = known.topic_ids.get(record.topic_id, "")
-    if record.topic_id not in known.unwanted and name not in known.unwanted:
+    if not _was_asked_for(known, name, record.topic_id):
         raise Violation("P-T1", f"the topic {name} with id {record.topic_id} is deleted, which nobody has asked for")
     for (topic_id, _), ghost in known.partitions.items():
         if topic_id == record.topic_id:
             ghost.state, ghost.trusted = None, False
+
+
+def _was_asked_for(known: Knowledge, name: str, topic_id: str) -> bool:
+    administered = known.administered
+    request = administered.deletions.get(administered.committing)
+    if request is not None and _names(request, name, topic_id):
+        return True
+    for interrupted in administered.interrupted:
+        if _names(interrupted, name, topic_id):
+            administered.interrupted.remove(interrupted)
+            return True
+    return False
+
+
+def _names(request: DeleteTopicsRequest, name: str, topic_id: str) -> bool:
+    return any(asked_id == topic_id if asked_id else asked == name for asked, asked_id in request.topics)
 
 
 def check_new_log(known: Knowledge, ghost: Ghost, replica: Replica) -> None:
