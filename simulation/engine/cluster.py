@@ -34,7 +34,7 @@ from broker.core.ports.events import (
 )
 from broker.core.ports.files import StorageError
 from broker.core.ports.marks import Mark, sometimes
-from simulation.engine.choices import STREAMS, ChoiceSequence, RollingHash
+from simulation.engine.choices import LATER_STREAMS, STREAMS, ChoiceSequence, RollingHash
 from simulation.engine.disk import InterruptedChange, PowerFailed, Survival, Sync
 from simulation.engine.event_queue import MS, EventQueue
 from simulation.engine.machine import SimulatedMachine
@@ -355,5 +355,6 @@ def fingerprint(cluster: SimulatedCluster) -> tuple[str, int]:
     digest.value, digest.count = cluster.digest.value, cluster.digest.count
     values = cluster.choices.values()
     for name in STREAMS[2:]:  # the other two decide before anything happens
-        digest.add_all(values[name])
+        if values[name] or name not in LATER_STREAMS:
+            digest.add_all(values[name])
     return str(digest), cluster.digest.count

@@ -31,7 +31,7 @@ class SimulatedNemesis:
         self.brokers = list(range(1, configuration.brokers + 1))
         self.controllers = sorted(node for node, one in cluster.machines.items() if one.settings.is_controller)
         self.administration = Administration(cluster, configuration)
-        self.losses = SimulatedLossBudget(cluster, configuration.lossy_budget, self._min_isr_differs)
+        self.losses = SimulatedLossBudget(cluster, configuration.lossy_budget, self.administration.min_isr_differs)
         self._undo: dict[int, tuple[str, tuple[int, ...], Callable[[], None], int, str]] = {}
         self._next = 1
         self._over = False
@@ -429,9 +429,6 @@ class SimulatedNemesis:
             self.administration.set_min_isr(configured)
 
         self._opened("changed-min-isr", (), back, fault.duration_ms, f"to {wanted}")
-
-    def _min_isr_differs(self) -> bool:
-        return self.administration.min_isr() != self.configuration.min_insync_replicas
 
 
 def _describe(kind: str, targets: tuple[int, ...], why: str) -> str:

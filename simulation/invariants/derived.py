@@ -1,7 +1,8 @@
-"""Checks what a replica keeps beside its log: its producers' state (P-28) and its min ISR (P-29)."""
+"""Checks what a replica keeps beside its log: its producers' state (P-28), min ISR (P-29) and settings (P-32)."""
 
 from __future__ import annotations
 
+from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState
 from broker.core.log.producer_state import CACHED_BATCHES
 from broker.core.replica.state import Replica
@@ -67,6 +68,62 @@ def check_min_isr(known: Knowledge, broker_id: int, state: BrokerState) -> None:
                 f"{image.end_offset} it is {expected}",
             )
 
+
+def check_settings(known: Knowledge, broker_id: int, state: BrokerState) -> None:
+    """P-32, when a broker has applied metadata: its logs have the settings that these give them.
+
+    Those of the topic come first, then the broker's own, those of all brokers, and the file's.
+    """
+    image = state.image
+    if not 0 <= state.broker_epoch < image.end_offset:
+        return
+    version = known.versions.get(image.end_offset)
+    if version is None:
+        return
+    of_all, own = version.configs[0], version.configs[1].get(broker_id, {})
+    for (topic, number), replica in state.replicas.items():
+        topic_id, _, configs = version.topics.get(topic, ("", {}, {}))
+        assigned = image.partition(topic, number)
+        if topic_id != replica.topic_id or topic == OFFSETS_TOPIC or assigned is None:
+            continue
+        if broker_id not in assigned.replicas:
+            continue
+        config = replica.log.config
+        found = {
+            "segment.bytes": config.segment_bytes,
+            "max.message.bytes": config.max_batch_bytes,
+            "flush.messages": config.flush_messages,
+            "index.interval.bytes": config.index_interval_bytes,
+        }
+        for key, value in found.items():
+            of_broker, default = _OF_BROKER[key]
+            text = configs.get(key, own.get(of_broker, of_all.get(of_broker)))
+            expected = getattr(known.settings, default) if text is None else int(text)
+            if value != expected:
+                known.fail(
+                    known.ghost(topic, topic_id, number),
+                    "P-32",
+                    f"broker {broker_id} has a log with {key} {value}; by the metadata up to {image.end_offset} it is "
+                    f"{expected}",
+                )
+        policy = configs.get(_POLICY, own.get(f"log.{_POLICY}", of_all.get(f"log.{_POLICY}", "delete")))
+        if ("compact" in policy) != (config.compaction is not None):
+            known.fail(
+                known.ghost(topic, topic_id, number),
+                "P-32",
+                f"broker {broker_id} has a log with {config.compaction or 'no compaction'}; by the metadata up to "
+                f"{image.end_offset} its cleanup.policy is {policy}",
+            )
+
+
+_POLICY = "cleanup.policy"
+_OF_BROKER = {
+    "segment.bytes": ("log.segment.bytes", "log_segment_bytes"),
+    "max.message.bytes": ("message.max.bytes", "message_max_bytes"),
+    "flush.messages": ("log.flush.interval.messages", "log_flush_interval_messages"),
+    "index.interval.bytes": ("log.index.interval.bytes", "log_index_interval_bytes"),
+}
+"""A topic's setting -> the broker's that stands for it, and its field among those of the file."""
 
 _A_RUN_MS = 3_600_000
 """No simulation lasts longer: with a longer lifetime of producers none is forgotten."""

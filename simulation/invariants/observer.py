@@ -128,6 +128,7 @@ class PropertyObserver:
             broker.image_end = state.image.end_offset
             metadata.check_image(known, broker.broker_id, state.image)
             derived.check_min_isr(known, broker.broker_id, state)
+            derived.check_settings(known, broker.broker_id, state)
         broker.image = state.image
         self._replicas(known, broker, state)
         if broker.deleting:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from itertools import combinations
 from typing import NamedTuple
 
+from broker.core.controller.changes import UNCLEAN
 from broker.core.controller.recovery import LAST_LEADER
 from history.anomalies import CATALOGUE
 from history.contract import ACKS_ALL, loss_is_allowed, too_many_shutdowns
@@ -21,6 +22,7 @@ from simulation.scenario.configuration import Configuration
 from simulation.scenario.scenario import CRASH, SimulationOutcome
 from simulation.workload.recording import OperationRow
 from simulation.workload.sampling import ReplicaRecord, records_of
+from simulation.workload.side_settings import LOSSES_ACCEPTED
 
 
 class Layer(StrEnum):
@@ -132,7 +134,7 @@ def _anomalies(outcome: SimulationOutcome) -> Iterator[tuple[str, str]]:
     history = outcome.history
     operations = {row.op: row for row in history.operations}
     sends = {row.value: (row, operations[row.op]) for row in history.sends}
-    exempt = _may_lose(outcome.configuration)
+    exempt = _may_lose(outcome.configuration) or _lost_by_setting(outcome)
     starts = _log_starts(outcome)
     final: dict[int, set[tuple[int, int]]] = {}
     positions: dict[int, set[tuple[int, int]]] = {}
@@ -193,6 +195,14 @@ def _may_lose(configuration: Configuration) -> bool:
     unclean = configuration.unclean_election or configuration.unclean_recovery == "Aggressive"
     lossy = too_many_shutdowns(configuration.lossy_budget, configuration.min_insync_replicas)
     return bool(loss_is_allowed(ACKS_ALL, replicas_failed=unclean or lossy, leader_failed=False))
+
+
+def _lost_by_setting(outcome: SimulationOutcome) -> bool:
+    """Whether a leader was elected uncleanly in a run in which an operator has asked for that at run time.
+
+    The clients' history does not tell when that was in force; the observer judges each election by what is committed.
+    """
+    return bool(outcome.marks.get(LOSSES_ACCEPTED.name)) and bool(outcome.marks.get(UNCLEAN.name))
 
 
 def _reordered(sends: Sequence[tuple[int, int | None, int, OperationRow]]) -> Iterator[tuple[str, str]]:

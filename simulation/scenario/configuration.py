@@ -123,6 +123,9 @@ class Configuration:
     side_topics: bool = False
     """Whether an operator creates and deletes topics beside the main one."""
 
+    changing_settings: bool = False
+    """Whether an operator alters settings of the topic and of all brokers while faults go on."""
+
     compression: str = "none"
     """Codec of the producers' batches, `none` or `snappy`. Where it is one, readers look up records by time."""
 
@@ -207,6 +210,7 @@ def draw_configuration(stream: Stream, overrides: Mapping[str, object] | None = 
         static_members=stream.draw("static members", 4) == 3,
         side_topics=stream.draw("side topics", 4) == 3,
     )
+    drawn = replace(drawn, changing_settings=stream.draw("changing settings", 4) == 3)
     drawn = replace(drawn, fetch_wait_ms=min(_FETCH_WAIT_MS, drawn.lag_ms // 2))
     return replace(drawn, **(overrides or {}))  # type: ignore[arg-type]
 

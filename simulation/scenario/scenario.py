@@ -33,6 +33,7 @@ from simulation.workload.interfaces import Clients
 from simulation.workload.making import clients_of
 from simulation.workload.recording import SimulatedHistory
 from simulation.workload.sampling import ReplicaLog, replica_logs
+from simulation.workload.side_settings import SettingsOperator
 from simulation.workload.side_topics import SideTopics
 
 CRASH = "crash"
@@ -245,6 +246,9 @@ class _Test:
         cluster.clients[self.side_topics.client_id] = self.side_topics
         cluster.clients[ADMINISTRATOR] = self.administrator
         self.nemesis = SimulatedNemesis(cluster, configuration, self.history)
+        initial = dict(_topic_configs(configuration))
+        self.side_settings = SettingsOperator(next(ids), configuration, initial, self.nemesis.losses)
+        cluster.clients[self.side_settings.client_id] = self.side_settings
 
     def run(self) -> None:
         """Run all phases."""
@@ -276,10 +280,14 @@ class _Test:
         self.group.start(self.cluster)
         if self.configuration.side_topics:
             self.side_topics.start(self.cluster)
+        if self.configuration.changing_settings:
+            self.side_settings.start(self.cluster)
         self.cluster.run_until(self.configuration.duration_ms * MS)
         faults.slow_of_1000 = faults.answer_lost_of_1000 = faults.repeated_of_1000 = 0
         self.cluster.say("everything is healed")
         self.nemesis.heal()
+        if self.configuration.changing_settings:
+            self.side_settings.restore(self.cluster)
 
     def _recover(self) -> None:
         self.side_topics.stopped = True

@@ -59,6 +59,7 @@ SHAPE: Mapping[str, Lane] = {
     "names": Lane(LaneKind.NOISE),
     "groups": Lane(LaneKind.NOISE),
     "topics": Lane(LaneKind.NOISE),
+    "settings": Lane(LaneKind.NOISE),
 }
 
 NOISE = tuple(name for name, lane in SHAPE.items() if lane.kind is LaneKind.NOISE)
@@ -84,6 +85,7 @@ _SIMPLER: _Choices = (
     (("group_members",), ((0,), (1,), (2,), (3,))),
     (("static_members",), ((False,), (True,))),
     (("side_topics",), ((False,), (True,))),
+    (("changing_settings",), ((False,), (True,))),
     (("controllers",), ((1,), (3,))),
     (("combined",), ((False,), (True,))),
     (("brokers", "replication_factor"), ((2, 2), (3, 3), (4, 3))),

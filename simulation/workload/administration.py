@@ -91,6 +91,13 @@ class Administration:
         configured = self._configured_min_isr
         return controller.image.min_insync_replicas(TOPIC, configured) if controller is not None else configured
 
+    def min_isr_differs(self) -> bool:
+        """Whether any topic has another min ISR than the test began with, according to the active controller."""
+        controller = leading(self._cluster)
+        configured = self._configured_min_isr
+        names = ("", *controller.image.topics) if controller is not None else ()
+        return any(controller.image.min_insync_replicas(name, configured) != configured for name in names if controller)
+
     def restore_min_isr(self) -> None:
         """Repeat the request until min ISR has its configured value."""
         if self.min_isr() != self._configured_min_isr or leading(self._cluster) is None:

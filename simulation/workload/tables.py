@@ -17,6 +17,7 @@ from simulation.scenario.scenario import SimulationOutcome
 from simulation.workload.clients import TOPIC
 from simulation.workload.making import MODEL
 from simulation.workload.sampling import ReplicaSample, records_of
+from simulation.workload.side_settings import LOSSES_ACCEPTED
 
 UNAVAILABLE_AFTER_MS = 60_000
 CLIENT = "simulated"
@@ -90,7 +91,9 @@ def _settings(run: Recorded) -> Row:
         configuration.acks,
         configuration.idempotence and configuration.acks == -1,
         # Both choose availability before what was acknowledged.
-        configuration.unclean_election or configuration.unclean_recovery == "Aggressive",
+        configuration.unclean_election
+        or configuration.unclean_recovery == "Aggressive"
+        or bool(run.outcome.marks.get(LOSSES_ACCEPTED.name)),
         configuration.generation,
         list(configuration.flaws),
         1,

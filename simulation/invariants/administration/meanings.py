@@ -92,7 +92,7 @@ def _created(new: NewTopic, created: CreatedTopic, versions: Versions) -> str:
     factors = {len(cast("PartitionState", state).replicas) for state in partitions.values()}
     if new.num_partitions not in (-1, len(partitions)) or not factors <= {new.replication_factor, -1}:
         return f"{new.name} has {len(partitions)} partitions with {sorted(factors)} replicas"
-    different = {key: configs.get(key) for key, value in new.configs if configs.get(key) != value}
+    different = {key: configs.get(key) for key, value in new.configs if not _says(configs.get(key), value)}
     return f"{new.name} has the settings {different}" if different else ""
 
 
@@ -146,7 +146,18 @@ def _altered(resource: ConfigResource, error: int, versions: Versions) -> str:
             expected.pop(key, None)
         else:
             expected[key] = after.get(key, "")
-    return f"the settings went from {before} to {after}" if after != expected else ""
+    is_so = expected.keys() == after.keys() and all(_says(after[key], value) for key, value in expected.items())
+    return "" if is_so else f"the settings went from {before} to {after}"
+
+
+def _says(stored: str | None, asked: str | None) -> bool:
+    """Whether a stored value is the one that was asked for; a fraction is stored with its decimals."""
+    if stored is None or asked is None or stored == asked:
+        return stored == asked
+    try:
+        return float(stored) == float(asked)
+    except ValueError:
+        return False
 
 
 def _reassigned(asked: Reassignment, error: int, versions: Versions) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from broker.core.log.producer_state import CACHED_BATCHES
 from broker.core.messages import ProducedPartition
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import PartitionState
 from simulation.invariants.derived import batches_of_producers
 from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror, batches_in
-from simulation.invariants.knowledge import BrokerMirror, Knowledge
+from simulation.invariants.knowledge import BrokerMirror, Knowledge, Version
 
 _MASK = 0x7FFFFFFF
 
@@ -35,6 +37,8 @@ def refused(known: Knowledge, broker: BrokerMirror, produced: ProducedPartition,
         _check_sequence(known, ghost, mirror, batches_in(records)[0], error)
     elif error == ErrorCode.NOT_ENOUGH_REPLICAS:
         _check_isr(known, ghost, broker)
+    elif error == ErrorCode.MESSAGE_TOO_LARGE:
+        _check_size(known, ghost, broker, len(records))
 
 
 def _check_sequence(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, sent: Batch, error: ErrorCode) -> None:
@@ -76,10 +80,7 @@ def _check_isr(known: Knowledge, ghost: Ghost, broker: BrokerMirror) -> None:
     """
     sizes: list[int] = []
     needed: list[int] = []
-    for end in reversed(known.versions):
-        if end < broker.image_end:
-            break
-        version = known.versions[end]
+    for version in _reached(known, broker):
         _, partitions, configs = version.topics.get(ghost.topic, ("", {}, {}))
         state = partitions.get(ghost.number)
         if isinstance(state, PartitionState):
@@ -95,4 +96,30 @@ def _check_isr(known: Knowledge, ghost: Ghost, broker: BrokerMirror) -> None:
         )
 
 
+def _check_size(known: Knowledge, ghost: Ghost, broker: BrokerMirror, size: int) -> None:
+    """MESSAGE_TOO_LARGE only if some metadata that the broker has reached, or may reach now, allow less."""
+    limits = []
+    for version in _reached(known, broker):
+        of_all, own = version.configs[0], version.configs[1].get(broker.broker_id, {})
+        of_brokers = own.get(_OF_BROKERS, of_all.get(_OF_BROKERS, str(known.settings.message_max_bytes)))
+        limits.append(int(version.topics.get(ghost.topic, ("", {}, {}))[2].get(_OF_TOPIC, of_brokers)))
+    if limits and size <= min(limits):
+        known.fail(
+            ghost,
+            "P-31",
+            f"broker {broker.broker_id} refused a batch of {size} bytes as too large; by the metadata from "
+            f"{broker.image_end} on {min(limits)} were allowed",
+        )
+
+
+def _reached(known: Knowledge, broker: BrokerMirror) -> Iterator[Version]:
+    """The committed states from the one on that a broker's image has reached."""
+    for end in reversed(known.versions):
+        if end < broker.image_end:
+            return
+        yield known.versions[end]
+
+
 _MIN_ISR = "min.insync.replicas"
+_OF_TOPIC = "max.message.bytes"
+_OF_BROKERS = "message.max.bytes"

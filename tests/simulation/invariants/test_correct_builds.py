@@ -34,7 +34,7 @@ OTHERWISE: dict[str, dict[str, object]] = {
     "records deleted": {"faults": ("kill", "page-cache-loss", "isolate", "deleted-records"), "sole_survivor": False},
 }
 
-ALONE: dict[str, object] = {"group_members": 0, "side_topics": False}
+ALONE: dict[str, object] = {"group_members": 0, "side_topics": False, "changing_settings": False}
 """What seeds meant before there were groups and side topics: those of a test are about something else."""
 
 

@@ -11,7 +11,7 @@ from broker.core.metadata.records import RECOVERING, ConfigChanged, PartitionSet
 from broker.core.replica.state import Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.invariants import metadata
-from simulation.invariants.ghost import Batch
+from simulation.invariants.ghost import Batch, ReplicaMirror
 from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.properties import Violation
 from simulation.scenario.configuration import SimulatedFault
@@ -114,6 +114,7 @@ def _epochs_of_earlier_incarnations() -> Plant:
 # --- what excuses that too few are remembered, and what does not ------------------------------------------------------
 
 MIN_ISR = "min.insync.replicas"
+STRATEGY = "unclean.recovery.strategy"
 
 
 def nobody(*last_known: int, leader_epoch: int = 5) -> PartitionState:
@@ -257,3 +258,40 @@ def test_a_recovery_that_finds_nobody_complete_breaks_p_1_unless_too_few_were_re
     with pytest.raises(Violation, match="one member had to have it") as found:
         metadata.commit(knowledge, [(7, PartitionSet("id", 0, elected))], 8)
     assert found.value.property_id == "P-1"
+
+
+ON = ConfigChanged("log", "unclean.leader.election.enable", "true")
+LOSSES_BY_SETTINGS: dict[str, tuple[bool, list[ConfigChanged]]] = {
+    "nothing was altered": (False, []),
+    "the topic allows them": (True, [ON]),
+    "all brokers allow them": (True, [ON._replace(topic="")]),
+    "all brokers allow them, and the topic does not": (False, [ON._replace(topic=""), ON._replace(value="false")]),
+    "the topic allowed them": (False, [ON, ON._replace(value=None)]),
+    "another topic allows them": (False, [ON._replace(topic="other")]),
+    "the topic's recovery prefers availability": (True, [ConfigChanged("log", STRATEGY, "proactive")]),
+    "the topic's recovery waits for an operator": (False, [ConfigChanged("log", STRATEGY, "manual")]),
+}
+
+
+@pytest.mark.parametrize("what", LOSSES_BY_SETTINGS)
+def test_only_settings_in_force_at_an_election_excuse_what_it_loses(what: str, knowledge: Knowledge) -> None:
+    """The complete replica, broker 2, is eligible; broker 3, which lacks the record, is elected."""
+    allowed, altered = LOSSES_BY_SETTINGS[what]
+    knowledge.image.apply(2, TopicCreated("other", "other"))
+    metadata.commit(knowledge, [(3, PartitionSet("id", 0, BEFORE._replace(isr=(1,), elr=(2,), partition_epoch=7)))], 4)
+    ghost = knowledge.partitions["id", 0]
+    ghost.committed.append(Batch(0, 0, 4, 7, -1, -1, -1, control=False))
+    ghost.mirrors[2] = ReplicaMirror(2, entries=list(ghost.committed))
+    gone = BEFORE._replace(isr=(), leader=-1, elr=(1, 2), leader_epoch=5, partition_epoch=8)
+    metadata.commit(knowledge, [(4, PartitionSet("id", 0, gone))], 5)
+    end = 5
+    for record in altered:
+        metadata.commit(knowledge, [(end, record)], end + 1)
+        end += 1
+    elected = PartitionSet("id", 0, UNCLEAN._replace(leader_epoch=6, partition_epoch=9))
+    if allowed:
+        metadata.commit(knowledge, [(end, elected)], end + 1)
+        assert ghost.committed == []
+        return
+    with pytest.raises(Violation, match=r"P-1.*broker 2 has it"):
+        metadata.commit(knowledge, [(end, elected)], end + 1)

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from broker.core.controller.changes import UNCLEAN
 from broker.core.controller.recovery import LAST_LEADER
+from broker.core.ports.marks import Mark
 from broker.core.records import encode_batch
 from simulation.invariants.knowledge import LAST_REPLICA_LOST
 from simulation.invariants.properties import is_documented
@@ -24,6 +26,7 @@ from simulation.workload.recording import (
     SimulatedHistory,
 )
 from simulation.workload.sampling import ReplicaLog
+from simulation.workload.side_settings import LOSSES_ACCEPTED
 from tests.simulation.small import LIES, quick
 
 Send = tuple[int, str, int | None, int, int]
@@ -133,6 +136,22 @@ def test_documented_losses_of_a_protocol_version_are_marked(
     (lost,) = history_findings(replace(run, marks=marks))
     assert lost.property_id == "lost-acked-write"
     assert is_documented(lost.what) == documented
+
+
+@pytest.mark.parametrize(
+    ("marks", "exempt"),
+    [
+        ((), False),
+        ((UNCLEAN,), False),
+        ((LOSSES_ACCEPTED,), False),
+        ((LOSSES_ACCEPTED, UNCLEAN), True),
+    ],
+)
+def test_a_loss_needs_an_unclean_election_and_somebody_who_allowed_it(marks: Sequence[Mark], exempt: bool) -> None:
+    run = outcome(FINE, (("final", 0, 1),), Configuration(changing_settings=True))
+    lost = [] if exempt else ["lost-acked-write"]
+    shown = history_findings(replace(run, marks={mark.name: 1 for mark in marks}))
+    assert [one.property_id for one in shown] == lost
 
 
 @pytest.mark.parametrize(("start", "lost"), [(0, ["lost-acked-write"]), (1, [])])

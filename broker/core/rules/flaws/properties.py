@@ -41,6 +41,7 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "P-29": "min ISR as published",
         "P-30": "checkpoints are recent",
         "P-31": "refusals have a reason",
+        "P-32": "settings as published",
         "P-G1": "committed offsets stay",
         "P-G2": "generations grow",
         "P-G3": "assigned as sent",
