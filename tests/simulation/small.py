@@ -14,6 +14,7 @@ QUICK: dict[str, object] = {
     "sole_survivor": False,
     "group_members": 0,
     "side_topics": False,
+    "in_flight": 1,
 }
 """A seed of this takes some ten milliseconds."""
 

@@ -43,6 +43,7 @@ SIMPLEST: dict[str, object] = {
     "compression": "none",
     "group_members": 0,
     "side_topics": False,
+    "in_flight": 1,
 }
 """A small cluster to which nothing happens but what a test asks for."""
 
