@@ -135,6 +135,9 @@ class Configuration:
     index_interval_bytes: int = 4_096
     """`index.interval.bytes` of the topic, where `segment_bytes` says when segments are rolled."""
 
+    in_flight: int = 1
+    """How many batches an idempotent producer may have in flight, up to 5; only of the model."""
+
     client: str = "model"
     """What sends and reads: the simulation's own `model` of clients, or a library (`simulation.workload.making`)."""
 
@@ -211,6 +214,8 @@ def draw_configuration(stream: Stream, overrides: Mapping[str, object] | None = 
         side_topics=stream.draw("side topics", 4) == 3,
     )
     drawn = replace(drawn, changing_settings=stream.draw("changing settings", 4) == 3)
+    if stream.draw("several batches in flight", 4) == 3:
+        drawn = replace(drawn, in_flight=stream.pick("batches in flight", (2, 5)))
     drawn = replace(drawn, fetch_wait_ms=min(_FETCH_WAIT_MS, drawn.lag_ms // 2))
     return replace(drawn, **(overrides or {}))  # type: ignore[arg-type]
 

@@ -14,6 +14,7 @@ from simulation.faults.shared_kinds import chosen
 from simulation.scenario.configuration import FAULTS, Configuration
 from simulation.workload.batches import COMPRESSIONS
 from simulation.workload.making import check_client
+from simulation.workload.pipelined import IN_FLIGHT_MAX
 
 LISTED_BY: Final = "`harrow flaws`"
 
@@ -98,6 +99,7 @@ def check_overrides(overrides: Mapping[str, object]) -> None:
             raise ValueError(f"faults: {unknown(kind, FAULTS, 'a fault of the simulation')}")
     _require(whole.acks <= 1, "acks", "-1, 0 or 1", whole.acks)
     _require(whole.compression in COMPRESSIONS, "compression", " or ".join(COMPRESSIONS), whole.compression)
+    _require(1 <= whole.in_flight <= IN_FLIGHT_MAX, "in_flight", f"1 to {IN_FLIGHT_MAX}", whole.in_flight)
     check_client(whole.client)
     check_names(whole.generation, whole.flaws)
 

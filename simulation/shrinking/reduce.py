@@ -94,6 +94,7 @@ _SIMPLER: _Choices = (
     (("metadata_fetch_bytes",), ((8 << 20,),)),
     (("lag_ms",), ((4_000,),)),
     (("segment_bytes", "index_interval_bytes"), ((0, 4_096),)),
+    (("in_flight",), ((1,), (2,), (5,))),
     (("retries",), ((False,), (True,))),
     (("idempotence",), ((False,), (True,))),
     *(((name,), ((0,),)) for name in _ACCIDENTS),

@@ -1,7 +1,7 @@
 """The simulated producer, which sends the protocol's messages with the semantics of real clients.
 
-It keeps one operation in flight, retries until its delivery timeout, and with idempotence numbers its batches. Like the
-reader it refreshes leaders from metadata when they are stale.
+It keeps one operation in flight (`pipelined`: several), retries until its delivery timeout, and with
+idempotence numbers its batches. Like the reader it refreshes leaders from metadata when they are stale.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from broker.core.messages.errors import ErrorCode
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.workload.batches import Producer, encode_values
-from simulation.workload.recording import OperationRow, SendRow, SimulatedHistory
+from simulation.workload.recording import SimulatedHistory
 
 TOPIC = "log"
 
 RETRY_MS = 100
 """Pause before a client repeats a request."""
 
-_DEFINITELY_NOT_APPENDED = {
+DEFINITELY_NOT_APPENDED = {
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.INVALID_REQUIRED_ACKS,
@@ -39,6 +39,7 @@ _DEFINITELY_NOT_APPENDED = {
     ErrorCode.CORRUPT_MESSAGE,
     ErrorCode.INVALID_RECORD,
 }
+"""Errors of an attempt that has appended nothing, and never will."""
 
 
 @dataclass(slots=True)
@@ -78,6 +79,8 @@ class ProducerPlan:
     operations: int
     compression: str = "none"
     keyed: bool = False
+    in_flight: int = 1
+    """How many batches may be open at a time (`simulation.workload.pipelined`)."""
 
 
 class SimulatedProducer:
@@ -212,7 +215,7 @@ class SimulatedProducer:
             self._maybe_appended = True  # refused before the append or deposed after it: the answer is the same
             self._retry(cluster, error.name)
         else:
-            self._maybe_appended = self._maybe_appended or error not in _DEFINITELY_NOT_APPENDED
+            self._maybe_appended = self._maybe_appended or error not in DEFINITELY_NOT_APPENDED
             if error in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH):
                 self._complete(cluster, "info" if self._maybe_appended else "fail", error.name, None)
             else:
@@ -230,21 +233,19 @@ class SimulatedProducer:
         history = self.history
         if status == "ok" and self.plan.idempotence and self.plan.acks != 0:
             self._sequences[self._partition] = self._sequences.get(self._partition, 0) + len(self._values)
-        for ordinal, value in enumerate(self._values):
-            offset = None if base_offset is None or base_offset < 0 else base_offset + ordinal
-            history.sends.append(SendRow(self._op, TOPIC, self._partition, value, self.plan.acks, offset, ordinal))
-        history.operations.append(
-            OperationRow(
-                self._op,
-                self.process,
-                "send",
-                status,
-                error,
-                self._served_by if status == "ok" else None,
-                "main",
-                self._invoked_us * MS,
-                None if status == "info" else cluster.now_us * MS,
-            )
+        history.sent(
+            self._op,
+            self.process,
+            status,
+            error,
+            topic=TOPIC,
+            partition=self._partition,
+            values=self._values,
+            acks=self.plan.acks,
+            base_offset=base_offset,
+            node=self._served_by,
+            from_us=self._invoked_us,
+            to_us=cluster.now_us,
         )
         self._op = None
         self.acknowledged += status == "ok"

@@ -94,6 +94,7 @@ def producer_plan(configuration: Configuration) -> ProducerPlan:
         operations=-(-configuration.operations // configuration.producers),
         compression="none" if configuration.compacted else configuration.compression,
         keyed=configuration.compacted,
+        in_flight=configuration.in_flight if configuration.idempotence and configuration.acks == -1 else 1,
     )
 
 

@@ -16,6 +16,7 @@ from simulation.engine.transport import CLIENTS_FROM
 from simulation.scenario.configuration import Configuration
 from simulation.workload.clients import SimulatedProducer
 from simulation.workload.interfaces import Clients, looks_up_times, poll_interval_ms, producer_plan
+from simulation.workload.pipelined import PipelinedProducer
 from simulation.workload.reader import SimulatedReader
 from simulation.workload.recording import SimulatedHistory
 
@@ -51,7 +52,11 @@ def _model(
     configuration: Configuration, cluster: SimulatedCluster, history: SimulatedHistory, producers: range, readers: range
 ) -> Iterator[Clients]:
     broker_ids = list(range(1, configuration.brokers + 1))
-    producing = [SimulatedProducer(number, producer_plan(configuration), broker_ids, history) for number in producers]
+    plan = producer_plan(configuration)
+    make = SimulatedProducer if plan.in_flight == 1 else PipelinedProducer
+    producing: list[SimulatedProducer | PipelinedProducer] = [
+        make(number, plan, broker_ids, history) for number in producers
+    ]
     reading = [
         SimulatedReader(
             number,

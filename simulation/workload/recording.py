@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from broker.core.messages import FetchedPartition
 from broker.core.records import Record, decode_records, iterate_headers
+from simulation.engine.event_queue import MS
 
 _BYTES = 8
 _FOREIGN = -2
@@ -130,6 +132,32 @@ class SimulatedHistory:
         """Number of a new logical process."""
         self.next_process += 1
         return self.next_process - 1
+
+    def sent(
+        self,
+        op: int,
+        process: int,
+        status: str,
+        error: str | None,
+        *,
+        topic: str,
+        partition: int,
+        values: Sequence[int],
+        acks: int,
+        base_offset: int | None,
+        node: int | None,
+        from_us: int,
+        to_us: int,
+    ) -> None:
+        """Record the outcome of a send of one batch. `base_offset` is None or -1 where the answer had none."""
+        for ordinal, value in enumerate(values):
+            offset = None if base_offset is None or base_offset < 0 else base_offset + ordinal
+            self.sends.append(SendRow(op, topic, partition, value, acks, offset, ordinal))
+        ended_ns = None if status == "info" else to_us * MS
+        served_by = node if status == "ok" else None
+        self.operations.append(
+            OperationRow(op, process, "send", status, error, served_by, "main", from_us * MS, ended_ns)
+        )
 
     def polled(self, op: int, part: FetchedPartition, position: int, *, assigned: bool) -> tuple[int, list[int]]:
         """Record what a poll from `position` on returned: the next position, and the records' timestamps."""

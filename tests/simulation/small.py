@@ -15,6 +15,7 @@ QUICK: dict[str, object] = {
     "group_members": 0,
     "side_topics": False,
     "changing_settings": False,
+    "in_flight": 1,
 }
 """A seed of this takes some ten milliseconds."""
 

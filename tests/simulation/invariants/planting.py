@@ -44,6 +44,7 @@ SIMPLEST: dict[str, object] = {
     "group_members": 0,
     "side_topics": False,
     "changing_settings": False,
+    "in_flight": 1,
 }
 """A small cluster to which nothing happens but what a test asks for."""
 
