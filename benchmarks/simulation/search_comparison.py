@@ -3,7 +3,7 @@
     python -m benchmarks.simulation.search_comparison                     the flaws that few seeds find; an hour
     python -m benchmarks.simulation.search_comparison --flaws late-cut,check-then-build --seconds 20
     python -m benchmarks.simulation.search_comparison --strategies usual,usual:fault_interval_ms=1000,focused
-    python -m benchmarks.simulation.search_comparison --mutants 'broker/core/log/log:Log.flush/...'
+    python -m benchmarks.simulation.search_comparison --flaws none --mutants 'log/log:Log.flush:forgotten-write:5f3a1c'
     python -m benchmarks.simulation.search_comparison --repetitions 0 --page docs/reference/search.md
 
 A strategy is a search (`simulation.scenario.search`), perhaps with settings in place of what it draws. A *trial* is one
@@ -27,9 +27,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.simulation.mutants.making import Mutant, all_mutants
+from benchmarks.simulation.mutants.planting import function_of, plant
 from benchmarks.simulation.search_table import Trial, load, page
 from broker.core.rules.flaws import FLAWS
 from simulation.invariants.observer import property_observers
@@ -81,7 +84,7 @@ class TrialTask(NamedTuple):
         return self.flaw or self.mutant, self.strategy, self.repetition, self.seconds
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.simulation.search_comparison",
         description=__doc__,
@@ -95,11 +98,12 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=Path("store/search.jsonl"), metavar="FILE")
     parser.add_argument("--hits", type=Path, metavar="DIR", help="write the choice files of hits here")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the table into this page, between its marks")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     flaws = [] if options.flaws == "none" else options.flaws.split(",")
     strategies = options.strategies.split(",")
     try:
         check_flaws(flaws)
+        check_mutants(options.mutants)
         for strategy in strategies:
             check_overrides(settings_of(strategy))
     except ValueError as error:
@@ -131,6 +135,14 @@ def main() -> int:
     return 1 if any(one.defects or one.differs for one in trials) else 0
 
 
+def check_mutants(ids: Sequence[str]) -> None:
+    """Check that mutants have these ids. Raises ValueError."""
+    known = mutants_by_id() if ids else {}
+    for mutant_id in ids:
+        if mutant_id not in known:
+            raise ValueError(f"expected the id of a mutant (benchmarks.simulation.mutants --list), found {mutant_id!r}")
+
+
 def settings_of(strategy: str) -> dict[str, object]:
     """The overrides of a strategy: `focused`, `usual:fault_interval_ms=1000:brokers=4`. Raises ValueError."""
     name, *settings = strategy.split(":")
@@ -148,9 +160,8 @@ def tried(tasks: Sequence[TrialTask]) -> Iterator[Trial]:
 
 
 def trial(task: TrialTask) -> Trial:
-    """Simulate seeds until one fails, or the time is over. Raises ValueError for a mutant that does not exist."""
-    if task.mutant:
-        _plant(task.mutant)
+    """Simulate seeds until one fails, or the time is over."""
+    planted = _Planted(task.mutant) if task.mutant else None
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     overrides = {**(overrides_of(FLAWS[task.flaw]) if task.flaw else {}), **settings_of(task.strategy)}
     result = Trial(*task.key, False, 0.0, 0)
@@ -163,7 +174,9 @@ def trial(task: TrialTask) -> Trial:
         signal.setitimer(signal.ITIMER_PROF, 0)
         result = result._replace(spent_s=round(result.spent_s + spent_s, 2), runs=result.runs + 1)
         if found:
-            if task.flaw and _fails_without(seed, overrides, outcome, found[0]):
+            with planted.taken_out() if planted is not None else nullcontext():
+                excused = _fails_without(seed, overrides, outcome, found[0])
+            if excused:
                 result = result._replace(defects=(*result.defects, seed))
             else:
                 differs = not _replayed(outcome, found, task)
@@ -186,20 +199,34 @@ def _replayed(outcome: SimulationOutcome, found: Sequence[SimulationFinding], ta
     """Whether the choice file of a hit has the same hash; store it."""
     choice_file = choice_file_of(outcome, found)
     if task.hits is not None:
-        name = f"{task.flaw or 'mutant'}-{task.strategy.partition(':')[0]}-{outcome.seed}.json"
+        name = f"{task.flaw or task.mutant.rpartition(':')[2]}-{task.strategy.partition(':')[0]}-{outcome.seed}.json"
         (task.hits / name).write_text(choice_file.dumps(), encoding="utf-8")
     again = run(choice_file.case(), property_observers())
     return again.digest == outcome.digest
 
 
-def _plant(mutant_id: str) -> None:
-    from benchmarks.simulation.mutants.making import all_mutants
-    from benchmarks.simulation.mutants.planting import plant
+class _Planted:
+    """A mutant in this process."""
 
-    known = {one.id: one for one in all_mutants()}
-    if mutant_id not in known:
-        raise ValueError(f"expected the id of a mutant (benchmarks.simulation.mutants --list), found {mutant_id!r}")
-    plant(known[mutant_id])
+    def __init__(self, mutant_id: str) -> None:
+        mutant = mutants_by_id()[mutant_id]
+        self._function = function_of(mutant)
+        self._original = self._function.__code__
+        plant(mutant)
+
+    @contextmanager
+    def taken_out(self) -> Iterator[None]:
+        """Put the original back meanwhile."""
+        mutated, self._function.__code__ = self._function.__code__, self._original
+        try:
+            yield
+        finally:
+            self._function.__code__ = mutated
+
+
+def mutants_by_id() -> Mapping[str, Mutant]:
+    """All mutants of `benchmarks.simulation.mutants`."""
+    return {one.id: one for one in all_mutants()}
 
 
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"

@@ -19,6 +19,9 @@ SMALL = ":".join(
     ["usual", "brokers=3", "controllers=1", "duration_ms=12000", "operations=30", "polls=20", "sole_survivor=false"]
 )
 
+MUTANT = "log/log:Log.append_as_leader:dropped-statement"
+"""Something that a leader does for every batch."""
+
 
 def task(flaw: str, seconds: float = 20.0, hits: Path | None = None, strategy: str = SMALL) -> comparison.TrialTask:
     return comparison.TrialTask(flaw, "", strategy, 1, seconds, hits)
@@ -56,17 +59,30 @@ def test_a_failure_is_sought_in_the_same_faults_without_the_flaw() -> None:
     (finding, *_) = findings(outcome)
     assert not comparison._fails_without(1, lying, outcome, finding)
     losing: dict[str, object] = {**lying, "generation": "K3"}  # which loses records without any flaw
-    seed, outcome = _first_failing({**losing, "flaws": ()})
-    assert comparison._fails_without(seed, losing, outcome, findings(outcome)[0])
+    faults = {"faults": ("page-cache-loss", "kill"), "fault_interval_ms": 500}
+    outcome = run(Case(47, {**losing, **faults, "flaws": ()}), property_observers())
+    (finding, *_) = findings(outcome)
+    assert finding.property_id == "P-2"
+    assert comparison._fails_without(47, losing, outcome, finding)
 
 
-def _first_failing(overrides: dict[str, object]) -> tuple[int, comparison.SimulationOutcome]:
-    lossy = {**overrides, "faults": ("page-cache-loss", "kill"), "fault_interval_ms": 500}
-    for seed in range(1, 200):
-        outcome = run(Case(seed, lossy), property_observers())
-        if findings(outcome):
-            return seed, outcome
-    raise AssertionError("expected K3 to lose something in 200 seeds")
+@pytest.mark.slow
+def test_a_mutant_is_hunted_and_taken_out_for_the_correct_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    (mutant_id,) = [one for one in comparison.mutants_by_id() if one.startswith(MUTANT)][:1]
+    function = comparison.function_of(comparison.mutants_by_id()[mutant_id])
+    original = function.__code__
+    used = []
+    fails_without = comparison._fails_without
+    monkeypatch.setattr(
+        comparison, "_fails_without", lambda *given: [used.append(function.__code__), fails_without(*given)][1]
+    )
+    try:
+        found = comparison.trial(task("")._replace(mutant=mutant_id))
+        assert found.hit
+        assert used == [original]
+        assert function.__code__ is not original
+    finally:
+        function.__code__ = original
 
 
 def test_an_interrupted_comparison_continues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,6 +101,7 @@ def test_an_interrupted_comparison_continues(tmp_path: Path, capsys: pytest.Capt
     ("arguments", "expected"),
     [
         (["--flaws", "gremlin"], "expected the name of a flaw"),
+        (["--mutants", "log/log:nowhere"], "expected the id of a mutant"),
         (["--strategies", "widest"], "expected the name of a search"),
         (["--strategies", "usual:brokers=many"], "expected a whole number"),
     ],
