@@ -19,7 +19,8 @@ from nemesis.schedule import Schedule, ScheduledFault, ScheduleError
 from nemesis.targets import SAME
 from simulation.engine.disk import Survival
 from simulation.scenario.case import Case
-from simulation.scenario.configuration import FAULTS, SimulatedFault, draw_configuration
+from simulation.scenario.configuration import FAULTS, SimulatedFault
+from simulation.scenario.search import configuration_of
 
 BEGIN_MS = 2_000
 """The time until which the simulation sets up the cluster."""
@@ -117,7 +118,7 @@ _PARAMETER_OF: Mapping[str, Callable[[ScheduledFault, int], int]] = {
 
 def simulated(schedule: Schedule, case: Case) -> tuple[SimulatedFault, ...]:
     """The schedule's faults for a case. Raises `ScheduleError` for a kind or role that the simulation lacks."""
-    configuration = draw_configuration(case.choices()["configuration"], case.overrides)
+    configuration = configuration_of(case.choices()["configuration"], case.overrides)
     return tuple(_fault(entry, configuration.brokers, configuration.controllers) for entry in schedule.entries)
 
 

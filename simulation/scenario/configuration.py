@@ -141,6 +141,9 @@ class Configuration:
     client: str = "model"
     """What sends and reads: the simulation's own `model` of clients, or a library (`simulation.workload.making`)."""
 
+    search: str = "usual"
+    """Which simulations the seeds are spent on (`simulation.scenario.search`)."""
+
     def to_json(self) -> dict[str, object]:
         """Plain data, for records and files."""
         return asdict(self)
@@ -160,8 +163,8 @@ _FETCH_WAIT_MS = 2_000
 """Longer than the broker's default: repeated fetches are most of what an idle cluster does, and find nothing new."""
 
 
-def draw_configuration(stream: Stream, overrides: Mapping[str, object] | None = None) -> Configuration:
-    """Draw the configuration of a seed. `overrides` replace parts after the draws."""
+def draw_configuration(stream: Stream) -> Configuration:
+    """Draw the configuration of a seed, as it is without a search of its own and without overrides."""
     drawn = Configuration(
         brokers=3 + (stream.draw("brokers", 3) == 2),
         controllers=(3, 3, 1)[stream.draw("controllers", 3)],
@@ -216,8 +219,7 @@ def draw_configuration(stream: Stream, overrides: Mapping[str, object] | None = 
     drawn = replace(drawn, changing_settings=stream.draw("changing settings", 4) == 3)
     if stream.draw("several batches in flight", 4) == 3:
         drawn = replace(drawn, in_flight=stream.pick("batches in flight", (2, 5)))
-    drawn = replace(drawn, fetch_wait_ms=min(_FETCH_WAIT_MS, drawn.lag_ms // 2))
-    return replace(drawn, **(overrides or {}))  # type: ignore[arg-type]
+    return replace(drawn, fetch_wait_ms=min(_FETCH_WAIT_MS, drawn.lag_ms // 2))
 
 
 class SimulatedFault(NamedTuple):

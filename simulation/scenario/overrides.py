@@ -12,6 +12,7 @@ from broker.core.rules.generations import GENERATIONS
 from common.names import SpecError, unknown
 from simulation.faults.shared_kinds import chosen
 from simulation.scenario.configuration import FAULTS, Configuration
+from simulation.scenario.search import check_search
 from simulation.workload.batches import COMPRESSIONS
 from simulation.workload.making import check_client
 from simulation.workload.pipelined import IN_FLIGHT_MAX
@@ -101,6 +102,7 @@ def check_overrides(overrides: Mapping[str, object]) -> None:
     _require(whole.compression in COMPRESSIONS, "compression", " or ".join(COMPRESSIONS), whole.compression)
     _require(1 <= whole.in_flight <= IN_FLIGHT_MAX, "in_flight", f"1 to {IN_FLIGHT_MAX}", whole.in_flight)
     check_client(whole.client)
+    check_search(whole.search)
     check_names(whole.generation, whole.flaws)
 
 
@@ -142,7 +144,7 @@ def repeat_command(words: Sequence[str], overrides: Mapping[str, object]) -> str
     """`harrow WORDS` with the flags that these overrides came from."""
     words = ["harrow", *words]
     for key, value in overrides.items():
-        if key in ("generation", "client"):
+        if key in ("generation", "client", "search"):
             words += [f"--{key}", str(value)]
         elif key == "flaws":
             words += [word for flaw in _listed(value) for word in ("--flaw", flaw)]

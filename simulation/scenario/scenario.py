@@ -25,8 +25,9 @@ from simulation.faults.nemesis import SimulatedNemesis
 from simulation.invariants.liveness import unmet
 from simulation.invariants.properties import Violation, not_judged
 from simulation.invariants.topics import leftovers
-from simulation.scenario.configuration import Configuration, SimulatedFault, draw_configuration, draw_faults
+from simulation.scenario.configuration import Configuration, SimulatedFault, draw_faults
 from simulation.scenario.groups import SimulatedGroup, group_settings
+from simulation.scenario.search import configuration_of
 from simulation.workload.administration import ADMINISTRATOR
 from simulation.workload.clients import TOPIC
 from simulation.workload.interfaces import Clients
@@ -175,7 +176,7 @@ def run(
     keep_log: bool = False,
 ) -> SimulationOutcome:
     """Simulate a choice sequence. `overrides` replace parts of its configuration, `faults` its schedule."""
-    configuration = draw_configuration(choices["configuration"], overrides)
+    configuration = configuration_of(choices["configuration"], overrides)
     if faults is None:
         faults = draw_faults(choices["schedule"], configuration)
     cluster = SimulatedCluster(choices, settings_of(configuration), observers)

@@ -44,6 +44,7 @@ def shrink(
     flaws: tuple[str, ...],
     settings_given: tuple[str, ...],
     client: str | None,
+    search: str | None,
     out: Path | None,
     jobs: int | None,
     time_limit: float,
@@ -64,7 +65,7 @@ def shrink(
     Exit status: 0 shrunk, 2 usage, 3 nothing fails that could be shrunk.
     """  # noqa: D301 (\b is for click)
     what = LATEST if what is None else what
-    case = _case(what, store, overrides_of(generation, flaws, settings_given, faults, client))
+    case = _case(what, store, overrides_of(generation, flaws, settings_given, faults, client, search))
     console = Console(stderr=True, highlight=False)
     outcome, finding = failing(case)
     if finding is None:

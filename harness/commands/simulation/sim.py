@@ -90,13 +90,23 @@ def configuration_flags(command: _Command) -> _Command:
         click.option(
             "--client", metavar="NAME", help="What sends and reads: model (the default), or aiokafka, the real library."
         ),
+        click.option(
+            "--search",
+            metavar="NAME",
+            help="Which simulations the seeds are spent on: usual (the default), or focused; docs/reference/search.md.",
+        ),
     ):
         command = option(command)
     return command
 
 
 def overrides_of(
-    generation: str | None, flaws: tuple[str, ...], given: tuple[str, ...], faults: str | None, client: str | None
+    generation: str | None,
+    flaws: tuple[str, ...],
+    given: tuple[str, ...],
+    faults: str | None,
+    client: str | None,
+    search: str | None,
 ) -> dict[str, object]:
     """The parts of the configuration that flags set. Raises `click.UsageError`."""
     try:
@@ -109,6 +119,8 @@ def overrides_of(
             overrides["flaws"] = flaws
         if client is not None:
             overrides["client"] = client
+        if search is not None:
+            overrides["search"] = search
         check_overrides(overrides)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
@@ -164,6 +176,7 @@ def sim(
     flaws: tuple[str, ...],
     settings_given: tuple[str, ...],
     client: str | None,
+    search: str | None,
     **how: Any,  # noqa: ANN401
 ) -> None:
     """Simulate controllers, brokers, clients and faults in one process, and check every step of it.
@@ -179,6 +192,7 @@ def sim(
     harrow sim --seeds 1:200 --flaw ack-before-replication
     harrow sim --seeds 1:200 --histories all          all clients' histories, checked on Spark
     harrow sim --seeds 1:200 --set brokers=5 --faults process,isolate
+    harrow sim --seeds 1:1000 --search focused        … spent on recipes of faults, close together
     harrow sim --seeds 1:50 --client aiokafka         the real library sends and reads, on simulated time and network
     harrow shrink 17 --generation K3                  the smallest simulation that still fails, as a choice file
     harrow sim --schedule shrunk-17.json --trace      … and that file, run
@@ -197,12 +211,14 @@ def sim(
             raise click.UsageError("--exhaustive has its own events: expected --set, found --faults")
         if client is not None:
             raise click.UsageError("--exhaustive has no clients of this kind: expected no --client")
+        if search is not None:
+            raise click.UsageError("--exhaustive tries every order of events: expected no --search")
         wanted = {name: how[name] for name in ("jobs", "time_limit", "as_json")}
         sys.exit(run_exhaustive(settings_given, generation=generation, flaws=flaws, trace=trace, **wanted))
     script = None if faults is None else _script(faults)
     if script is not None and seed is None:
         raise click.UsageError("--faults FILE is for one seed: expected --seed")
-    overrides = overrides_of(generation, flaws, settings_given, None if script is not None else faults, client)
+    overrides = overrides_of(generation, flaws, settings_given, None if script is not None else faults, client, search)
     if seeds is not None:
         if trace:
             raise click.UsageError("--trace shows one seed: expected --seed, found --seeds")

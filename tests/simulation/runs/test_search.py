@@ -1,0 +1,92 @@
+"""Searches: what they draw behind the usual draws, and that what they find is a failure like any other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.commands import cli
+from simulation.engine.choices import ChoiceSequence
+from simulation.invariants.observer import property_observers
+from simulation.runs import choice_files
+from simulation.runs.failures import findings
+from simulation.runs.stored import replay_run, store
+from simulation.runs.sweep import simulate
+from simulation.scenario.case import Case, run
+from simulation.scenario.configuration import Configuration, draw_configuration
+from simulation.scenario.overrides import check_overrides, repeat_command
+from simulation.scenario.search import FOCUSED_KINDS, SEARCHES, configuration_of
+from simulation.shrinking.reduce import ShrinkTarget, reduce
+from tests.simulation.small import QUICK
+
+LYING = {**QUICK, "search": "focused", "flaws": ("ack-before-replication",)}
+
+
+def drawn(seed: int, **overrides: object) -> Configuration:
+    return configuration_of(ChoiceSequence(seed)["configuration"], overrides)
+
+
+def test_the_usual_search_takes_each_seed_as_it_is_drawn() -> None:
+    for seed in range(1, 21):
+        assert drawn(seed) == drawn(seed, search="usual") == draw_configuration(ChoiceSequence(seed)["configuration"])
+
+
+def test_a_focused_seed_has_few_kinds_of_fault_close_together_in_the_cluster_that_the_seed_draws_anyway() -> None:
+    sizes = set()
+    for seed in range(1, 41):
+        focused, usual = drawn(seed, search="focused"), drawn(seed)
+        sizes.add(len(focused.faults))
+        assert set(focused.faults) <= set(FOCUSED_KINDS)
+        assert focused.fault_interval_ms <= 2_000
+        kept = ("brokers", "controllers", "partitions", "lag_ms", "flush_messages", "operations", "group_members")
+        assert [getattr(focused, name) for name in kept] == [getattr(usual, name) for name in kept]
+    assert sizes == {4, 8, 12}
+
+
+def test_every_kind_of_a_focused_search_is_drawn() -> None:
+    assert {kind for seed in range(1, 61) for kind in drawn(seed, search="focused").faults} == set(FOCUSED_KINDS)
+
+
+def test_settings_are_stronger_than_a_search() -> None:
+    focused = drawn(3, search="focused", fault_interval_ms=7_777, faults=("bit-flip",), sole_survivor=True)
+    assert (focused.fault_interval_ms, focused.faults, focused.sole_survivor) == (7_777, ("bit-flip",), True)
+
+
+def test_a_failure_of_a_focused_seed_is_stored_replayed_and_shrunk(tmp_path: Path) -> None:
+    case = Case(1, LYING)
+    found = store(tmp_path, case)
+    assert found[0].property_id == "P-12"
+    result = replay_run(tmp_path)
+    assert result.equal
+    assert result.findings == tuple(found)
+    outcome = run(choice_files.load(tmp_path / choice_files.FILE_NAME).case(), property_observers())
+    assert outcome.digest == result.digest == simulate(1, LYING, observed=True).digest
+    first = findings(outcome)[0]
+    small = reduce(outcome, ShrinkTarget(first.layer, first.property_id), 1)
+    assert len(small.choice_file.faults) <= 1
+    assert small.choice_file.configuration.operations == 1
+
+
+def test_the_command_that_repeats_a_seed_names_its_search() -> None:
+    assert repeat_command(["sim", "--seed", "3"], {"search": "focused"}) == "harrow sim --seed 3 --search focused"
+
+
+@pytest.mark.parametrize("words", [["--search", "widest"], ["--set", "search=widest"]])
+def test_an_unknown_search_is_a_usage_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["sim", "--seed", "1", *words])
+    assert ended.value.code == 2
+    assert "expected the name of a search, one of usual, focused, found 'widest'" in capsys.readouterr().err
+
+
+def test_an_exhaustive_search_takes_no_other_search(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["sim", "--exhaustive", "--search", "focused"])
+    assert ended.value.code == 2
+    assert "expected no --search" in capsys.readouterr().err
+
+
+def test_all_searches_can_be_asked_for() -> None:
+    for name in SEARCHES:
+        check_overrides({"search": name})
