@@ -1,12 +1,13 @@
 """Measures the simulator: seeds a minute with and without its observer, on one core and two; memory over many seeds.
 
+    harrow sim --seeds 1:9 --compiled always                   makes the compiled copy, which is measured if it is there
     python -m benchmarks.simulation.seeds                      speed of the standard scenario
     python -m benchmarks.simulation.seeds --memory 100000      memory of a sweep, at intervals
     python -m benchmarks.simulation.seeds --profile            profile by function
 
 The standard scenario: 3 controllers, 3 brokers, 2 partitions with 3 replicas each, 200 sends, 200 polls, 60 virtual
-seconds with all kinds of faults, the sole-survivor phase, final reads. The target is 1,000 seeds a minute on 2 cores,
-observed.
+seconds with all kinds of faults, the sole-survivor phase, final reads. The target is 2,000 seeds a minute on 2 cores,
+observed. Plain and compiled are measured in turn, so that other load of the machine falls on both.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import resource
 import time
 from itertools import count, takewhile
 
+from simulation.runs.compiled_copy import Compiled, CopyChoice
 from simulation.runs.pool import cores
 from simulation.runs.sweep import simulate, sweep
 from simulation.scenario.configuration import COMMON_FAULTS
@@ -53,20 +55,29 @@ def main() -> None:
 
 def rates(seconds: float) -> None:
     print(f"standard scenario, {cores()} cores, {seconds:g} s each")
+    with CopyChoice(Compiled.AUTO, 0) as copy:
+        modes = (Compiled.NEVER,) if copy.imports is None else (Compiled.NEVER, Compiled.AUTO)
     for jobs in sorted({1, min(2, cores())}):
         for observed in (False, True):
-            seeds, events, lasted, busy = measured(seconds, jobs, observed)
-            print(
-                f"{jobs} process{'es' if jobs > 1 else '  '}, {'observed  ' if observed else 'unobserved'}: "
-                f"{seeds / lasted * 60:6,.0f} seeds a minute; {busy / seeds * 1000:5.1f} ms of CPU a seed, "
-                f"{events / seeds:,.0f} events"
-            )
+            for mode in modes:
+                seeds, events, lasted, busy = measured(seconds, jobs, observed, mode)
+                print(
+                    f"{jobs} process{'es' if jobs > 1 else '  '}, {'observed  ' if observed else 'unobserved'}, "
+                    f"{'plain   ' if mode is Compiled.NEVER else 'compiled'}: "
+                    f"{seeds / lasted * 60:6,.0f} seeds a minute; {busy / seeds * 1000:5.1f} ms of CPU a seed, "
+                    f"{events / seeds:,.0f} events"
+                )
 
 
-def measured(seconds: float, jobs: int, observed: bool) -> tuple[int, int, float, float]:
+def measured(seconds: float, jobs: int, observed: bool, mode: Compiled) -> tuple[int, int, float, float]:
     """Seeds, events, seconds, and seconds of CPU that the processes used."""
+    with CopyChoice(mode, 0) as copy:
+        return _measured(seconds, jobs, observed, copy)
+
+
+def _measured(seconds: float, jobs: int, observed: bool, copy: CopyChoice) -> tuple[int, int, float, float]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    results = sweep(takewhile(lambda _: time.monotonic() < end, count(1)), STANDARD, jobs, observed=observed)
+    results = sweep(takewhile(lambda _: time.monotonic() < end, count(1)), STANDARD, jobs, observed=observed, copy=copy)
     end = time.monotonic() + 3600
     next(results)  # the processes are up
     began = time.monotonic()

@@ -10,6 +10,7 @@ from concurrent.futures import TimeoutError as TookTooLong
 from pathlib import Path
 
 from harness.doctor import default_job_probes
+from harness.doctor.compiled_probe import try_compiled
 from harness.doctor.diagnosis import CapabilityState, DefaultJob
 from harness.doctor.remedies.machine_state import find
 from harness.doctor.remedies.table import TITLES
@@ -67,6 +68,7 @@ def examine(store: Path, only: Collection[str] = ()) -> list[CapabilityState]:
         "aiokafka": lambda: _try_package("aiokafka", "aiokafka"),
         "confluent-kafka": lambda: _try_package("confluent-kafka", "confluent_kafka"),
         "kcat": _try_kcat,
+        "compiled": try_compiled,
     }
     wanted = {name: probe for name, probe in probes.items() if not only or name in only}
     # Alone, because it would leave no thread for the others; where threads are few, the others run in turn, too.

@@ -11,13 +11,16 @@ import gc
 import multiprocessing
 import os
 import signal
+import sys
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
+from pathlib import Path
 from types import TracebackType
 from typing import Generic, NamedTuple, TypeVar
 
@@ -47,6 +50,7 @@ class _Worker(Generic[Task]):
     connection: Connection
     tasks: deque[Task] = field(default_factory=deque)
     since_s: float = 0.0  # when the first of the tasks began
+    retiring: bool = False  # it gets no other tasks than those that it holds
 
 
 def cores() -> int:
@@ -57,7 +61,15 @@ def cores() -> int:
 class Pool(Generic[Task, Result]):
     """Workers that each apply one function; it must be importable, since processes are spawned."""
 
-    def __init__(self, work: Callable[[Task], Result], jobs: int, task_s_max: float = TASK_S_MAX) -> None:
+    def __init__(
+        self,
+        work: Callable[[Task], Result],
+        jobs: int,
+        task_s_max: float = TASK_S_MAX,
+        *,
+        imports: Path | None = None,
+    ) -> None:
+        """Workers look for modules in `imports` first, if that is given."""
         if jobs < 1:
             raise ValueError(f"expected at least one job, found {jobs}")
         self._work = work
@@ -65,6 +77,7 @@ class Pool(Generic[Task, Result]):
         self._context = multiprocessing.get_context("spawn")
         self._workers: list[_Worker[Task]] = []
         self._jobs = jobs
+        self._imports = imports
 
     def __enter__(self) -> Pool[Task, Result]:
         self._workers = [self._started() for _ in range(self._jobs)]
@@ -80,20 +93,36 @@ class Pool(Generic[Task, Result]):
             worker.process.join()
         self._workers = []
 
+    def import_from(self, imports: Path | None) -> None:
+        """Replace each worker, once it has done the tasks that it holds, by one that looks for modules there first."""
+        self._imports = imports
+        for worker in self._workers:
+            worker.retiring = True
+
     def run(self, tasks: Iterable[Task]) -> Iterator[FinishedTask[Task, Result]]:
         """Yield tasks as they are done, in any order. `tasks` is advanced only when a worker has room."""
         source = iter(tasks)
         again: deque[Task] = deque()
         while True:
+            self._relieve()
             self._hand_out(source, again)
             if not any(worker.tasks for worker in self._workers):
                 return
             yield from self._collect(again)
 
+    def _relieve(self) -> None:
+        """Replace the workers that were to go and hold no task any more."""
+        for slot, worker in enumerate(self._workers):
+            if worker.retiring and not worker.tasks:
+                worker.connection.close()
+                worker.process.terminate()
+                worker.process.join()
+                self._workers[slot] = self._started()
+
     def _hand_out(self, source: Iterator[Task], again: deque[Task]) -> None:
         for held in range(AHEAD):
             for worker in self._workers:
-                if len(worker.tasks) > held:
+                if worker.retiring or len(worker.tasks) > held:
                     continue
                 if again:
                     task = again.popleft()
@@ -138,9 +167,22 @@ class Pool(Generic[Task, Result]):
     def _started(self) -> _Worker[Task]:
         here, there = self._context.Pipe()
         process = self._context.Process(target=_serve, args=(there, self._work), daemon=True)
-        process.start()
+        with _searched_first(self._imports):
+            process.start()
         there.close()
         return _Worker(process, here)
+
+
+@contextmanager
+def _searched_first(directory: Path | None) -> Iterator[None]:
+    """Put a directory first in `sys.path`, which a spawned process takes over (and which replaces its PYTHONPATH)."""
+    before = sys.path[:]
+    if directory is not None:
+        sys.path.insert(0, str(directory))
+    try:
+        yield
+    finally:
+        sys.path[:] = before
 
 
 def _ending(status: int | None) -> str:

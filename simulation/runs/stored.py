@@ -180,6 +180,11 @@ def found_in(directory: Path) -> list[SimulationFinding]:
     return [SimulationFinding(**finding) for finding in data["findings"]]
 
 
+def digest_in(directory: Path) -> str:
+    """The hash of a stored run."""
+    return str(json.loads((directory / "outcome.json").read_text(encoding="utf-8"))["hash"])
+
+
 def read_moments(directory: Path) -> list[LoggedEvent]:
     """The events of a stored run."""
     with pq.ParquetFile(directory / "events.parquet") as file:

@@ -12,6 +12,8 @@ from typing import NamedTuple
 from broker.core.ports.marks import declared
 from simulation.invariants.observer import property_observers
 from simulation.invariants.properties import is_documented
+from simulation.runs.compiled_copy import Compiled, CopyChoice
+from simulation.runs.compiling import is_compiled
 from simulation.runs.failures import Layer, SimulationFinding, findings
 from simulation.runs.pool import Pool
 from simulation.scenario import case as cases
@@ -30,13 +32,21 @@ class SeedResult(NamedTuple):
     events: int
     virtual_ms: int
     marks: Mapping[str, int]
+    compiled: bool = False
+    """Whether a compiled copy simulated it."""
 
 
 def simulate(seed: int, overrides: Mapping[str, object], observed: bool) -> SeedResult:
     """Simulate one seed and collect its findings."""
     outcome = cases.run(Case(seed, overrides), property_observers() if observed else (), to_the_end=True)
     return SeedResult(
-        seed, tuple(findings(outcome)), outcome.digest, outcome.events, outcome.virtual_ms, dict(outcome.marks)
+        seed,
+        tuple(findings(outcome)),
+        outcome.digest,
+        outcome.events,
+        outcome.virtual_ms,
+        dict(outcome.marks),
+        is_compiled(),
     )
 
 
@@ -45,6 +55,8 @@ class Tally:
     """The totals of a sweep so far."""
 
     seeds: int = 0
+    compiled: int = 0
+    """Seeds that a compiled copy simulated."""
     failed: int = 0
     documented: int = 0
     """Failed seeds whose first finding is a documented flaw of their protocol version."""
@@ -59,6 +71,7 @@ class Tally:
     def add(self, result: SeedResult) -> None:
         """Count a seed."""
         self.seeds += 1
+        self.compiled += result.compiled
         self.events += result.events
         self.virtual_ms += result.virtual_ms
         self.marks.update(result.marks)
@@ -72,12 +85,38 @@ class Tally:
 
 
 def sweep(
-    seeds: Iterable[int], overrides: Mapping[str, object], jobs: int, *, observed: bool = True
+    seeds: Iterable[int],
+    overrides: Mapping[str, object],
+    jobs: int,
+    *,
+    observed: bool = True,
+    copy: CopyChoice | None = None,
 ) -> Iterator[SeedResult]:
-    """Simulate seeds on `jobs` processes; results come as they are ready. A process that dies is its seed's failure."""
-    with Pool[int, SeedResult](partial(simulate, overrides=overrides, observed=observed), jobs) as pool:
+    """Simulate seeds on `jobs` processes; results come as they are ready. A process that dies is its seed's failure.
+
+    The processes run the compiled copy of `copy`, from when there is one. What fails there without a result is
+    simulated again plain; if that ends otherwise, the copy is rejected.
+    """
+    chosen = copy or CopyChoice(Compiled.NEVER, 0)
+    work = partial(simulate, overrides=overrides, observed=observed)
+    with Pool[int, SeedResult](work, jobs, imports=chosen.imports) as pool:
         for done in pool.run(seeds):
-            yield done.result or _troubled(done.task, done.trouble or "no result")
+            result = done.result or _troubled(done.task, done.trouble or "no result")
+            if done.result is None and chosen.imports is not None:
+                result = _again(work, done.task)
+                if result.digest:
+                    chosen.reject(f"seed {done.task} failed in the compiled copy only: {done.trouble}")
+                    pool.import_from(None)
+            yield result
+            if chosen.seen():
+                pool.import_from(chosen.imports)
+
+
+def _again(work: Callable[[int], SeedResult], seed: int) -> SeedResult:
+    """Simulate a seed in a plain process of its own."""
+    with Pool[int, SeedResult](work, 1) as pool:
+        (done,) = pool.run([seed])
+    return done.result or _troubled(seed, done.trouble or "no result")
 
 
 def until(seeds: Iterable[int], deadline_s: float | None, stopped: Callable[[], bool]) -> Iterator[int]:

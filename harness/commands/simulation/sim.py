@@ -33,6 +33,7 @@ from simulation.exhaustive.search import (
 )
 from simulation.exhaustive.spec import ModelSpec
 from simulation.faults.shared_kinds import simulated
+from simulation.runs.compiled_copy import Compiled
 from simulation.runs.pool import cores
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import check_overrides, faults_of, parse_overrides
@@ -164,6 +165,13 @@ def _played(named: str) -> Path:
     metavar="DIR",
     help="With a sweep: write the clients' histories of all seeds here, and have Spark check them in one job.",
 )
+@click.option(
+    "--compiled",
+    type=click.Choice([mode.value for mode in Compiled]),
+    default=Compiled.AUTO.value,
+    show_default=True,
+    help="Whether a sweep runs a copy compiled by mypyc, which a long one makes; see docs/guide/simulation.md.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on standard output.")
 def sim(
     seeds: range | None,
@@ -177,6 +185,7 @@ def sim(
     settings_given: tuple[str, ...],
     client: str | None,
     search: str | None,
+    compiled: str,
     **how: Any,  # noqa: ANN401
 ) -> None:
     """Simulate controllers, brokers, clients and faults in one process, and check every step of it.
@@ -202,10 +211,12 @@ def sim(
     harrow sim --exhaustive                           every order of events of the predefined models
     harrow sim --exhaustive --flaw eager-shrink       the shortest counterexample of a flaw
 
-    Exit status: 0 nothing failed, 1 something did, 2 usage, 3 interrupted before the end.
+    Exit status: 0 nothing failed, 1 something did, 2 usage, 3 interrupted before the end, 4 --compiled always failed.
     """  # noqa: D301 (\b is for click)
     if sum(given is not None for given in (seeds, seed, named, exhaustive or None)) != 1:
         raise click.UsageError("expected one of --seeds, --seed, --schedule and --exhaustive")
+    if compiled == Compiled.ALWAYS and (seeds is None or how["master"] is not None):
+        raise click.UsageError("--compiled always is for sweeps on this machine: expected --seeds, and no --master")
     if exhaustive:
         if faults is not None:
             raise click.UsageError("--exhaustive has its own events: expected --set, found --faults")
@@ -222,7 +233,7 @@ def sim(
     if seeds is not None:
         if trace:
             raise click.UsageError("--trace shows one seed: expected --seed, found --seeds")
-        sys.exit(run_sweep(seeds, overrides, **how))
+        sys.exit(run_sweep(seeds, overrides, compiled=Compiled(compiled), **how))
     if seed is not None:
         case = Case(seed, overrides)
         if script is not None:

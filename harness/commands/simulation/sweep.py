@@ -23,6 +23,7 @@ from harness.store.run_names import of_simulation
 from harness.terminal.exits import ExitStatus, describe
 from simulation.runs import stored
 from simulation.runs.checked_histories import CheckedRun, Named, check_histories, write_dataset
+from simulation.runs.compiled_copy import Compiled, CopyChoice
 from simulation.runs.pool import cores
 from simulation.runs.sweep import SeedResult, Tally, mark_lines, sweep, until
 from simulation.scenario.case import Case
@@ -40,6 +41,8 @@ class _SweepEnd:
     tally: Tally
     seconds: float
     interrupted: bool
+    note: str | None
+    """Why the sweep was not compiled, where that would have made it faster."""
 
     @property
     def seeds_a_minute(self) -> float:
@@ -58,16 +61,25 @@ def run_sweep(
     store: Path,
     histories: Path | None,
     as_json: bool,
+    compiled: Compiled = Compiled.AUTO,
 ) -> ExitStatus:
-    """Sweep, store failures, check histories, print the summary; the exit status."""
+    """Sweep, store failures, check histories, print the summary; the exit status.
+
+    Raises `CannotCompile` if the sweep is to be `compiled` always and cannot.
+    """
     if histories is not None:
         need_java()
         check_empty(histories)
     console = Console(stderr=True, highlight=False)
     stop = Stop()
-    with on_signals(stop):
-        ended = _swept(seeds, overrides, jobs or cores(), master, time_limit, stop, console)
-    kept = _store(ended.tally.failures[:keep], overrides, store, check, console)
+    deadline_s = None if time_limit is None else time.monotonic() + time_limit
+    mode = compiled if master is None else Compiled.NEVER
+    with on_signals(stop), CopyChoice(mode, len(seeds), deadline_s) as copy:
+        if copy.must_build:
+            console.print("compiling the simulator, which takes about three minutes", style="bold")
+            copy.build(lambda: stop.requested)
+        ended = _swept(seeds, overrides, jobs or cores(), master, deadline_s, copy, stop, console)
+        kept = _store(ended.tally.failures[:keep], overrides, store, check, copy, console)
     judged = None
     if histories is not None:
         judged = judge_histories(seeds[: ended.tally.seeds], overrides, histories, console)
@@ -88,17 +100,17 @@ def _swept(
     overrides: Mapping[str, object],
     jobs: int,
     master: str | None,
-    time_limit: float | None,
+    deadline_s: float | None,
+    copy: CopyChoice,
     stop: Stop,
     console: Console,
 ) -> _SweepEnd:
     began_s = time.monotonic()
-    deadline_s = None if time_limit is None else began_s + time_limit
     wanted = until(seeds, deadline_s, lambda: stop.requested)
     tally = Tally()
     with _SweepProgress(console, len(seeds)) as progress:
         if master is None:
-            results = sweep(wanted, overrides, jobs)
+            results = sweep(wanted, overrides, jobs, copy=copy)
         else:
             from simulation.runs.spark_sweep import sweep_on_spark
 
@@ -107,7 +119,7 @@ def _swept(
         for result in results:
             tally.add(result)
             progress.seen(result, tally)
-    return _SweepEnd(tally, time.monotonic() - began_s, stop.requested)
+    return _SweepEnd(tally, time.monotonic() - began_s, stop.requested, copy.note)
 
 
 class _SweepProgress:
@@ -150,7 +162,12 @@ class _SweepProgress:
 
 
 def _store(
-    failures: Sequence[SeedResult], overrides: Mapping[str, object], store: Path, check: bool, console: Console
+    failures: Sequence[SeedResult],
+    overrides: Mapping[str, object],
+    store: Path,
+    check: bool,
+    copy: CopyChoice,
+    console: Console,
 ) -> dict[int, Path]:
     """Store failing seeds as runs, with the checkers' verdicts and a report; returns their directories."""
     kept: dict[int, Path] = {}
@@ -164,6 +181,14 @@ def _store(
             break
         stored.store(directory, Case(failure.seed, overrides))
         kept[failure.seed] = directory
+        if failure.compiled and stored.digest_in(directory) != failure.digest:
+            why = f"seed {failure.seed}: hash {failure.digest} compiled, {stored.digest_in(directory)} plain"
+            copy.reject(why)
+            console.print(
+                f"the compiled copy is wrong, and is not used again: {why}; repeat the sweep with --compiled never",
+                style="red",
+                soft_wrap=True,
+            )
     if kept:
         _judge(list(kept.values()), check, console)
     return kept
@@ -190,6 +215,10 @@ def _print_summary(ended: _SweepEnd, overrides: Mapping[str, object], kept: Mapp
         f"{tally.seeds:,} seeds in {ended.seconds:,.1f} s ({ended.seeds_a_minute:,.0f} a minute){interrupted}: "
         f"{tally.seeds - tally.failed:,} passed, {tally.failed:,} failed"
     )
+    if tally.compiled:
+        click.echo(f"  {tally.compiled:,} of the seeds were simulated by the compiled copy")
+    if ended.note is not None:
+        click.echo(f"  {ended.note}")
     if tally.documented:
         click.echo(f"  {tally.documented:,} of the failures are documented flaws of the protocol version")
     for (layer, property_id), count in tally.by_property.most_common():
@@ -206,6 +235,8 @@ def _data(ended: _SweepEnd, kept: Mapping[int, Path]) -> dict[str, object]:
     tally = ended.tally
     return {
         "seeds": tally.seeds,
+        "compiled": tally.compiled,
+        "not_compiled": ended.note,
         "failed": tally.failed,
         "documented": tally.documented,
         "seconds": round(ended.seconds, 3),

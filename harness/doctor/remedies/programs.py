@@ -1,4 +1,4 @@
-"""Rows for external programs: a C compiler, a Docker engine, QEMU, client libraries."""
+"""Rows for external programs: a C compiler, a Docker engine, QEMU, client libraries, mypy's compiler."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from harness.doctor.remedies.rows import (
 from harness.environments.causes import Cause, Missing, NotRoot, Refused, TooLittle, Unfit
 
 _GIB = 1 << 30
-_COMPILER, _HEADERS = "C compiler", "headers of the C library"
+COMPILER, _HEADERS, PYTHON_HEADERS = "C compiler", "headers of the C library", "headers of Python"
+COPIES = "directory of compiled copies"
 _ENGINE = "Docker engine"
 _UNREACHED = (errno.ENOENT, errno.ECONNREFUSED)
 
@@ -29,9 +30,9 @@ CLOCK = (
     RemedyRow(
         "no-compiler",
         "there is no C compiler",
-        missing(_COMPILER),
+        missing(COMPILER),
         always(lambda here: install(here, "gcc", "libc6-dev")),
-        Missing("program", _COMPILER),
+        Missing("program", COMPILER),
     ),
     RemedyRow(
         "no-headers",
@@ -154,3 +155,29 @@ VMS = (
 AIOKAFKA = (python_package("aiokafka"),)
 CONFLUENT = (python_package("confluent-kafka"),)
 KCAT = (program("kcat", "kcat"),)
+
+COMPILED = (
+    python_package("mypy"),
+    python_package("setuptools"),
+    RemedyRow(
+        "no-compiler",
+        "there is no C compiler",
+        missing(COMPILER),
+        always(lambda here: install(here, "gcc", "python3-dev")),
+        Missing("program", COMPILER),
+    ),
+    RemedyRow(
+        "no-headers",
+        "the C compiler has no headers of Python, or none of the C library",
+        missing(PYTHON_HEADERS),
+        always(lambda here: install(here, "python3-dev")),
+        Missing("header", PYTHON_HEADERS),
+    ),
+    RemedyRow(
+        "no-cache",
+        "this user may not write to the cache, or it is mounted `noexec`",
+        unfit(COPIES),
+        sentence("set XDG_CACHE_HOME to a directory that you may write to, on a file system that is not `noexec`"),
+        Unfit(COPIES),
+    ),
+)

@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness.doctor.compiled_probe import try_compiled
 from harness.doctor.remedies.table import explain
 from harness.environments.base import EnvironmentFailed
 from harness.environments.causes import Missing
 from harness.environments.machine import feature_probes, wall_clock
 from harness.environments.machine.feature_probes import attempt
+from simulation.runs import compiled_copy, compiling
 
 CHECKOUT = Path(harness.__file__).parents[1]
 REFUSING = CHECKOUT / "tests" / "machines" / "doctor" / "refusing.py"
@@ -69,6 +71,40 @@ def test_without_a_compiler_one_line_says_so(tmp_path: Path, monkeypatch: pytest
     assert result.cause == Missing("program", "C compiler")
     assert result.explanation == explain("clock", result.cause)
     assert "gcc" in str(result)
+
+
+@pytest.mark.parametrize(
+    ("script", "cause"),
+    [
+        ("echo 'fatal error: Python.h: No such file or directory' >&2; exit 1", Missing("header", "headers of Python")),
+        ("echo 'internal error' >&2; exit 1", None),
+        ('while [ "$1" != -o ]; do shift; done; echo nothing > "$2"', None),
+    ],
+)
+def test_a_compiler_that_makes_no_extension_module_is_noticed(
+    script: str, cause: Missing | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("CC", f"{_compiler(tmp_path, script)} -pthread")
+    result = try_compiled()
+    assert not result.available
+    assert result.cause == cause
+
+
+def test_the_probe_of_the_compiled_simulator_looks_for_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    store = tmp_path / "harrow" / "compiled"
+    name = compiling.digest(compiling.SIMULATION)
+    assert str(try_compiled()).endswith("no copy of these sources yet")
+    (store / name).mkdir()
+    assert str(try_compiled()).endswith("there is a copy of these sources")
+    compiling.reject(store, name, "seed 2 differs")
+    assert str(try_compiled()).endswith("no copy of these sources yet")
+    assert sorted(path.name for path in store.iterdir()) == [name, f"{name}.failed"]
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert try_compiled().cause == Missing("program", "C compiler")
+    monkeypatch.setattr(compiled_copy.importlib.util, "find_spec", lambda module: None)
+    assert try_compiled().cause == Missing("Python package", "mypy")
 
 
 def test_a_probe_returns_the_cause_and_the_remedy_in_one_line() -> None:

@@ -15,6 +15,7 @@ PLAIN = Row("doctor", "for doctor")
 EQUIPPED = Row("doctor", "for doctor", packages=("docker.io", "fuse3", "gcc", "iproute2"), tun="open", fuse="open")
 """Has all programs that a remedy is not about; gcc comes without headers."""
 
+_COMPILING = Row("doctor", "for doctor", packages=("gcc", "python3-dev"))
 _FUSE_ALONE = Row("doctor", "for doctor", packages=EQUIPPED.packages, fuse="open")
 _CONTAINER = Row("doctor", "for doctor", packages=EQUIPPED.packages, container=())
 _ALL_CAPABILITIES = (1 << 41) - 1
@@ -327,6 +328,19 @@ VISITS = (
     Visit("aiokafka", "no-aiokafka", prepare=_without("aiokafka")),
     Visit("confluent-kafka", "no-confluent-kafka", prepare=_without("confluent-kafka")),
     Visit("kcat", "no-kcat", prepare=("rm -rf /var/lib/apt/lists/*",)),
+    # The compiled simulator.
+    Visit("compiled", "no-mypy", _COMPILING, prepare=_without("mypy")),
+    Visit("compiled", "no-setuptools", _COMPILING, prepare=_without("setuptools")),
+    Visit("compiled", "no-compiler"),
+    Visit("compiled", "no-headers", EQUIPPED),
+    Visit(
+        "compiled",
+        "no-cache",
+        _COMPILING,
+        prepare=("mkdir /cache && mount -t tmpfs -o noexec,mode=1777 tmpfs /cache",),
+        environment={"XDG_CACHE_HOME": "/cache"},
+        otherwise={"environment": {}},
+    ),
 )
 
 ELSEWHERE: Mapping[str, str] = {

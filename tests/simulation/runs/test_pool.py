@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -81,3 +82,35 @@ def test_one_pool_serves_several_rounds() -> None:
         assert [done.result for done in pool.run(["a"])] == ["A"]
         assert list(pool.run([])) == []
         assert [done.result for done in pool.run(["b"])] == ["B"]
+
+
+def edition(task: str) -> str:
+    """Which of the modules of this name the process imports."""
+    import edition_of_a_test
+
+    return str(edition_of_a_test.NAME)
+
+
+def test_workers_are_replaced_by_ones_that_import_from_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "edition_of_a_test.py").write_text(f"NAME = {name!r}\n")
+    monkeypatch.syspath_prepend(tmp_path / "first")
+    seen: dict[str, str | None] = {}
+    with Pool(edition, 2) as pool:
+        for done in pool.run([f"task {number:02}" for number in range(30)]):
+            assert done.task not in seen
+            seen[done.task] = done.result
+            if len(seen) == 10:
+                pool.import_from(tmp_path / "second")
+            elif len(seen) == 20:
+                pool.import_from(None)
+        assert sorted(seen) == [f"task {number:02}" for number in range(30)]
+        editions = list(seen.values())
+        assert set(editions[:10]) == {"first"}
+        assert editions[10 + 2 * AHEAD : 20] == ["second"] * (10 - 2 * AHEAD)
+        assert editions[20 + 2 * AHEAD :] == ["first"] * (10 - 2 * AHEAD)
+    with Pool(edition, 1, imports=tmp_path / "second") as pool:
+        assert [done.result for done in pool.run(["a", "b"])] == ["second", "second"]
