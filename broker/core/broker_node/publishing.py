@@ -206,14 +206,14 @@ def publish(broker: BrokerState) -> None:
                 continue
             replica.min_insync_replicas = min_insync_replicas
             replica.intake = intake
-            if replica.log.config != log_config:
-                _reconfigure(broker, replica, log_config)
             replica.elr = state.elr
             if broker.rules.metadata.is_news(state.partition_epoch, replica.partition_epoch):
                 with directories.guarded(broker):
                     _apply(broker, replica, state)
             elif broker.rules.high_watermark.moves_with_isr():
                 isr_changes.high_watermark_may_move(broker, replica)  # by another min ISR, or by an ISR already known
+            if replica.log.config != log_config:
+                _reconfigure(broker, replica, log_config)  # by its role in this image, whose min ISR it has already
     _remove(broker, [replica for replica in broker.replicas.values() if not _assigned(image, replica)])
     for topic_name, number in [key for key, topic_id in broker.offline.items() if not _keeps(broker, key, topic_id)]:
         del broker.offline[topic_name, number]

@@ -55,7 +55,10 @@ def consider_all(controller: ControllerState) -> None:
     for topic, number, state in all_partitions(controller):
         key = (topic.topic_id, number)
         job = controller.recoveries.get(key)
-        if job is not None and job.partition_epoch != state.partition_epoch:
+        if job is not None and (
+            job.partition_epoch != state.partition_epoch
+            or not controller.rules.elections.recovery_goes_on(job.settings, _settings(controller, topic))
+        ):
             _end(controller, key)
             job = None
         if state.leader >= 0:
@@ -82,6 +85,11 @@ def consider_all(controller: ControllerState) -> None:
                 purpose=LOG_INFO,
                 context=tuple(epoch for _, epoch in page),
             )
+
+
+def _settings(controller: ControllerState, topic: TopicImage) -> tuple[str, int]:
+    """The settings that decide whose answers a recovery of a topic's partitions needs: strategy and min ISR."""
+    return strategy_of(controller, topic), min_isr_of(controller, topic)
 
 
 def _elect_last_known(controller: ControllerState, topic: TopicImage, number: int, state: PartitionState) -> None:
@@ -126,7 +134,7 @@ def _begin(
     }
     controller.runtime.mark(BEGUN_BALANCED if needed else BEGUN_PROACTIVE)
     key = (topic.topic_id, number)
-    controller.recoveries[key] = RecoveryJob(state.partition_epoch, asked, needed)
+    controller.recoveries[key] = RecoveryJob(state.partition_epoch, _settings(controller, topic), asked, needed)
     controller.runtime.log("warning", f"{topic.name}-{number}: no eligible leader; asking {list(asked)} for their logs")
     controller.runtime.set_timer((DECIDE, *key), _SHORT_WAIT_MS)
     if key not in controller.timed_recoveries:

@@ -43,6 +43,9 @@ class RecoveryJob:
     """An unclean recovery in progress (UR-6): the queried brokers, and the answers so far."""
 
     partition_epoch: int
+    settings: tuple[str, int]
+    """The strategy and the min ISR with which it began."""
+
     asked: dict[int, int]  # broker -> its epoch when it was asked
     needed: tuple[int, ...]
     """The replicas without whose answers nothing may be decided."""

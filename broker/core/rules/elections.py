@@ -146,6 +146,10 @@ class ElectionRules:
         """EL-8: a setting that allows an unclean election takes effect for the partitions that wait for it."""
         return True
 
+    def recovery_goes_on(self, begun_with: tuple[str, int], settings: tuple[str, int]) -> bool:
+        """UR-4: another strategy or min ISR needs other answers: the recovery begins again, or ends."""
+        return begun_with == settings
+
     def awaits_log_info(self, partition_epoch: int, epoch_of_job: int, *, asked: bool) -> bool:
         """UR-7: an answer counts if this replica is asked by the present recovery, in the same partition epoch."""
         return asked and partition_epoch == epoch_of_job

@@ -326,6 +326,27 @@ def test_hw_4_a_replica_that_does_not_lead_moves_no_high_watermark_of_its_own() 
     assert cluster.replica(leader)["role"] == "leader"
 
 
+def test_hw_4_a_min_isr_learnt_with_the_end_of_the_leadership_moves_no_high_watermark() -> None:
+    """Settings and roles of one image count together, with settings of the log among them, too."""
+    cluster = Cluster()
+    cluster.create_topic(**{"min.insync.replicas": "3"})
+    leader = cluster.leader()
+    other, third = (number for number in cluster.view()["replicas"] if number != leader)  # type: ignore[attr-defined]
+    cluster.kill(third)
+    cluster.run_until(lambda: third not in cluster.replica(leader)["isr"])  # type: ignore[operator]
+    cluster.send(leader, 1, acks=1)
+    cluster.run_until(lambda: cluster.replica(other)["log_end"] == 1)
+    cluster.held = lambda source, to, _: source == leader and to == CONTROLLER
+    cluster.run_until(lambda: cluster.leader() == other)
+    altered = {"min.insync.replicas": "2", "segment.bytes": "1048576"}
+    operations = tuple(ConfigOperation(key, 0, value) for key, value in altered.items())
+    cluster.call(other, IncrementalAlterConfigsRequest((ConfigResource(2, TOPIC, operations),)))
+    cluster.held = None
+    cluster.run_until(lambda: cluster.replica(leader)["role"] == "follower")
+    deposed = f"log-0: follows {other} in epoch 1, log end 1, high watermark 0"
+    assert any(deposed in note for note in cluster.machines[leader].notes)
+
+
 @pytest.mark.parametrize(("lag_ms", "after_ms"), [(1_500, 750), (1, 1)])
 def test_isr_s_followers_are_looked_at_twice_in_the_time_that_they_may_lag(
     cluster: Cluster, lag_ms: int, after_ms: int

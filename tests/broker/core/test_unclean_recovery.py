@@ -225,6 +225,53 @@ def test_a_needed_replica_that_does_not_answer_is_reported_in_the_end(request_ti
     assert any("after more than 5000 ms" in note for note in cluster.machines[CONTROLLER].notes)
 
 
+_Late = list[tuple[int, int, int, AnyResponse]]
+
+
+def _holding_up_the_first_answer(cluster: Cluster, sender: int) -> _Late:
+    """The first answer of a broker to GetReplicaLogInfo goes into this list, instead of to the controller."""
+    late: _Late = []
+    carry_out = cluster._carry_out
+
+    def carry(number: int, machine: object, effect: object) -> None:
+        answer = effect.response if isinstance(effect, Reply) else None
+        if number == sender and isinstance(answer, GetReplicaLogInfoResponse) and not late:
+            assert isinstance(effect, Reply)
+            late.append((*cluster._origin.pop((number, effect.request_id)), answer))
+            return
+        carry_out(number, machine, effect)  # type: ignore[arg-type]
+
+    cluster._carry_out = carry  # type: ignore[method-assign,assignment]
+    return late
+
+
+@pytest.mark.parametrize("strategy", ["balanced", "manual"])
+def test_a_recovery_does_not_go_on_with_a_strategy_that_was_replaced(strategy: str) -> None:
+    """Broker 1 has less than what was acknowledged, and is the only one to answer."""
+    cluster = _without_eligible_replicas(unclean_recovery_strategy="proactive", request_timeout_ms=60_000)
+    late = _holding_up_the_first_answer(cluster, 1)
+    cluster.start(1)
+    cluster.run_until(lambda: bool(late))
+    assert _alter(cluster, 2, TOPIC, "unclean.recovery.strategy", strategy) == ErrorCode.NONE
+    cluster._deliver(*late[0][:2], ResponseReceived(*late[0][2:]))
+    cluster.run(5_000)
+    assert cluster.leader() == -1
+
+
+def test_a_recovery_waits_for_all_that_a_raised_min_isr_needs() -> None:
+    """The last known ELR sufficed before; three are needed now, and broker 1 does not answer."""
+    cluster = _without_eligible_replicas(request_timeout_ms=60_000)
+    cluster.held = lambda _, to, message: to == 1 and isinstance(message, GetReplicaLogInfoRequest)
+    late = _holding_up_the_first_answer(cluster, 2)
+    for number in (1, 2, 3):
+        cluster.start(number)
+    cluster.run_until(lambda: bool(late))
+    assert _alter(cluster, 2, TOPIC, "min.insync.replicas", "3") == ErrorCode.NONE
+    cluster._deliver(*late[0][:2], ResponseReceived(*late[0][2:]))
+    cluster.run(5_000)
+    assert cluster.leader() == -1
+
+
 def test_a_failure_of_an_earlier_query_does_not_take_back_an_answer() -> None:
     cluster = _without_eligible_replicas(request_timeout_ms=60_000)
     held: list[tuple[int, int, int, AnyResponse]] = []

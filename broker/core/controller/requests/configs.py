@@ -150,13 +150,15 @@ def _of_replacement(target: _Target, configs: tuple[tuple[str, str | None], ...]
 
 
 def _change(controller: ControllerState, records: list[_Change]) -> None:
-    """Append the settings with what follows from them: ELR-6, and elections that they allow (EL-8, UR-3)."""
+    """Append the settings with what follows from them: ELR-6, and elections that they allow (EL-8, UR-3, UR-4)."""
     if ConfigChanged(_ALL, MIN_ISR, None) in records:
         records = [*records, ConfigChanged(_ALL, MIN_ISR, str(controller.file.min_insync_replicas))]
     changes.append(controller, [*records, *_after_min_isr_change(controller, records)])
     if controller.rules.elections.elects_on_new_settings() and any(record.key in _UNCLEAN_KEYS for record in records):
         changes.append(controller, list(elections_for_leaderless(controller)))
         recovery.consider_all(controller)
+    elif any(record.key == MIN_ISR for record in records):
+        recovery.consider_all(controller)  # UR-4: it may need other answers
 
 
 def _after_min_isr_change(controller: ControllerState, records: list[_Change]) -> list[MetadataRecord]:
