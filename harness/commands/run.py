@@ -56,7 +56,11 @@ def _flag(*names: str, text: str, **settings: Any) -> tuple[tuple[str, ...], dic
 
 _FLAGS = (
     _flag("--system", metavar="NAME|FILE", text="Test another broker than Harrow's own: see `harrow systems`."),
-    _flag("--environment", metavar="NAME", text="Where the cluster runs: local (the default), docker or ssh."),
+    _flag(
+        "--environment",
+        metavar="NAME",
+        text="Where the cluster runs: local (the default), docker or ssh; --bootstrap means existing.",
+    ),
     _flag("--brokers", type=int, metavar="N", text="Number of brokers (3)."),
     _flag("--controllers", type=int, metavar="N", text="Number of controllers, the voters of the metadata quorum (1)."),
     _flag("--combined/--no-combined", text="Let the first brokers be the controllers, too (off)."),
@@ -107,6 +111,11 @@ _FLAGS = (
     ),
     _flag("--node-memory", type=int, metavar="MIB", text="Docker: memory per node (512)."),
     _flag("--node-cpus", type=float, metavar="N", text="Docker: processors per node (0: all)."),
+    _flag(
+        "--bootstrap",
+        metavar="HOST:PORT[,…]",
+        text="Test a cluster that runs already: clients and checkers, and the faults of its definition's hooks.",
+    ),
     _flag("--inventory", metavar="FILE", text="Run on the hosts in this TOML file, by SSH."),
     _flag(
         "--vms", type=int, metavar="N", text="Run N brokers in QEMU VMs on this machine, each controller in another."
@@ -139,6 +148,7 @@ def run(file: Path | None, schedule_named: str | None, check: bool, store: Path,
     harrow run --brokers 5 --controllers 3             a quorum of controllers, which are targets of faults, too
     harrow run --controllers 3 --combined              three nodes, each broker and controller
     harrow run --system apache-kafka                   another broker; see docs/guide/systems.md
+    harrow run --bootstrap staging:9092                a cluster that runs; see docs/guide/your-own-cluster.md
     harrow run --schedule last-replica-standing        the faults of a schedule file, not drawn ones
     harrow run nightly.toml --duration 600
     harrow run store/latest/spec.json --schedule store/latest/schedule.json
@@ -148,7 +158,8 @@ def run(file: Path | None, schedule_named: str | None, check: bool, store: Path,
     from harness.environments import possible_faults
     from harness.systems.factory import make_system
 
-    spec = _spec(file, flags)
+    with before_start():
+        spec = _spec(file, flags)
     schedule_file = None if schedule_named is None else _schedule_file(schedule_named)
     with before_start():
         system = make_system(spec)
