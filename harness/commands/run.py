@@ -28,6 +28,7 @@ from nemesis.schedule_file import loads_file
 if TYPE_CHECKING:
     from harness.environments.base import System
     from harness.run.context import Plan
+    from harness.store.node_data import Keep
     from harness.terminal.console import RunProgress
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -56,7 +57,11 @@ def _flag(*names: str, text: str, **settings: Any) -> tuple[tuple[str, ...], dic
 
 _FLAGS = (
     _flag("--system", metavar="NAME|FILE", text="Test another broker than Harrow's own: see `harrow systems`."),
-    _flag("--environment", metavar="NAME", text="Where the cluster runs: local (the default), docker or ssh."),
+    _flag(
+        "--environment",
+        metavar="NAME",
+        text="Where the cluster runs: local (the default), docker or ssh; --bootstrap means existing.",
+    ),
     _flag("--brokers", type=int, metavar="N", text="Number of brokers (3)."),
     _flag("--controllers", type=int, metavar="N", text="Number of controllers, the voters of the metadata quorum (1)."),
     _flag("--combined/--no-combined", text="Let the first brokers be the controllers, too (off)."),
@@ -107,6 +112,11 @@ _FLAGS = (
     ),
     _flag("--node-memory", type=int, metavar="MIB", text="Docker: memory per node (512)."),
     _flag("--node-cpus", type=float, metavar="N", text="Docker: processors per node (0: all)."),
+    _flag(
+        "--bootstrap",
+        metavar="HOST:PORT[,…]",
+        text="Test a cluster that runs already: clients and checkers, and the faults of its definition's hooks.",
+    ),
     _flag("--inventory", metavar="FILE", text="Run on the hosts in this TOML file, by SSH."),
     _flag(
         "--vms", type=int, metavar="N", text="Run N brokers in QEMU VMs on this machine, each controller in another."
@@ -124,9 +134,23 @@ _FLAGS = (
     metavar="NAME|FILE",
     help="Fire these faults instead of drawing them: see `harrow schedules`, a TOML file, or a stored schedule.json.",
 )
+@click.option(
+    "--keep",
+    default="nodes=failing",
+    show_default=True,
+    metavar="nodes=failing|all|none",
+    help="What nodes have stored: keep that of partitions with violations, all, or none.",
+)
 @click.option("--check/--no-check", default=True, help="Check the history and write the report (on).")
 @store_option
-def run(file: Path | None, schedule_named: str | None, check: bool, store: Path, **flags: Any) -> None:  # noqa: ANN401
+def run(
+    file: Path | None,
+    schedule_named: str | None,
+    keep: str,
+    check: bool,
+    store: Path,
+    **flags: Any,  # noqa: ANN401
+) -> None:
     """Start a cluster, inject faults under real clients, and check whether it kept its guarantees.
 
     SPEC is a TOML file with the settings of the flags, or the spec.json of a stored run; flags override it.
@@ -139,6 +163,7 @@ def run(file: Path | None, schedule_named: str | None, check: bool, store: Path,
     harrow run --brokers 5 --controllers 3             a quorum of controllers, which are targets of faults, too
     harrow run --controllers 3 --combined              three nodes, each broker and controller
     harrow run --system apache-kafka                   another broker; see docs/guide/systems.md
+    harrow run --bootstrap staging:9092                a cluster that runs; see docs/guide/your-own-cluster.md
     harrow run --schedule last-replica-standing        the faults of a schedule file, not drawn ones
     harrow run nightly.toml --duration 600
     harrow run store/latest/spec.json --schedule store/latest/schedule.json
@@ -146,9 +171,12 @@ def run(file: Path | None, schedule_named: str | None, check: bool, store: Path,
     Exit status: 0 valid, 1 anomalies, 2 usage, 3 unknown, 4 the harness failed.
     """  # noqa: D301 (\b is for click)
     from harness.environments import possible_faults
+    from harness.store.node_data import read_keep
     from harness.systems.factory import make_system
 
-    spec = _spec(file, flags)
+    kept = read_keep(keep)
+    with before_start():
+        spec = _spec(file, flags)
     schedule_file = None if schedule_named is None else _schedule_file(schedule_named)
     with before_start():
         system = make_system(spec)
@@ -158,7 +186,7 @@ def run(file: Path | None, schedule_named: str | None, check: bool, store: Path,
         _check(spec, schedule, system)
     known = None if schedule_named is None else SCHEDULES.name_of(schedule_named)
     request = RunRequest(spec, schedule, system, name, None if schedule_file is None else known or "")
-    sys.exit(_run(request, store, check=check))
+    sys.exit(_run(request, store, kept, check=check))
 
 
 def _spec(file: Path | None, flags: dict[str, Any]) -> Spec:
@@ -211,11 +239,13 @@ def _check(spec: Spec, schedule: Schedule, system: System) -> None:
     possible_faults.refuse_impossible(spec, [*schedules.kinds_of(schedule), *kinds_in(spec.faults)], system)
 
 
-def _run(request: RunRequest, store: Path, *, check: bool) -> ExitStatus:
+def _run(request: RunRequest, store: Path, keep: Keep, *, check: bool) -> ExitStatus:
     from harness.run.context import Plan
     from harness.run.judging import WarmSpark, judge, need_java, write_report
+    from harness.store.node_data import prune
     from harness.store.run_directories import make_run_directory
     from harness.terminal.console import RunProgress, progress_console, results_console
+    from history.reader import read_table
     from reports.text.terminal import summary_lines
 
     if check:
@@ -234,10 +264,13 @@ def _run(request: RunRequest, store: Path, *, check: bool) -> ExitStatus:
             heal = command_for(store, "heal")
             _perform(plan, request.system, progress, heal, spark.start if check else lambda: None)
             if not check:
+                prune(directory, keep, None, ())
                 click.echo(f"history: {directory}; see `harrow check {directory}`")
                 return ExitStatus.VALID
             progress.phase("check", "Spark checks the history")
             verdict = judge([directory], spark.session())[0]
+            found = read_table(directory, "anomalies").to_pylist()
+            prune(directory, keep, verdict, [row for row in found if not row["within_contract"]])
             progress.phase("report")
             page = write_report(directory, partial(progress.log, style="yellow"))
     except (Interrupted, KeyboardInterrupt):

@@ -87,6 +87,10 @@ class Traits:
     session_ms_min: int = 0  # the shortest session timeout of a member of a group that it accepts
     not_back_after: frozenset[str] = frozenset()  # kinds of fault after which a node need not come back
     versions: Mapping[str, str] = field(default_factory=dict)  # name → version, for the report
+    topic: str = "harrow"  # name of the workload's topic
+    topic_settings: Mapping[str, str] = field(default_factory=dict)  # besides min.insync.replicas
+    groups: tuple[str, ...] = ("readers-a", "readers-b")
+    """Consumer groups of the workload `groups`: two, so that more than one broker coordinates a group."""
 
 
 class System(Protocol):

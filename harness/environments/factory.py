@@ -5,13 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.environments.base import Environment, System
-from harness.spec.spec import OWN_SYSTEM, Spec
+from harness.spec.spec import EXISTING, OWN_SYSTEM, Spec
 from harness.store.journal import Journal
 from nemesis.capabilities.cluster import Capability
 
 
 def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: System, journal: Journal) -> Environment:
     """Create the environment of a run whose faults have these needs; starts nothing. Raises `EnvironmentFailed`."""
+    if spec.environment == EXISTING:
+        from harness.environments.existing.environment import ExistingEnvironment
+        from harness.systems.existing import ExistingCluster
+
+        assert isinstance(system, ExistingCluster)
+        return ExistingEnvironment(directory, system, journal)
     if spec.environment == "ssh":
         return _over_ssh(spec, needs, directory, system, journal)
     from harness.environments.docker.environment import DockerEnvironment

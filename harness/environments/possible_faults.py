@@ -22,11 +22,12 @@ from harness.environments.base import Capabilities, EnvironmentFailed, System
 from harness.environments.docker import capabilities as docker
 from harness.environments.local import capabilities as local
 from harness.environments.ssh.capabilities import CAPABILITIES_OF_VMS
-from harness.spec.spec import OWN_SYSTEM, Spec
+from harness.spec.spec import EXISTING, OWN_SYSTEM, Spec
+from harness.systems.hooks import Hooks, missing_for
 from nemesis.capabilities.cluster import Capability
 from nemesis.faults import families
 from nemesis.faults.base import FaultKind
-from nemesis.recipes import RECIPES, needs_of, parts
+from nemesis.recipes import RECIPES, kinds_in, needs_of, parts
 
 CAPABILITIES: Mapping[str, Capabilities] = {"local": local, "docker": docker, "ssh": CAPABILITIES_OF_VMS}
 """What each environment can do on this machine; for `ssh`, with VMs of the run (an inventory's hosts are examined)."""
@@ -42,6 +43,9 @@ def refuse_impossible(spec: Spec, kinds: Iterable[FaultKind], system: System) ->
             raise SpecError(
                 f"faults: {name} needs followers, found 1 broker; raise --brokers, or leave it out of --faults"
             )
+    if spec.environment == EXISTING:
+        _refuse_without_hooks(kinds, system)
+        return
     capabilities = _capabilities_of(spec)
     wanted = {kind.name: kind.needs for kind in kinds}
     for name, needs in wanted.items():
@@ -103,6 +107,12 @@ def expand_families(spec: Spec, system: System) -> Spec:
 
 def _possible(spec: Spec, system: System, wanted: Iterable[str]) -> Collection[str]:
     """The kinds among these that one run in this environment can inject on this machine. Raises `SpecError`."""
+    if spec.environment == EXISTING:
+        by_hooks = _hooks_of(system).faults
+        needed = {name: {kind.name for kind in kinds_in((name,))} for name in wanted}
+        return {
+            name for name, kinds in needed.items() if kinds <= by_hooks and (name not in RECIPES or spec.brokers > 1)
+        }
     capabilities = _capabilities_of(spec)
     needs = {name: needs_of(name) for name in wanted if name not in RECIPES or spec.brokers > 1}
     try:
@@ -112,6 +122,24 @@ def _possible(spec: Spec, system: System, wanted: Iterable[str]) -> Collection[s
         raise SpecError(str(error)) from error
     possible &= _of_the_cluster(spec)
     return {name for name, need in needs.items() if need <= possible}
+
+
+def _hooks_of(system: System) -> Hooks:
+    from harness.systems.existing import ExistingCluster
+
+    assert isinstance(system, ExistingCluster)
+    return system.definition.hooks
+
+
+def _refuse_without_hooks(kinds: Iterable[FaultKind], system: System) -> None:
+    hooks = _hooks_of(system)
+    for kind in kinds:
+        if kind.name not in hooks.faults:
+            raise SpecError(
+                f"faults: {kind.name} cannot be injected into a cluster that Harrow did not start: "
+                f"{missing_for(kind.name)}, found {', '.join(hooks.by_name) or 'none'} in {system.name}; "
+                "leave it out of --faults, or see docs/guide/your-own-cluster.md"
+            )
 
 
 def _capabilities_of(spec: Spec) -> Capabilities:

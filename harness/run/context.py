@@ -152,7 +152,10 @@ class RunContext:
 
     def _record_end(self, node: ClusterNode) -> None:
         traits, status = self.system.traits, node.exit_status()
-        if status is None or status in OUTSIDERS or status in traits.orderly_exits:
+        if status is None:
+            self.trouble(f"expected node {node.node_id} to go on, found that nothing started it again", "cluster")
+            return
+        if status in OUTSIDERS or status in traits.orderly_exits:
             self.trouble(describe_node_failure(node, "go on", "died of itself"), "node")
             return
         words = last_words(node.log_tail(LINES))

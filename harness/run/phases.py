@@ -15,7 +15,7 @@ from harness.run.context import RunContext, describe_node_failure
 from harness.run.health import ReportedEnd, by_topic, partition_ends, unhealthy_reason
 from harness.run.stopping import Interrupted, RunFailed
 from harness.run.workers import acked, start_workers
-from harness.run.workload_topic import TIMEOUT_S, TOPIC, TopicWatch, bootstrap, create_topic
+from harness.run.workload_topic import TIMEOUT_S, TopicWatch, bootstrap, create_topic
 from nemesis.faults.base import Bounds, NemesisClock, Site
 from nemesis.runner import NemesisRunner
 from workloads.clients.optional_interfaces import SESSION_TIMEOUT_MS
@@ -23,9 +23,6 @@ from workloads.values import decode_value
 
 WORKERS_MAX = 2
 """Worker processes; more would compete with the brokers for the processors of a small machine."""
-
-GROUPS = ("readers-a", "readers-b")
-"""Consumer groups of the workload `groups`: two, so that more than one broker coordinates a group."""
 
 REQUEST_TIMEOUT_MS = 2_500
 DELIVERY_TIMEOUT_MS = 5_000
@@ -86,9 +83,9 @@ def _worker_configs(context: RunContext) -> Sequence[Mapping[str, object]]:
             "workers": workers,
             "history": str((plan.directory / "history").absolute()),
             "bootstrap": bootstrap(context),
-            "topics": {TOPIC: spec.partitions},
+            "topics": {context.system.traits.topic: spec.partitions},
             "workload": spec.workload,
-            "groups": {group: context.system.offsets_partition_of(group) for group in GROUPS}
+            "groups": {group: context.system.offsets_partition_of(group) for group in context.system.traits.groups}
             if spec.workload == "groups"
             else {},
             "client": spec.client,

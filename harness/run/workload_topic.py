@@ -12,7 +12,6 @@ from harness.run.stopping import RunFailed
 from harness.spec.spec import OWN_SYSTEM
 from nemesis.capabilities.cluster import CLIENTS, is_broker
 
-TOPIC = "harrow"
 TIMEOUT_S = 60.0
 GONE_S = 2.0
 """A topic that no broker knows for this long while all of them serve is lost."""
@@ -66,25 +65,26 @@ class TopicWatch:
             self._creation = None
         cluster = self._context.environment.cluster
         serving = all(node.is_ready() for node in cluster.nodes.values())
-        if not serving or any(view.topic == TOPIC for view in cluster.partitions()):
+        if not serving or any(view.topic == self._context.system.traits.topic for view in cluster.partitions()):
             self._missed_ns = None
             return
         self._missed_ns = now_ns if self._missed_ns is None else self._missed_ns
         if now_ns - self._missed_ns >= GONE_S * _NS_PER_S:
             self._missed_ns = None
-            self._context.progress.log(f"no broker knows the topic {TOPIC}; creating it again", style="yellow")
+            name = self._context.system.traits.topic
+            self._context.progress.log(f"no broker knows the topic {name}; creating it again", style="yellow")
             self._creation = _start_creation(self._context)
 
 
 def _start_creation(context: RunContext) -> Process:
-    spec = context.plan.spec
+    spec, traits = context.plan.spec, context.system.traits
     config = {
         "do": "create-workload-topic",
         "bootstrap": bootstrap(context),
-        "topic": TOPIC,
+        "topic": traits.topic,
         "partitions": spec.partitions,
         "replication_factor": spec.replication_factor,
-        "min_insync_replicas": spec.min_insync_replicas,
+        "settings": {"min.insync.replicas": str(spec.min_insync_replicas), **traits.topic_settings},
         "timeout_s": context.scaled(TIMEOUT_S) / 2,
     }
     return context.environment.spawn_client(

@@ -22,7 +22,10 @@ from typing import Any, Final, get_type_hints
 from common.names import SpecError, unknown
 from nemesis.faults import USUAL, families
 
-ENVIRONMENTS: Final = ("local", "docker", "ssh")
+EXISTING: Final = "existing"
+"""The environment of a cluster that Harrow did not start."""
+
+ENVIRONMENTS: Final = ("local", "docker", "ssh", EXISTING)
 OWN_SYSTEM: Final = "harrow"
 """Harrow's own broker."""
 
@@ -40,6 +43,9 @@ RATE_OF_VMS: Final = 40.0
 
 PACE_OF_VMS: Final = 3
 """Factor of all timeouts for VMs. Emulation costs ten times the processor time, but most of the time is waiting."""
+
+BROKERS_OF_OTHERS_MAX: Final = 1_000
+"""Brokers of a cluster that Harrow did not start; of its own it starts 9 at most."""
 
 SEEDS: Final = 1 << 32
 """Seeds are drawn below this, so that a person can type one; any 63-bit number is accepted."""
@@ -86,6 +92,7 @@ class Spec:
     node_memory: int = 512  # MiB per container
     node_cpus: float = 0.0  # processors per container; 0: all
     inventory: str = ""  # environment `ssh`: the file that names the hosts
+    bootstrap: str = ""  # environment `existing`: brokers of the cluster, HOST:PORT with commas
     vms: int = 0  # environment `ssh`: brokers in VMs that are made for the run; each controller has a VM, too
 
     def __post_init__(self) -> None:
@@ -114,7 +121,7 @@ class Spec:
 
 def _check(spec: Spec) -> None:
     _whole("seed", spec.seed, 0, (1 << 63) - 1)
-    _whole("brokers", spec.brokers, 1, 9)
+    _whole("brokers", spec.brokers, 1, BROKERS_OF_OTHERS_MAX if spec.bootstrap else 9)
     _whole("controllers", spec.controllers, 0, 9)
     if spec.combined:
         _whole("controllers", spec.controllers, 1, spec.brokers, "the number of brokers, with --combined")
@@ -174,6 +181,7 @@ def _check_machines(spec: Spec) -> None:
         _expect(len(machines) == 1, "environment", "for ssh either --inventory or --vms", found)
     else:
         _expect(not machines, "environment", f"ssh for {' and '.join(machines)}", spec.environment)
+    _check_existing(spec)
     _expect(spec.page_cache != "power-cut" or spec.vms > 0, "page-cache", "power-cut with --vms only", "no --vms")
     _expect(
         not spec.vms or spec.system == OWN_SYSTEM,
@@ -183,6 +191,22 @@ def _check_machines(spec: Spec) -> None:
         "install it on hosts and name them with --inventory",
     )
     _expect(spec.vms in (0, spec.brokers), "vms", "as many as brokers, or no --brokers", str(spec.vms))
+
+
+def _check_existing(spec: Spec) -> None:
+    existing = spec.environment == EXISTING
+    _expect(
+        existing == bool(spec.bootstrap),
+        "environment",
+        f"{EXISTING} with --bootstrap, and only with it",
+        f"{spec.environment} {'with' if spec.bootstrap else 'without'} it",
+        "--bootstrap alone is enough",
+    )
+    if existing:
+        see = "it is in the hands of whoever runs the cluster"
+        _expect(spec.flush == "never", "flush", "none with --bootstrap", spec.flush, see)
+        _expect(not spec.controllers, "controllers", "none with --bootstrap", str(spec.controllers), see)
+        _expect(spec.workload != "admin", "workload", "log, register, queue or groups with --bootstrap", "admin")
 
 
 def _expect(holds: bool, field: str, expected: str, found: str, advice: str = "") -> None:
@@ -219,6 +243,9 @@ def resolve(given: Mapping[str, Any], seed: int) -> Spec:
         values.setdefault("environment", "ssh")
     if values.get("inventory"):
         values["inventory"] = str(Path(str(values["inventory"])).absolute())
+    if values.get("bootstrap"):
+        values.setdefault("environment", EXISTING)
+        values.setdefault("controllers", 0)
     if values.get("vms"):
         values.setdefault("brokers", values["vms"])
         values.setdefault("rate", RATE_OF_VMS)

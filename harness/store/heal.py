@@ -57,6 +57,7 @@ def _heal_run(run_directory: Path) -> list[str]:
     lines = [
         *_end_processes(entries),
         *_heal_hosts(entries),
+        *_heal_existing(entries),
         *_remove_containers(entries),
         *_unmount(entries),
         *_delete(entries),
@@ -115,6 +116,13 @@ def _heal_hosts(entries: Sequence[Entry]) -> Iterator[str]:
         from harness.environments.ssh.machine import heal_hosts
 
         yield from heal_hosts(token, hosts)
+
+
+def _heal_existing(entries: Sequence[Entry]) -> Iterator[str]:
+    """Heal the nodes that hooks hurt, and remove the run's topic, in a cluster that the run did not start."""
+    from harness.environments.existing.leftovers import heal_cluster
+
+    yield from heal_cluster(entries)
 
 
 def _unmount(entries: Sequence[Entry]) -> Iterator[str]:

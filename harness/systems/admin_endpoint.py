@@ -9,7 +9,7 @@ import base64
 import http.client
 import json
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -92,12 +92,23 @@ def _age(partition: State) -> tuple[int, int, bool]:
 
 def log_of(plan: NodePlan, topic: str, partition: int) -> Iterator[LogRecord]:
     """Read a replica's whole log, page by page, until its end or until the node stops answering."""
+
+    def page(offset: int, limit: int) -> State | None:
+        query = {"topic": topic, "partition": partition, "offset": offset, "limit": limit}
+        try:
+            return get_json(plan.socket, f"/log?{urlencode(query)}", DUMP_TIMEOUT_S * plan.pace)
+        except NoAnswer:
+            return None
+
+    return read_log(page)
+
+
+def read_log(page_at: Callable[[int, int], State | None]) -> Iterator[LogRecord]:
+    """Read a log by pages, which `page_at` returns by first offset and length; None: no answer, which ends it."""
     offset, log_end = 0, 1
     while offset < log_end:
-        query = {"topic": topic, "partition": partition, "offset": offset, "limit": _PAGE_RECORDS}
-        try:
-            page = get_json(plan.socket, f"/log?{urlencode(query)}", DUMP_TIMEOUT_S * plan.pace)
-        except NoAnswer:
+        page = page_at(offset, _PAGE_RECORDS)
+        if page is None:
             return
         for at, epoch, crc, _key, value in page["records"]:
             yield LogRecord(at, epoch, crc, base64.b64decode(value or ""))

@@ -11,13 +11,18 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewPartitions, NewTopic
-from kafka.errors import KafkaError, TopicAlreadyExistsError
+from kafka.errors import (
+    GroupIdNotFoundError,
+    KafkaError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
 from kafka.protocol.admin import ElectionType
 
 REQUEST_TIMEOUT_MS = 5_000
@@ -25,6 +30,9 @@ RETRY_S = 0.2
 
 CREATE_WORKLOAD_TOPIC = "create-workload-topic"
 """Creates the topic of the workload; unlike the other operations it is repeated until it succeeds."""
+
+REMOVE_RUN = "remove-run"
+"""Removes the topic and the groups of a run; it is repeated, too."""
 
 
 def administer(admin: KafkaAdminClient, config: Mapping[str, Any]) -> object:
@@ -63,23 +71,44 @@ def _value(described: object, name: str) -> str | None:
 
 
 def create_workload_topic(config: Mapping[str, Any]) -> None:
-    """Create `topic` with `partitions`, `replication_factor` and `min_insync_replicas`, within `timeout_s`.
+    """Create `topic` with `partitions`, `replication_factor` and `settings`, within `timeout_s`.
 
     A cluster that has just started may refuse at first; the last error is raised when the time is over.
     """
-    deadline = time.monotonic() + config["timeout_s"]
     topic = NewTopic(
         name=config["topic"],
         num_partitions=config["partitions"],
         replication_factor=config["replication_factor"],
-        topic_configs={"min.insync.replicas": str(config["min_insync_replicas"])},
+        topic_configs=config["settings"],
     )
+
+    def create(admin: KafkaAdminClient) -> None:
+        with suppress(TopicAlreadyExistsError):  # created by an attempt whose answer was lost
+            admin.create_topics([topic])
+
+    _repeat(config, create)
+
+
+def remove_run(config: Mapping[str, Any]) -> None:
+    """Delete `topic` and `groups`, as far as they exist, within `timeout_s`. The last error is raised."""
+
+    def remove(admin: KafkaAdminClient) -> None:
+        with suppress(UnknownTopicOrPartitionError):
+            admin.delete_topics([config["topic"]])
+        for group in config["groups"]:
+            with suppress(GroupIdNotFoundError):
+                admin.delete_groups([group])
+
+    _repeat(config, remove)
+
+
+def _repeat(config: Mapping[str, Any], act: Callable[[KafkaAdminClient], None]) -> None:
+    """Act until no error is raised; the last one is raised when `timeout_s` is over."""
+    deadline = time.monotonic() + config["timeout_s"]
     while True:
         try:
             with _connected(config) as admin:
-                admin.create_topics([topic])
-        except TopicAlreadyExistsError:
-            return  # created by an attempt whose answer was lost
+                act(admin)
         except KafkaError:
             if time.monotonic() >= deadline:
                 raise
@@ -103,6 +132,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if config["do"] == CREATE_WORKLOAD_TOPIC:
             create_workload_topic(config)
+        elif config["do"] == REMOVE_RUN:
+            remove_run(config)
         else:
             with _connected(config) as admin:
                 print(json.dumps(administer(admin, config)))

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 from harness.spec.spec import Spec
 from harness.spec.toml_table import Table
+from harness.systems.hooks import NO_HOOKS, Hooks, read_hooks
 from harness.systems.inheritance import EXTENDS, lineage
 from harness.systems.templating import CLIENT
 from nemesis.capabilities.cluster import Capability
@@ -19,7 +20,7 @@ from nemesis.kinds import LISTED_KINDS
 
 Command = tuple[str, ...]
 
-_NOT_FOR_DEFAULTS = frozenset({"seed", "system", "flaws", "generation"})
+_NOT_FOR_DEFAULTS = frozenset({"seed", "system", "flaws", "generation", "bootstrap"})
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ class Definition:
     version: Command | None = None
     without: frozenset[Capability] = frozenset()
     defaults: Mapping[str, Any] = field(default_factory=dict)  # of the specification, by field name
+    hooks: Hooks = NO_HOOKS  # for a cluster that Harrow did not start
+    starts: bool = True  # it says how a node is started; else it is for existing clusters only
 
     @property
     def kinds(self) -> Mapping[str, NodeKind]:
@@ -83,17 +86,18 @@ def _definition(table: Table, path: Path) -> Definition:
     table.only(
         "name", "about", EXTENDS, "image", "install", "keeps", "brokers-max", "stops-with", "start-within",
         "stop-within", "session-ms-min", "not-back-after", "version", "without", "parameters", "values",
-        "defaults", "broker", "controller",
+        "defaults", "broker", "controller", "hooks",
     )  # fmt: skip
     table.text("about", "")
-    broker, controller = table.table("broker", needed=True), table.table("controller")
-    assert broker is not None
+    broker, controller = table.table("broker"), table.table("controller")
+    if broker is None and controller is not None:
+        raise table.wrong("broker", "a table, beside that of the controller", "none")
     image = table.text("image") if "image" in table.raw else None
     values, parameters = table.table("values"), table.table("parameters")
     return Definition(
         path=path,
         name=table.text("name"),
-        broker=_node_kind(broker, (CLIENT,), has_image=image is not None),
+        broker=NodeKind((CLIENT,)) if broker is None else _node_kind(broker, (CLIENT,), has_image=image is not None),
         controller=None if controller is None else _node_kind(controller, ("CONTROLLER",), has_image=image is not None),
         image=image,
         install=table.text("install", ""),
@@ -109,6 +113,8 @@ def _definition(table: Table, path: Path) -> Definition:
         version=table.command("version"),
         without=_without(table),
         defaults=_defaults(table.table("defaults")),
+        hooks=read_hooks(table.table("hooks")),
+        starts=broker is not None,
     )
 
 

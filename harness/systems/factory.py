@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,27 +11,48 @@ from typing import Any
 from common.names import SpecError
 from harness.environments.base import NodePlan, System
 from harness.environments.common.layout import roles
+from harness.environments.existing.discovery import discover
 from harness.shipped import SYSTEMS
 from harness.spec.spec import OF_CONTAINERS, OWN_SYSTEM, Spec
 from harness.systems.definition import Definition, load
+from harness.systems.existing import ExistingCluster
 from harness.systems.foreign import BrokerFromImage, ForeignBroker, sidecar_config
 from harness.systems.runtime import image_of, runtimes_of
 from harness.systems.templating import TemplateError, fill, filled, node_names
+from nemesis.faults import KINDS
+
+ANY_KAFKA = "any-kafka"
+"""The shipped definition of a cluster of which nothing is known."""
 
 
 def with_defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Add the defaults of the system's definition to the given fields of a specification."""
-    system = given.get("system", OWN_SYSTEM)
+    bootstrap = given.get("bootstrap")
+    system = given.get("system", ANY_KAFKA if bootstrap else OWN_SYSTEM)
     if system == OWN_SYSTEM or not isinstance(system, str):
         return given
     system = SYSTEMS.name_of(system) or str(_file(system).absolute())
     definition = load(SYSTEMS.find(system))
     made = {**({"controllers": 0} if definition.controller is None else {}), **definition.defaults, **given}
     made["system"] = system
+    if isinstance(bootstrap, str) and bootstrap:
+        made = {**_of_existing(definition, bootstrap, given), **made}
     if made.get("environment") != "docker":  # settings of containers do not apply to other environments
         preset = OF_CONTAINERS & (definition.defaults.keys() - given.keys())
         return {key: value for key, value in made.items() if key not in preset}
     return made
+
+
+def _of_existing(definition: Definition, bootstrap: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The size of a cluster that runs already, and the faults for which there are hooks."""
+    brokers = given.get("brokers") or len(discover(bootstrap).brokers)
+    replication_factor = given.get("replication_factor") or min(Spec.replication_factor, brokers)
+    return {
+        "brokers": brokers,
+        "replication_factor": replication_factor,
+        "min_insync_replicas": min(Spec.min_insync_replicas, replication_factor),
+        "faults": tuple(kind for kind in KINDS if kind in definition.hooks.faults),
+    }
 
 
 def _file(system: str) -> Path:
@@ -46,6 +68,8 @@ def make_system(spec: Spec) -> System:
     Raises `SpecError`; and `EnvironmentFailed` when the image or the hosts of a third-party broker cannot be examined,
     or lack it.
     """
+    if spec.bootstrap:
+        return _existing(spec)
     if spec.system != OWN_SYSTEM:
         return _from_definition(spec, load(_file(spec.system)))
     from harness.systems.harrow_broker import HarrowBroker
@@ -55,6 +79,15 @@ def make_system(spec: Spec) -> System:
     if spec.controllers < 1:
         raise SpecError(f"controllers: expected at least 1 for Harrow's own broker, found {spec.controllers}")
     return HarrowBroker(spec)
+
+
+def _existing(spec: Spec) -> ExistingCluster:
+    """The cluster at the addresses of `--bootstrap`. Raises `SpecError`, `EnvironmentFailed`."""
+    if spec.system == OWN_SYSTEM:
+        raise SpecError(f"system: expected a definition with --bootstrap, found Harrow's own broker; use {ANY_KAFKA}")
+    definition = load(_file(spec.system))
+    found = discover(spec.bootstrap, spec.brokers)
+    return ExistingCluster.of(spec, definition, found, f"harrow-{secrets.token_hex(4)}")
 
 
 def _from_definition(spec: Spec, definition: Definition) -> ForeignBroker:
@@ -74,6 +107,11 @@ def _from_definition(spec: Spec, definition: Definition) -> ForeignBroker:
 
 def _check_definition(spec: Spec, definition: Definition) -> None:
     where = definition.path
+    if not definition.starts:
+        raise SpecError(
+            f"{where}: expected [broker], which says how a node is started, found a definition of clusters that run "
+            "already; name one with --bootstrap"
+        )
     if not image_of(spec, definition) and any(kind.start is None for kind in definition.kinds.values()):
         raise SpecError(
             f"{where}: expected a start command for the environment {spec.environment}, which runs programs, found "

@@ -15,20 +15,21 @@ from dataclasses import dataclass, field
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
 from harness.environments.machine.helpers.programs import module_command
 from harness.spec.spec import Spec
-from harness.systems.admin_endpoint import (
-    log_of,
-    newest_views,
-    replica_of,
-    state_of,
-    states_of_brokers,
-    states_of_controllers,
-)
+from harness.systems.admin_endpoint import State, log_of, newest_views, replica_of, state_of
 from harness.systems.definition import Command, Definition, NodeKind
 from harness.systems.runtime import NodeRuntime
 from harness.systems.sidecar.config import SidecarConfig
 from harness.systems.sidecar.launch import FAILED
 from harness.systems.templating import CLIENT, fill, filled, names_in, node_names
-from nemesis.capabilities.cluster import CLIENTS, Capability, NodeRole, PartitionView, VoterView, is_broker
+from nemesis.capabilities.cluster import (
+    CLIENTS,
+    Capability,
+    NodeRole,
+    PartitionView,
+    VoterView,
+    is_broker,
+    is_controller,
+)
 
 CONFIG_NAME = "attendant.json"
 
@@ -118,11 +119,15 @@ class ForeignBroker:
 
     def is_ready(self, plan: NodePlan) -> bool:
         """Whether the node answers its sidecar in the way that the definition requires."""
-        return state_of(plan) is not None
+        return self._state(plan) is not None
+
+    def _state(self, plan: NodePlan) -> State | None:
+        """What the node's sidecar reports; None if it does not answer."""
+        return state_of(plan)
 
     def replicas(self, plan: NodePlan) -> Sequence[ReplicaState]:
         """The partitions that this node leads; the protocol gives clients no positions of followers."""
-        state = state_of(plan)
+        state = self._state(plan)
         if state is None or plan.role == "controller":
             return ()
         leading = (each for each in state["partitions"] if each["role"] == "leader" and each["log_end"] is not None)
@@ -130,7 +135,7 @@ class ForeignBroker:
 
     def view(self, plans: Sequence[NodePlan]) -> Sequence[PartitionView]:
         """The newest view of each partition among the brokers."""
-        return newest_views(states_of_brokers(plans))
+        return newest_views(state for plan in plans if is_broker(plan) and (state := self._state(plan)) is not None)
 
     def active_controller(self, plans: Sequence[NodePlan]) -> int | None:
         """The leader of the quorum, as it reports itself."""
@@ -138,7 +143,8 @@ class ForeignBroker:
 
     def voters(self, plans: Sequence[NodePlan]) -> Sequence[VoterView]:
         """The answering controllers, as the newest leader of the quorum reports them."""
-        states = states_of_controllers(plans)
+        asked = [self._state(plan) for plan in plans if is_controller(plan)]
+        states = [state for state in asked if state is not None]
         quorum = max((state["quorum"] for state in states if state["quorum"]), key=lambda q: q["epoch"], default=None)
         if quorum is None:
             return ()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from nemesis.capabilities.disks import BreakableDisk, PageCacheLoss, Survival
 from nemesis.capabilities.shapes import LinkSample, Shape
@@ -254,6 +254,23 @@ class Network(Protocol):
 
     def sample(self, links: Iterable[Link], count: int, size: int, timeout_s: float) -> LinkSample:
         """Send `count` packets of `size` bytes over each link, and measure those that arrive within the time."""
+        ...
+
+
+@runtime_checkable
+class CutsOffNodes(Protocol):
+    """A network in which single links are out of reach: only whole nodes can be cut off. Errors are `NodeError`."""
+
+    def cut_off(self, node: int) -> None:
+        """Cut a node off, and verify that it is."""
+        ...
+
+    def rejoin(self, node: int) -> None:
+        """Connect it again. Safe when it is not cut off."""
+        ...
+
+    def is_cut_off(self, node: int) -> bool:
+        """Whether it was cut off and not connected again."""
         ...
 
 

@@ -97,9 +97,16 @@ class Site:
     def _dead(self, targets: Sequence[int]) -> tuple[int, ...]:
         return tuple(target for target in targets if not self.cluster.nodes[target].is_alive())
 
+    def sees_processes(self, targets: Sequence[int]) -> bool:
+        """Whether the processes of these nodes are known, and not only what the nodes show to others."""
+        return all(self.cluster.nodes[target].pid is not None for target in targets)
+
     def processes(self, targets: Sequence[int]) -> str:
         """Name nodes with their process ids, so that evidence distinguishes one incarnation from another."""
-        return " and ".join(f"node {target} (process {self.cluster.nodes[target].pid})" for target in targets)
+        pids = {target: self.cluster.nodes[target].pid for target in targets}
+        return " and ".join(
+            f"node {target}" + ("" if pid is None else f" (process {pid})") for target, pid in pids.items()
+        )
 
 
 class Injection(Protocol):

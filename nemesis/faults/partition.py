@@ -16,7 +16,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nemesis.capabilities.cluster import CLIENTS, Capability, Cluster, Endpoint, HasRole, Link, is_broker, is_controller
+from nemesis.capabilities.cluster import (
+    CLIENTS,
+    Capability,
+    Cluster,
+    CutsOffNodes,
+    Endpoint,
+    HasRole,
+    Link,
+    is_broker,
+    is_controller,
+)
 from nemesis.draws import Draws
 from nemesis.faults.base import FaultKind, Healing, Injection, NotInEffect, Parameters, Site, named, no_parameters
 
@@ -153,7 +163,34 @@ def _party_name(party: str) -> str:
     return names.get(party, "the other controllers")
 
 
+@dataclass(frozen=True)
+class WholeNodes:
+    """Nodes that are cut off from all others and the clients by a network that knows no single links."""
+
+    site: Site
+    targets: tuple[int, ...]
+    network: CutsOffNodes
+
+    def inject(self) -> str:
+        """Cut the nodes off one after the other; the network verifies each."""
+        self.site.require_alive(self.targets)
+        for target in self.targets:
+            self.network.cut_off(target)
+        return f"{named(self.targets)} cut off: no answer, or unknown to the other brokers"
+
+    def undo(self) -> None:
+        """Connect them again."""
+        for target in self.targets:
+            self.network.rejoin(target)
+
+    def check_healed(self) -> Healing:
+        """Check that the living targets serve."""
+        return self.site.serving(tuple(each for each in self.targets if self.site.cluster.nodes[each].is_alive()))
+
+
 def _aim_isolate(site: Site, targets: tuple[int, ...], parameters: Parameters) -> Injection:
+    if isinstance(site.cluster.network, CutsOffNodes):
+        return WholeNodes(site, targets, site.cluster.network)
     party = parameters.get("from", "all")
     cut = both_ways(targets, others(site.cluster, targets, party))
     return NetworkPartition(site, targets, cut, frozenset(), f"{named(targets)} cut off from {_party_name(party)}")

@@ -44,7 +44,9 @@ class Kill:
             lambda: not any(nodes[target].is_alive() for target in self.targets),
             f"{named(self.targets)} did not die",
         )
-        return f"{processes} killed and reaped"
+        return (
+            f"{processes} killed and {'reaped' if self.site.sees_processes(self.targets) else 'gone, as was verified'}"
+        )
 
     def undo(self) -> None:
         """Start the dead targets."""
@@ -72,7 +74,9 @@ class Pause:
             lambda: all(nodes[target].is_paused() for target in self.targets),
             f"{named(self.targets)} went on running",
         )
-        return f"the kernel reports {named(self.targets)} stopped"
+        if self.site.sees_processes(self.targets):
+            return f"the kernel reports {named(self.targets)} stopped"
+        return f"{named(self.targets)} paused, as was verified"
 
     def undo(self) -> None:
         """Resume the targets; start one that died meanwhile."""

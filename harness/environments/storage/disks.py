@@ -20,6 +20,7 @@ from typing import NamedTuple
 from common.atomic_files import sync_directory
 from harness.environments.machine.kernel import linux
 from harness.environments.machine.kernel.process_identity import wait_until
+from harness.environments.storage.sparse import copy_tree
 
 _BLOCK_BYTES = 4096
 _UNMOUNT_TIMEOUT_S = 5.0
@@ -131,7 +132,7 @@ class Disks:
     def detach(self, mount_point: Path, copy: Path) -> None:
         """Copy the disk's files to a directory that outlives it, then unmount it."""
         with contextlib.suppress(shutil.Error):  # a file that cannot be copied must not prevent the unmount
-            shutil.copytree(mount_point, copy, symlinks=True)
+            copy_tree(mount_point, copy)
         self.make_room(mount_point)
         unmount_when_idle(mount_point)
         os.close(self._devices.pop(mount_point).descriptor)

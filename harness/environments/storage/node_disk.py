@@ -18,6 +18,7 @@ from common.atomic_files import sync_directory
 from harness.environments.base import NodePlan
 from harness.environments.machine.helpers.helper import HelperRefused
 from harness.environments.storage.page_cache import PageCache
+from harness.environments.storage.sparse import copy_tree
 from harness.store.journal import Journal
 from nemesis.capabilities.cluster import NodeError
 from nemesis.capabilities.disks import Survival, Trouble
@@ -86,7 +87,7 @@ class NodeDisk:
         with self._failing("copy"):
             copy = self._plan.directory / _COPY
             shutil.rmtree(copy, ignore_errors=True)
-            shutil.copytree(self._mechanism.view(self._plan), copy)
+            copy_tree(self._mechanism.view(self._plan), copy)
             return sum(path.stat().st_size for path in copy.rglob("*") if path.is_file())
 
     def go_back_to_copy(self) -> int:

@@ -28,6 +28,7 @@ class SidecarConfig:
     nodes: Mapping[str, int]  # "host:port" as advertised to clients → node id
     ready: Ready
     ready_command: Sequence[str]
+    topics: Sequence[str] | None = None  # that are asked about; None: all
 
     @property
     def prepared_once(self) -> Path:

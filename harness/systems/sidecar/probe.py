@@ -55,7 +55,7 @@ class BrokerProbe:
         if self._config.role == "controller":
             return {**known, "partitions": [], "quorum": self._quorum()}
         metadata = self._connection.ask(
-            MetadataRequest(topics=None, allow_auto_topic_creation=False),
+            MetadataRequest(topics=self._topics(), allow_auto_topic_creation=False),
             MetadataResponse,
             at_most=_METADATA_VERSION_MAX,
         )
@@ -68,7 +68,11 @@ class BrokerProbe:
             each["role"] = self._role(each)
             each["log_start"], each["log_end"] = positions.get(where, (None, None))
             each["high_watermark"] = each["log_end"]
-        return {**known, "broker_epoch": -1, "partitions": partitions}
+        return {**known, "broker_epoch": -1, "brokers": sorted(names.values()), "partitions": partitions}
+
+    def _topics(self) -> list[Untyped] | None:
+        asked = self._config.topics
+        return None if asked is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in asked]
 
     def _role(self, partition: Json) -> str:
         me = self._config.node_id
@@ -214,7 +218,7 @@ def _partitions(
         return [names.get(broker, broker) for broker in brokers]
 
     for topic in topics:
-        if topic.is_internal:
+        if topic.is_internal or topic.error_code != 0:
             continue
         for partition in topic.partitions:
             yield {

@@ -89,9 +89,16 @@ def _created(new: NewTopic, created: CreatedTopic, versions: Versions) -> str:
     topic_id, partitions, configs = after.topics.get(new.name, ("", {}, {}))
     if not topic_id or topic_id != created.topic_id:
         return f"{new.name} has the id {topic_id!r}"
-    factors = {len(cast("PartitionState", state).replicas) for state in partitions.values()}
-    if new.num_partitions not in (-1, len(partitions)) or not factors <= {new.replication_factor, -1}:
-        return f"{new.name} has {len(partitions)} partitions with {sorted(factors)} replicas"
+    placed = {number: cast("PartitionState", state).replicas for number, state in partitions.items()}
+    if new.assignments:
+        is_so = placed == dict(new.assignments)
+    else:
+        factors = {len(replicas) for replicas in placed.values()}
+        is_so = new.num_partitions in (-1, len(placed)) and (
+            new.replication_factor == -1 or factors == {new.replication_factor}
+        )
+    if not is_so:
+        return f"{new.name} has the replicas {placed}"
     different = {key: configs.get(key) for key, value in new.configs if not _says(configs.get(key), value)}
     return f"{new.name} has the settings {different}" if different else ""
 

@@ -225,3 +225,15 @@ def test_the_meaning_of_an_answer_to_a_creation() -> None:
     assert created(ErrorCode.TOPIC_ALREADY_EXISTS, version(), version()) == ""
     assert created(ErrorCode.TOPIC_ALREADY_EXISTS, nothing, nothing)
     assert created(ErrorCode.INVALID_PARTITIONS, nothing, version())
+
+
+def placed(replicas: tuple[int, ...]) -> str:
+    request = CreateTopicsRequest((NewTopic("log", assignments=((0, replicas),)),))
+    answer = CreateTopicsResponse((CreatedTopic("log", ErrorCode.NONE, None, "id", 1, 3),))
+    return meaning(request, answer, [version(None), version()])
+
+
+def test_a_topic_has_the_replicas_that_its_creation_named() -> None:
+    assert placed((1, 2, 3)) == ""
+    assert placed((1, 2))
+    assert placed((3, 2, 1))

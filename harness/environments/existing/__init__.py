@@ -1,0 +1,1 @@
+"""The environment `existing`: a cluster that Harrow did not start, hurt and healed by its user's hooks alone."""
