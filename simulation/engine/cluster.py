@@ -7,7 +7,7 @@ is tested: observers are called after every step, and judge.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from broker.core.configuration.settings import Settings
 from broker.core.messages import AnyRequest, AnyResponse
@@ -50,12 +50,15 @@ NOBODY = 0
 """The node id of log entries about the nemesis."""
 
 
-class EventStep(NamedTuple):
-    """An event, the node that handled it, and the effects; passed to observers."""
+class EventStep:
+    """An event, the node that handled it, and the effects; passed to observers; there is one for every event."""
 
-    node_id: int
-    event: Event
-    effects: Sequence[Effect]
+    __slots__ = ("effects", "event", "node_id")
+
+    def __init__(self, node_id: int, event: Event, effects: Sequence[Effect]) -> None:
+        self.node_id = node_id
+        self.event = event
+        self.effects = effects
 
 
 class Observer(Protocol):

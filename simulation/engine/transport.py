@@ -137,13 +137,18 @@ class ByteConnections(Protocol):
         ...
 
 
-class _OpenRequest(NamedTuple):
-    source: int
-    incarnation: int
-    request_id: int
-    channel: str
-    target: int
-    target_incarnation: int
+class _OpenRequest:
+    __slots__ = ("channel", "incarnation", "request_id", "source", "target", "target_incarnation")
+
+    def __init__(
+        self, source: int, incarnation: int, request_id: int, channel: str, target: int, target_incarnation: int
+    ) -> None:
+        self.source = source
+        self.incarnation = incarnation
+        self.request_id = request_id
+        self.channel = channel
+        self.target = target
+        self.target_incarnation = target_incarnation
 
 
 class Transport:

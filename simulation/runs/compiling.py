@@ -97,8 +97,9 @@ SIMULATION = Recipe(
     packages=("broker", "simulation", "nemesis", "history", "checkers", "workloads", "common"),
     modules=(
         "broker/core/**/*.py",
-        *(f"simulation/engine/{name}.py" for name in ("choices", "cluster", "disk", "machine", "node_views")),
-        *("simulation/engine/transport.py", "simulation/faults/nemesis.py", "simulation/invariants/*.py"),
+        *(f"simulation/engine/{name}.py" for name in ("choices", "cluster", "disk", "event_queue", "machine")),
+        *("simulation/engine/node_views.py", "simulation/engine/transport.py", "simulation/faults/nemesis.py"),
+        "simulation/invariants/**/*.py",
         *("simulation/scenario/scenario.py", "simulation/workload/administration.py"),
         "simulation/workload/clients.py",
     ),

@@ -79,6 +79,9 @@ from broker.core.ports.runtime import NotServed, OpenRequest
 from broker.core.replica.state import Replica, Role
 from broker.core.rules.flaws import rules_for
 
+_WITH_REPETITIONS = frozenset({FetchRequest, *QUERIES.__args__})
+"""Requests that may ask for the same thing twice."""
+
 
 class BrokerNode:
     """A broker. Drive it with `handle`; its state is in `state`."""
@@ -193,8 +196,10 @@ class BrokerNode:
 
     def _request(self, event: RequestReceived) -> None:
         broker = self.state
-        if isinstance(event.request, FetchRequest | QUERIES):
-            event = event._replace(request=without_repetitions(event.request))
+        if type(event.request) in _WITH_REPETITIONS:
+            shorter = without_repetitions(event.request)
+            if shorter is not event.request:
+                event = event._replace(request=shorter)
         match event.request:
             case ProduceRequest():
                 producing.handle(broker, event, event.request)

@@ -97,7 +97,7 @@ def open_fetch(
     sessions: FetchSessions, request: FetchRequest, now_ms: int, image: Image, rules: FetchRules
 ) -> Fetch | ErrorCode:
     """Find or create a request's session: the complete fetch, or the error that forces a new session."""
-    request = request._replace(partitions=tuple(_named(part, image) for part in request.partitions))
+    request = _of(request, tuple([_named(part, image) for part in request.partitions]))
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         sessions.sessions.pop(request.session_id, None)
         if request.session_epoch == FINAL_EPOCH or not _make_room(sessions, request.replica_id >= 0, now_ms):
@@ -118,8 +118,13 @@ def open_fetch(
         session.image_offset = image.end_offset
         for entry in session.partitions.values():
             entry.asked, entry.rest = _named(entry.asked, image), None
-    whole = request._replace(partitions=tuple(entry.asked for entry in session.partitions.values()))
-    return Fetch(whole, session, incremental=True)
+    whole = _of(request, tuple([entry.asked for entry in session.partitions.values()]))
+    return Fetch(whole, session, True)
+
+
+def _of(request: FetchRequest, partitions: tuple[FetchPartition, ...]) -> FetchRequest:
+    """The request for other partitions."""
+    return request if partitions == request.partitions else FetchRequest(partitions, *request[1:])
 
 
 def answer(fetch: Fetch, parts: Iterable[FetchedPartition]) -> tuple[FetchedPartition, ...]:
@@ -173,7 +178,8 @@ def _named(part: FetchPartition, image: Image) -> FetchPartition:
     """FE-1: an id determines the topic's name, "" if it is unknown."""
     if not part.topic_id:
         return part
-    return part._replace(topic=image.topic_names.get(part.topic_id, ""))
+    topic = image.topic_names.get(part.topic_id, "")
+    return part if part.topic == topic else part._replace(topic=topic)
 
 
 def _update(session: FetchSession, request: FetchRequest, rules: FetchRules) -> None:
