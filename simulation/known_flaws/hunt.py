@@ -24,6 +24,7 @@ from simulation.runs.pool import Pool
 from simulation.runs.sweep import SeedResult, simulate
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import check_flaws
+from simulation.scenario.search import USUAL
 from simulation.shrinking.reduce import ShrinkTarget, failing, reduce
 
 ROUNDS = (20, 100, 300, 1_500)
@@ -83,6 +84,8 @@ class Hunt:
     """Layers that find it when its schedules are played; the correct build passes them."""
     clients: bool = False
     """Whether the clients of its schedules notice that something is wrong."""
+    search: str = USUAL
+    """Which simulations its seeds are (`simulation.scenario.search`)."""
 
     @property
     def first(self) -> FirstFinding | None:
@@ -102,9 +105,10 @@ class Hunt:
         return first is not None and (complete or self.seeds >= first.seed + PATIENCE)
 
 
-def overrides_of(flaw: Flaw | None) -> dict[str, object]:
+def overrides_of(flaw: Flaw | None, search: str = USUAL) -> dict[str, object]:
     """The build with a flaw: of the latest protocol version in which the flaw has an effect."""
-    return {} if flaw is None else {"generation": flaw.generations[-1], "flaws": (flaw.name,)}
+    searched: dict[str, object] = {} if search == USUAL else {"search": search}
+    return searched if flaw is None else {"generation": flaw.generations[-1], "flaws": (flaw.name,), **searched}
 
 
 def limits(seeds: int) -> Sequence[int]:
@@ -129,7 +133,7 @@ def hunt(pool: Pool[HuntTask, SeedResult], begun: Hunt, limit: int, stopped: Cal
         for seed in range(begun.seeds + 1, limit + 1):
             if stopped() or (begun.flaw is not None and so_far().is_over):
                 return
-            yield HuntTask(seed, overrides_of(begun.flaw))
+            yield HuntTask(seed, overrides_of(begun.flaw, begun.search))
 
     for done in pool.run(tasks()):
         tried += 1
@@ -155,7 +159,7 @@ def shrunk(hunted: Hunt, jobs: int, stopped: Callable[[], bool]) -> Hunt:
     first = hunted.first
     if first is None or hunted.small is not None:
         return hunted
-    outcome, finding = failing(Case(first.seed, overrides_of(hunted.flaw)))
+    outcome, finding = failing(Case(first.seed, overrides_of(hunted.flaw, hunted.search)))
     if finding is None:
         return hunted
     result = reduce(outcome, ShrinkTarget(finding.layer, finding.property_id), jobs, stopped=stopped)
@@ -176,11 +180,12 @@ def histories(hunts: Sequence[Hunt]) -> Iterator[Named | Scheduled]:
         shown = hunted.first_findings.get(Layer.HISTORY)
         seeds = [*([shown.seed] if shown else []), *hunted.failing]
         for seed in list(dict.fromkeys(seeds))[:HISTORIES_PER_FLAW]:
-            yield Named(f"{name}-{seed}", Case(seed, overrides_of(hunted.flaw)))
+            flawed = overrides_of(hunted.flaw, hunted.search)
+            yield Named(f"{name}-{seed}", Case(seed, flawed))
             control = _control(hunted.flaw, str(seed))
             if control not in controls:
                 controls[control] = None
-                yield Named(control, Case(seed, {"generation": hunted.flaw.generations[-1]}))
+                yield Named(control, Case(seed, {key: value for key, value in flawed.items() if key != "flaws"}))
         for number, path in enumerate(played.get(name, ())):
             for kind in (_FLAWED, _CORRECT):
                 yield Scheduled(f"{name}-{kind}{number}", path, kind == _FLAWED)
@@ -256,28 +261,28 @@ CORRECT = "none"
 """The name of the correct build."""
 
 
-def load_hunts(path: Path, wanted: Sequence[Flaw | None]) -> list[Hunt]:
-    """The hunts for these builds: those in the file, and new ones. Raises ValueError for another format."""
+def load_hunts(path: Path, wanted: Sequence[Flaw | None], search: str = USUAL) -> list[Hunt]:
+    """The hunts for these builds by a search: those in the file, and new ones. Raises ValueError for another format."""
     known = _known(path)
-    return [known.get(_name(flaw), Hunt(flaw, 0, 0.0)) for flaw in wanted]
+    return [known.get((_name(flaw), search), Hunt(flaw, 0, 0.0, search=search)) for flaw in wanted]
 
 
 def save_hunts(path: Path, hunts: Sequence[Hunt]) -> None:
-    """Write hunts atomically; those of other builds stay in the file."""
-    everything = {**_known(path), **{_name(one.flaw): one for one in hunts}}
+    """Write hunts atomically; those of other builds and searches stay in the file."""
+    everything = {**_known(path), **{(_name(one.flaw), one.search): one for one in hunts}}
     data = {"format": SEED_FORMAT, "hunts": [_plain(one) for one in everything.values()]}
     unfinished = path.with_name(f".{path.name}.unfinished")
     unfinished.write_text(json.dumps(data, indent=1), encoding="utf-8")
     unfinished.replace(path)
 
 
-def _known(path: Path) -> Mapping[str, Hunt]:
+def _known(path: Path) -> Mapping[tuple[str, str], Hunt]:
     if not path.exists():
         return {}
     data = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(data, dict) or data.get("format") != SEED_FORMAT:
         raise ValueError(f"{path}: expected hunts of choice format {SEED_FORMAT}: their seeds mean something else now")
-    return {_name(one.flaw): one for one in map(_hunt, data["hunts"])}
+    return {(_name(one.flaw), one.search): one for one in map(_hunt, data["hunts"])}
 
 
 def _name(flaw: Flaw | None) -> str:
@@ -287,6 +292,7 @@ def _name(flaw: Flaw | None) -> str:
 def _plain(hunted: Hunt) -> dict[str, object]:
     return {
         "flaw": _name(hunted.flaw),
+        "search": hunted.search,
         "seeds": hunted.seeds,
         "seconds": round(hunted.seconds, 1),
         "sights": {
@@ -315,6 +321,7 @@ def _hunt(data: Mapping[str, object]) -> Hunt:
         _tuple(data.get("anomalies")),
         _tuple(data.get("scheduled")),
         ShrunkSize(*_tuple(data["small"])) if data.get("small") else None,
+        search=str(data.get("search", USUAL)),
     )
 
 

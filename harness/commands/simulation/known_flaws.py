@@ -34,6 +34,7 @@ from simulation.known_flaws.hunt import (
 )
 from simulation.runs.pool import Pool, cores
 from simulation.runs.sweep import SeedResult
+from simulation.scenario.search import USUAL, check_search
 
 
 @click.command("known-flaws", short_help="Search for every known flaw in simulation.")
@@ -41,6 +42,7 @@ from simulation.runs.sweep import SeedResult
     "--seeds", type=click.IntRange(min=1), default=500, show_default=True, help="Seeds for each flaw at most."
 )
 @click.option("--flaw", "flaws", multiple=True, metavar="NAME", help="Only this flaw. Repeatable.")
+@click.option("--search", default=USUAL, show_default=True, metavar="NAME", help="Which simulations the seeds are.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes (one per core).")
 @click.option("--time-limit", type=TimeLimit(), metavar="TIME", help="Begin no seed after this time.")
 @click.option(
@@ -57,6 +59,7 @@ from simulation.runs.sweep import SeedResult
 def known_flaws(
     seeds: int,
     flaws: tuple[str, ...],
+    search: str,
     jobs: int | None,
     time_limit: float | None,
     shrink_s: float,
@@ -72,6 +75,7 @@ def known_flaws(
     \b
     harrow known-flaws --seeds 200 --no-check             a first overview
     harrow known-flaws --flaw unclean-election --flaw late-cut
+    harrow known-flaws --search mixed                     … with more faults, closer together, as of `harrow sim`
     harrow known-flaws --seeds 5000 --out docs/reference/flaws-by-seed.md   the documentation's page; takes hours
     harrow known-flaws --seeds 5000 --notes hunts.json    … and continues where it was interrupted
 
@@ -79,8 +83,10 @@ def known_flaws(
     2 usage, 3 interrupted.
     """  # noqa: D301 (\b is for click)
     try:
+        check_search(search)
         wanted = [None, *chosen(flaws)]
-        begun = load_hunts(notes, wanted) if notes is not None else [Hunt(flaw, 0, 0.0) for flaw in wanted]
+        fresh = [Hunt(flaw, 0, 0.0, search=search) for flaw in wanted]
+        begun = fresh if notes is None else load_hunts(notes, wanted, search)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     console = Console(stderr=True, highlight=False)

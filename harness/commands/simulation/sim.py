@@ -94,7 +94,7 @@ def configuration_flags(command: _Command) -> _Command:
         click.option(
             "--search",
             metavar="NAME",
-            help="Which simulations the seeds are spent on: usual (the default), or focused; docs/reference/search.md.",
+            help="What the seeds are: usual (the default), dense, focused or mixed; see docs/reference/search.md.",
         ),
     ):
         command = option(command)
@@ -201,7 +201,7 @@ def sim(
     harrow sim --seeds 1:200 --flaw ack-before-replication
     harrow sim --seeds 1:200 --histories all          all clients' histories, checked on Spark
     harrow sim --seeds 1:200 --set brokers=5 --faults process,isolate
-    harrow sim --seeds 1:1000 --search focused        … spent on recipes of faults, close together
+    harrow sim --seeds 1:1000 --search mixed          … with more faults, closer together: finds more a second
     harrow sim --seeds 1:50 --client aiokafka         the real library sends and reads, on simulated time and network
     harrow shrink 17 --generation K3                  the smallest simulation that still fails, as a choice file
     harrow sim --schedule shrunk-17.json --trace      … and that file, run

@@ -10,12 +10,15 @@ import pytest
 from broker.core.rules.flaws import FLAWS
 from harness.commands import cli
 from harness.terminal.exits import ExitStatus
+from simulation.invariants.observer import property_observers
 from simulation.known_flaws import hunt, page
 from simulation.known_flaws.hunt import FirstFinding, Hunt, HuntTask, ShrunkSize
-from simulation.runs.checked_histories import Scheduled
+from simulation.runs.checked_histories import Named, Scheduled
 from simulation.runs.failures import Layer, SimulationFinding
 from simulation.runs.pool import Pool
 from simulation.runs.sweep import SeedResult
+from simulation.scenario import case as cases
+from simulation.scenario.case import Case
 
 LIAR = FLAWS["ack-before-replication"]
 
@@ -66,6 +69,30 @@ def test_a_hunt_continues_where_it_was_interrupted(tmp_path: Path) -> None:
     assert continued.failing[0] == 2
     assert continued.first == begun.first_findings[Layer.LOGS]
     assert min(seed for seed in continued.failing if seed != 2) > 3
+
+
+def test_each_search_has_hunts_of_its_own_in_the_notes(tmp_path: Path) -> None:
+    notes = tmp_path / "hunts.json"
+    usual, dense = Hunt(LIAR, 3, 1.5), Hunt(LIAR, 5, 2.5, failing=(4,), search="dense")
+    hunt.save_hunts(notes, [usual])
+    hunt.save_hunts(notes, [dense])
+    assert hunt.load_hunts(notes, [LIAR]) == [usual]
+    assert hunt.load_hunts(notes, [LIAR], "dense") == [dense]
+    assert hunt.load_hunts(notes, [LIAR], "mixed") == [Hunt(LIAR, 0, 0.0, search="mixed")]
+
+
+def test_a_hunt_takes_the_seeds_of_its_search_with_the_flaw_and_without() -> None:
+    begun = Hunt(LIAR, 0, 0.0, failing=(4,), search="focused")
+    named = [one for one in hunt.histories([begun]) if isinstance(one, Named)]
+    assert [(one.case.overrides["search"], "flaws" in one.case.overrides) for one in named] == [
+        ("focused", True),
+        ("focused", False),
+    ]
+    with Pool[HuntTask, SeedResult](hunt.work, 1) as pool:
+        found = hunt.hunt(pool, Hunt(LIAR, 0, 0.0, search="focused"), 1, lambda: False)
+    assert found.first is not None
+    outcome = cases.run(Case(1, {**hunt.overrides_of(LIAR), "search": "focused"}), property_observers())
+    assert found.first.finding.what == outcome.failure
 
 
 def test_hunts_of_other_seeds_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

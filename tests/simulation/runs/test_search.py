@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,19 @@ def drawn(seed: int, **overrides: object) -> Configuration:
 def test_the_usual_search_takes_each_seed_as_it_is_drawn() -> None:
     for seed in range(1, 21):
         assert drawn(seed) == drawn(seed, search="usual") == draw_configuration(ChoiceSequence(seed)["configuration"])
+
+
+def test_a_dense_seed_has_more_faults_of_the_kinds_that_it_has_anyway() -> None:
+    for seed in range(1, 21):
+        dense, usual = drawn(seed, search="dense"), drawn(seed)
+        assert dense == replace(usual, fault_interval_ms=1_000, sole_survivor=False, search="dense")
+
+
+def test_mixed_seeds_are_dense_or_focused() -> None:
+    focused = [len(drawn(seed, search="mixed").faults) for seed in range(1, 41)]
+    as_dense = [drawn(seed, search="mixed").faults == drawn(seed).faults for seed in range(1, 41)]
+    assert 10 < sum(as_dense) < 30
+    assert all(is_dense or kinds in (4, 8, 12) for is_dense, kinds in zip(as_dense, focused, strict=True))
 
 
 def test_a_focused_seed_has_few_kinds_of_fault_close_together_in_the_cluster_that_the_seed_draws_anyway() -> None:
@@ -77,7 +91,9 @@ def test_an_unknown_search_is_a_usage_error(words: list[str], capsys: pytest.Cap
     with pytest.raises(SystemExit) as ended:
         cli.main(["sim", "--seed", "1", *words])
     assert ended.value.code == 2
-    assert "expected the name of a search, one of usual, focused, found 'widest'" in capsys.readouterr().err
+    assert (
+        "expected the name of a search, one of usual, dense, focused, mixed, found 'widest'" in capsys.readouterr().err
+    )
 
 
 def test_an_exhaustive_search_takes_no_other_search(capsys: pytest.CaptureFixture[str]) -> None:
