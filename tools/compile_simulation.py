@@ -18,7 +18,18 @@ import sys
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent
-PACKAGES = ("broker", "simulation", "harness", "nemesis", "history", "checkers", "workloads", "reports", "common")
+PACKAGES = (
+    "broker",
+    "simulation",
+    "harness",
+    "nemesis",
+    "history",
+    "checkers",
+    "workloads",
+    "reports",
+    "incidents",
+    "common",
+)
 
 SIMULATOR = (
     *("engine/choices", "engine/cluster", "engine/disk", "engine/machine", "engine/node_views"),
