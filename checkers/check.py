@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,6 +37,7 @@ from checkers.verdict.metrics import metrics, numbers_by_run
 from checkers.verdict.verdict import ACKNOWLEDGED_MIN, Metrics, RunResult, judge
 from common.atomic_files import replacing
 from history.schema import ANOMALIES as ANOMALIES_SCHEMA
+from incidents import diagnose
 
 
 class NoHistoryError(Exception):
@@ -166,9 +168,18 @@ def _check_batch(
         write_verdict(objects, run.directory)
         _write_rows(run, "anomalies", [explained(row, facts_of_run, replicas) for row in of_run.rows])
         _write_rows(run, "repairs", [explained(row, facts_of_run, {}) for row in resolved_of_run.rows])
+        result = _with_incidents(result)
         _write_results(run.directory, result)
         results.append(result)
     return results
+
+
+def _with_incidents(result: RunResult) -> RunResult:
+    """Add the incidents of a run that lies beside its history: they are found from both."""
+    if not result.anomalies or not (result.directory / "history").is_dir():
+        return result
+    totals = {name: (count.violations, count.within_contract) for name, count in result.anomalies.items()}
+    return replace(result, incidents=tuple(diagnose(result.directory, totals)))
 
 
 def _write_rows(run: RunFiles, table: str, rows: Sequence[Row]) -> None:

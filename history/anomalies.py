@@ -103,13 +103,13 @@ _ROWS: Final = (
     ),
     Anomaly(
         "nonmonotonic-send",
-        "Writes that one producer awaited one after the other are in the log in that order.",
+        "One producer's sequential writes keep their order.",
         "writes of one producer out of order",
         about_record=True,
     ),
     Anomaly(
         "stale-read",
-        "A read that begins after a write was acknowledged shows that write.",
+        "A read that starts after an acknowledgement returns that write.",
         "reads that missed an acknowledged write",
     ),
     Anomaly(

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import jinja2
 
+from common import wording
 from common.atomic_files import replacing
 from history.anomalies import MALFORMED
+from incidents.partition_history import PartitionHistory, partition_history
 from reports import templating
 from reports.data.availability import FAULTS_MAX, outages, quiet_gap_ns
 from reports.data.joined import Joined
-from reports.data.partition_history import PartitionHistory, partition_history
 from reports.data.stored_run import LOG_LINES_MAX, Run, load_run, node_logs
 from reports.data.suspects import fault_parameters, fault_role
 from reports.pictures.linearizability import draw_objects, picture_name
@@ -22,10 +23,12 @@ from reports.pictures.strips import PARTITIONS_MAX, controller_strip, fault_segm
 from reports.pictures.theme import fault_family
 from reports.pictures.timeline import timeline
 from reports.rules import with_rules
-from reports.text import configuration, wording
+from reports.text import configuration
 from reports.text.anomalies import groups
 from reports.text.configuration import reproduce_command
-from reports.text.summary import disagreements, summarize
+from reports.text.incidents import INCIDENTS_SHOWN, shown_incidents
+from reports.text.summary import summarize
+from reports.text.totals import disagreements
 
 PROBLEMS_SHOWN = 40
 TROUBLES_MAX = 100
@@ -52,7 +55,7 @@ def html(run: Run) -> str:
 
     @functools.cache
     def history_of(topic: str, partition: int) -> PartitionHistory:
-        return partition_history(run, topic, partition)
+        return partition_history(run.tables["cluster"], topic, partition)
 
     histories = [history_of(*pair) for pair in joined.partitions[:PARTITIONS_MAX]]
     template = _environment().get_template("page.html")
@@ -67,6 +70,8 @@ def html(run: Run) -> str:
         diagram=sequence(run.directory),
         contract=configuration.contract_sentences(run),
         groups=groups(run, joined, history_of),
+        incidents=shown_incidents(run),
+        incidents_left=max(0, len(run.incidents) - INCIDENTS_SHOWN),
         strips=partition_strips(run, histories),
         partitions=len(joined.partitions),
         fault_segments=fault_segments(run),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jinja2
 
-from reports.text import wording
+from common import wording
 
 
 def environment() -> jinja2.Environment:

@@ -10,6 +10,7 @@ from checkers.anomalies.bookkeeping import RESOLVED
 from checkers.explanations.sentences import EXPLANATIONS, Details, Row, brokers_named, seconds, unexplained
 from checkers.input.run_facts import RecordedFault, RunFacts
 from history.anomalies import CATALOGUE, MALFORMED
+from history.contract import ACKS_LEADER, ACKS_NONE
 from history.schema import ANOMALIES as ANOMALIES_SCHEMA
 
 
@@ -47,7 +48,7 @@ def explained(row: Row, facts: RunFacts, replicas: Mapping[tuple[Any, ...], dict
 def explanation(row: Row, details: Details, faults: Sequence[RecordedFault], replicas: Mapping[int, int | None]) -> str:
     """Say what happened, what the replicas' logs hold there, and which faults were near."""
     explain = EXPLANATIONS.get(row["anomaly"], unexplained)
-    sentences = [explain(row, details), _on_replicas(row, replicas), _on_contract(row)]
+    sentences = [explain(row, details), _on_replicas(row, replicas), _on_contract(row, details.get("acks"))]
     if row["at_ns"] is not None and row["anomaly"] not in (MALFORMED, RESOLVED):
         sentences.append(_on_faults(faults, row["at_ns"]))
     return " ".join(sentence for sentence in sentences if sentence)
@@ -75,20 +76,30 @@ def _on_replicas(row: Row, replicas: Mapping[int, int | None]) -> str:
     for broker, value in sorted(replicas.items()):
         by_value.setdefault(value, []).append(broker)
     parts = [
-        f"{brokers_named(brokers)} {'a foreign record' if value is None else f'value {value}'}"
+        f"{brokers_named(brokers)} {'holds' if len(brokers) == 1 else 'hold'}"
+        f" {'a foreign record' if value is None else f'value {value}'}"
         for value, brokers in by_value.items()
     ]
-    return f"At offset {row['offset']} the logs hold after the run: {'; '.join(parts)}."
+    return f"After the run, {'; '.join(parts)} at offset {row['offset']:,}."
 
 
-def _on_contract(row: Row) -> str:
+def _on_contract(row: Row, acks: object) -> str:
     if row.get("stale_because"):
         age_ms = row["stale_for_ns"] / 1e6
         return f"Within the contract: {row['stale_because']}; the answer was at least {age_ms:.0f} ms old."
     known = CATALOGUE.get(row["anomaly"])
     if row["within_contract"] and known is not None and known.excused_by_loss:
-        return "Within the contract: the configuration does not promise that records survive what happened."
+        return _on_loss(acks)
     return ""
+
+
+def _on_loss(acks: object) -> str:
+    """Say why a loss is within the contract (`history.contract`)."""
+    if acks == ACKS_NONE:
+        return "Within the contract: acks=0 promises nothing."
+    if acks == ACKS_LEADER:
+        return "acks=1 allows this: the leader changed, or lost its disk cache, before replication."
+    return "Within the contract: too many replicas lost data at once, or an unclean election was allowed."
 
 
 def _on_faults(faults: Sequence[RecordedFault], at_ns: int) -> str:

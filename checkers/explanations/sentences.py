@@ -108,7 +108,7 @@ def _lost_acked_write(row: Row, details: Details) -> str:
     acks = "all" if details.get("acks") == -1 else details.get("acks")
     offset = "an offset that is not known" if row["offset"] is None else f"offset {row['offset']}"
     gone = (
-        "yet the final reads of the partition from its start to its agreed end do not show it"
+        "yet it is missing from a complete read of the partition"
         if details.get("final_complete")
         else "yet polls passed over that offset without returning it"
     )
@@ -122,8 +122,8 @@ def _lost_acked_write(row: Row, details: Details) -> str:
 def _lost_read(row: Row, details: Details) -> str:
     return (
         f"Value {row['value']} was returned at offset {row['offset']} of {partition(row)} to process {row['process']} "
-        f"at {seconds(row['at_ns'])} (read {times(details.get('reads', 1))} in all), yet the final reads of the "
-        "partition from its start to its agreed end do not show it: a record that was once visible to readers is gone."
+        f"at {seconds(row['at_ns'])} (read {times(details.get('reads', 1))} in all), yet it is missing from a "
+        "complete read of the partition: a record that was once visible to readers is gone."
     )
 
 
@@ -325,8 +325,8 @@ def _nonlinearizable(row: Row, details: Details) -> str:
     meanwhile = f" Open meanwhile: {'; '.join(open_then)}." if open_then else ""
     return (
         f"No order of the commands to {details.get('key')}, a {details.get('model')} kept in {partition(row)}, "
-        f"explains the answers of clients: `{details.get('stuck')}` of process {row['process']} "
-        f"at {seconds(row['at_ns'])} fits nowhere. "
+        f"explains the answers of clients: no valid order contains `{details.get('stuck')}` of process "
+        f"{row['process']} at {seconds(row['at_ns'])}. "
         f"The longest legal order ends with the state {details.get('state')}.{meanwhile}"
     )
 

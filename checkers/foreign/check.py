@@ -298,7 +298,7 @@ def _decided(operations: Sequence[Operation], name: str, tried: Sequence[Value])
 
 def _of_run(file: str, result: RunResult) -> FileVerdict:
     counts = {name: count.violations + count.within_contract for name, count in result.anomalies.items()}
-    reason = "; ".join(result.reasons) or "no promise was broken"
+    reason = "; ".join(result.reasons) or "no violations"
     return FileVerdict(file, result.verdict, tuple(sorted(counts)), {**result.counts, **counts}, reason)
 
 

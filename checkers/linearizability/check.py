@@ -186,7 +186,7 @@ def _reason(
         what = (
             "no order of its operations is legal"
             if stuck is None
-            else f"{described(stuck)} of process {stuck.process} fits nowhere"
+            else f"no valid order contains {described(stuck)} of process {stuck.process}"
         )
         others = f" (and {counts.invalid - 1} more keys)" if counts.invalid > 1 else ""
         return f"{where}{what}{others}"

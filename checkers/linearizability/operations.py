@@ -94,8 +94,8 @@ class Evidence:
 
     `operations`: those that the evidence speaks of, by invocation. `initial`: the state before all of them, or before
     the first step shown. `orders`: some of the longest legal orders, each from the first step shown. `stuck`: the
-    operation that fits nowhere, an index into `operations`; None where the budget ended first. `window`: those that
-    were open when `stuck` returned.
+    operation that no valid order contains, an index into `operations`; None where the budget ended first. `window`:
+    those that were open when `stuck` returned.
     """
 
     key: Hashable

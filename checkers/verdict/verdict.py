@@ -12,7 +12,9 @@ from checkers.input.run_facts import RunFacts
 from checkers.input.tables import LARGE_TABLES, RunFiles
 from checkers.verdict.collect import Collected
 from checkers.verdict.metrics import GROUPS
+from common.wording import plural
 from history.anomalies import MALFORMED
+from incidents import Incident
 
 Verdict = Literal["valid", "invalid", "unknown"]
 
@@ -46,6 +48,8 @@ class RunResult:
     anomalies: Mapping[str, AnomalyCount]
     counts: Mapping[str, int]
     metrics: Mapping[str, Any]
+    incidents: tuple[Incident, ...] = ()
+    """What went wrong, by cause; empty where the history is not beside the results (data sets, remote runs)."""
 
     def to_json(self) -> dict[str, Any]:
         """Return what `results.json` holds."""
@@ -59,6 +63,7 @@ class RunResult:
             },
             "counts": dict(self.counts),
             "metrics": dict(self.metrics),
+            "incidents": [incident.to_json() for incident in self.incidents],
         }
 
 
@@ -110,7 +115,7 @@ def judge(
             acknowledged_min,
         ),
     ]
-    violations = [f"{name}: {number:,} outside the contract" for name, number in broken.items()]
+    violations = [f"{name}: {plural(number, 'violation')}" for name, number in broken.items()]
     verdict: Verdict = "invalid" if broken else "unknown" if undecided else "valid"
     return RunResult(
         run_id=files.run_id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,7 +67,19 @@ def results_of(
     need_java()
     # Py4J logs every interrupted call with its trace to the root logger's handlers; a user wants one line.
     logging.getLogger().addHandler(logging.NullHandler())
-    return check(directories, spark, master, resolve_outcomes=repair)
+    return [_with_findings(result) for result in check(directories, spark, master, resolve_outcomes=repair)]
+
+
+def _with_findings(result: RunResult) -> RunResult:
+    """Put what the simulator found back into the results of a simulated run: it is as much a violation."""
+    from simulation.runs import stored
+
+    try:
+        found = stored.found_in(result.directory)
+    except (OSError, ValueError, KeyError, TypeError):
+        return result  # of a real run, or no simulation that can be read
+    stored.write_results(result.directory, result.run_id, found)
+    return replace(result, verdict="invalid") if found else result
 
 
 def write_report(run: Path, warn: Callable[[str], object]) -> Path | None:

@@ -24,7 +24,18 @@ def worst(verdicts: list[str]) -> ExitStatus:
     return min((VERDICTS[verdict] for verdict in verdicts), key=severity.index, default=ExitStatus.UNKNOWN)
 
 
-_OURS = ("harness", "simulation", "nemesis", "workloads", "checkers", "reports", "history", "common", "broker")
+_OURS = (
+    "harness",
+    "simulation",
+    "nemesis",
+    "workloads",
+    "checkers",
+    "reports",
+    "incidents",
+    "history",
+    "common",
+    "broker",
+)
 
 
 def describe(error: BaseException) -> str:

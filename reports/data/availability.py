@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from common.wording import partition_name
+from incidents.partition_history import PartitionHistory
 from reports.data.joined import Joined
-from reports.data.partition_history import PartitionHistory
 from reports.data.stored_run import Integers, Run
-from reports.text.wording import partition_name
 
 FAULTS_MAX = 200
 

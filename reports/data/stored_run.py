@@ -21,6 +21,8 @@ import pyarrow.compute as pc
 
 from history.reader import load_table
 from history.schema import TABLES
+from incidents import Incident, diagnose, incidents_of
+from incidents.evidence import finding_rows
 
 Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
@@ -109,6 +111,24 @@ class Run:
         rows: list[dict[str, Any]] = self.tables["runs"].slice(0, 1).to_pylist()
         return rows[0] if rows else {}
 
+    @cached_property
+    def incidents(self) -> list[Incident]:
+        """What went wrong, by cause: from `results.json`, or found now if that is of an earlier release."""
+        stored = incidents_of(self.results)
+        return diagnose(self.directory, self.stated_totals) if stored is None else stored
+
+    @cached_property
+    def stated_totals(self) -> Mapping[str, tuple[int, int]]:
+        """What `results.json` counts: name → violations, and anomalies within the contract."""
+        stated = self.results.get("anomalies")
+        if not isinstance(stated, dict):
+            return {}
+        return {
+            str(name): (_whole(numbers.get("violations")), _whole(numbers.get("within_contract")))
+            for name, numbers in stated.items()
+            if isinstance(numbers, dict)
+        }
+
     def number(self, name: str) -> int | None:
         """Return an integer setting by its name in the table `runs` or in the specification, if it is known."""
         value = self._setting(name)
@@ -191,10 +211,21 @@ def load_run(directory: Path) -> Run:
         if not loaded.parts and name in EXPECTED_TABLES:
             problems.append(f"The table {name} is missing.")
         problems += [f"A part of the table {name} could not be read: {line}." for line in loaded.skipped]
+    tables["anomalies"] = _with_findings(directory, tables["anomalies"])
     spec = _read_object(directory / "spec.json", problems) or _spec_of(tables["runs"])
     schedule = _read_json(directory / "schedule.json", problems)
     results = _read_object(directory / "results.json", problems)
     return Run(directory, spec, schedule, results, tables, tuple(problems))
+
+
+def _with_findings(directory: Path, anomalies: pa.Table) -> pa.Table:
+    """Add what the simulator found, unless the checkers found the same."""
+    rows = finding_rows(directory, anomalies.column("anomaly").unique().to_pylist())
+    return pa.concat_tables([anomalies, pa.Table.from_pylist(rows, schema=anomalies.schema)]) if rows else anomalies
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _spec_of(runs: pa.Table) -> Mapping[str, Any]:

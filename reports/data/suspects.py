@@ -6,8 +6,8 @@ import json
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
+from common.wording import duration, moment, nodes
 from reports.data.stored_run import Run
-from reports.text.wording import duration, moment, nodes
 
 SUSPECTS_MAX = 4
 RECENT_NS = 10_000_000_000

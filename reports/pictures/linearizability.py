@@ -1,7 +1,8 @@
 """Draws a history that no order explains, as one self-contained HTML file.
 
 It is drawn from a verdict as JSON (`checkers/linearizability/evidence.py`): operations as bars, one lane a
-process; the longest legal orders to choose from, with the state after every step; the operation that fits nowhere.
+process; the longest legal orders to choose from, with the state after every step; the operation that no
+valid order contains.
 
 Time is not to scale. Each instant at which something began or ended is one step to the right, so that
 concurrent operations can be distinguished, however unequal the times are.

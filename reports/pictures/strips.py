@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from reports.data.partition_history import NO_LEADER, PartitionHistory
+from common.wording import FIRST_CONTROLLER, duration, enumeration, moment, nodes, partition_name
+from incidents.partition_history import NO_LEADER, PartitionHistory
 from reports.data.stored_run import Run
 from reports.pictures.theme import fault_family
-from reports.text.wording import FIRST_CONTROLLER, duration, enumeration, moment, nodes, partition_name
 
 PARTITIONS_MAX = 24
 SEGMENTS_MAX = 250
@@ -67,7 +67,7 @@ def partition_strips(run: Run, histories: Sequence[PartitionHistory]) -> list[Pa
 def controller_strip(run: Run) -> ControllerStrip | None:
     """Draw which controller led the quorum, according to the controllers; None if they were not sampled.
 
-    A leadership is drawn until another controller was seen to lead in a later epoch: it may have ended before.
+    A leadership is drawn until another controller was observed as leader in a later epoch: it may have ended before.
     """
     rows = [row for row in run.tables["quorum"].to_pylist() if row["role"] == "leader" and row["at_ns"] is not None]
     first: dict[int, tuple[int, int]] = {}  # epoch -> when it was first seen, controller

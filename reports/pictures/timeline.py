@@ -13,11 +13,11 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
+from common.wording import CLIENTS, FIRST_CONTROLLER, enumeration, plural
 from reports.data.joined import UNKNOWN, Joined
 from reports.data.series import QUANTILES, Bins, bins_over, latency_quantiles_ms, progress, throughput
 from reports.data.stored_run import Run, integers, is_one_of
 from reports.pictures import theme
-from reports.text.wording import CLIENTS, FIRST_CONTROLLER, enumeration, plural
 
 WIDTH_INCHES = 11.0
 LANE_INCHES = 0.25
@@ -82,10 +82,11 @@ def timeline(run: Run, joined: Joined) -> Timeline | None:
     rows = _fault_rows(run, bins)
     lanes = sum(len(row.lanes) for row in rows)
     with mpl.rc_context(_STYLE):
-        figure, axes = _panels(lanes + 2)
+        figure, axes = _panels(lanes + 3)
         axes[0].set_xlim(bins.start_s, bins.edges_s[-1])
         _draw_faults(axes[0], rows)
         _draw_anomalies(axes, run, bins, lanes)
+        _draw_incidents(axes[0], run, lanes + 2)
         _draw_throughput(axes[1], joined, bins)
         _draw_latency(axes[2], joined, bins)
         _draw_progress(axes[3], joined, bins)
@@ -172,9 +173,9 @@ def _draw_faults(panel: Axes, rows: Sequence[_Row]) -> None:
                 _draw_bar(panel, bar, free_until_s, row_number)
             row_number += 1
         panel.axhline(row_number - 0.5, color=theme.RULE, linewidth=0.6)
-    labels += [(row_number, "violations"), (row_number + 1, "within contract")]
+    labels += [(row_number, "violations"), (row_number + 1, "within contract"), (row_number + 2, "incidents")]
     panel.set_yticks([at for at, _ in labels], [text for _, text in labels])
-    panel.set_ylim(row_number + 1.5, -0.5)
+    panel.set_ylim(row_number + 2.5, -0.5)
 
 
 def _draw_bar(panel: Axes, bar: _Bar, free_until_s: float, row_number: int) -> None:
@@ -262,6 +263,23 @@ def _draw_anomalies(axes: Sequence[Axes], run: Run, bins: Bins, first_lane: int)
             for panel in axes[1:]:
                 for centre in centres.tolist():
                     panel.axvline(centre, color=colour, linewidth=0.9, alpha=0.8)
+
+
+def _draw_incidents(panel: Axes, run: Run, lane: int) -> None:
+    """Mark when each incident first did harm, by its number; numbers that would collide are left out."""
+    free_from_s = panel.get_xlim()[0] - 1
+    left, right = panel.get_xlim()
+    needed_s = 3 * CHARACTER_INCHES * (right - left) / (WIDTH_INCHES * PANEL_SHARE)
+    dated = [(one.at_ns / 1e9, number, one) for number, one in enumerate(run.incidents, 1) if one.at_ns is not None]
+    for at_s, number, incident in sorted(dated, key=lambda one: one[:2])[:BARS_MAX]:
+        colour = theme.ALLOWED if incident.within_contract else theme.VIOLATION
+        panel.scatter([at_s], [lane], marker="v", s=34, color=colour, zorder=4)
+        if at_s >= free_from_s:
+            panel.annotate(
+                str(number), (at_s, lane), xytext=(5, 0), textcoords="offset points", va="center_baseline",
+                fontsize=8, color=colour,
+            )  # fmt: skip
+            free_from_s = at_s + needed_s
 
 
 def _steps(panel: Axes, bins: Bins, values: Any, colour: str, label: str, width: float = 1.3) -> None:  # noqa: ANN401

@@ -10,10 +10,10 @@ from xml.etree import ElementTree as ET
 
 import jinja2
 
+from common import wording
 from reports import templating
 from reports.rules import with_rules
 from reports.suite.loaded import GRAVEST, STATES, LoadedSuite, SuiteCell
-from reports.text import wording
 
 _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd]")
 _MARKS = {"valid": "✓", "invalid": "✗", "unknown": "?", "crashed": "!", "skipped": "-", "waiting": "·"}

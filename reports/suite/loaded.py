@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from reports.text.wording import plural
+from common.wording import plural
 
 State = Literal["valid", "invalid", "unknown", "crashed", "skipped", "waiting"]
 
 STATES: Mapping[State, str] = {
-    "valid": "no promise was broken",
-    "invalid": "a promise was broken",
+    "valid": "no violations",
+    "invalid": "violations",
     "unknown": "could not be decided",
     "crashed": "the run did not come to its end",
     "skipped": "not run, with a reason",

@@ -11,15 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from common.wording import count, moment, node, partition_name
 from history.anomalies import CATALOGUE
+from incidents.partition_history import PartitionHistory
 from reports.data.joined import UNKNOWN, Joined
-from reports.data.partition_history import PartitionHistory
 from reports.data.stored_run import Run, is_one_of, rows_where
 from reports.data.suspects import Suspect, suspects
 from reports.pictures.replica_logs import AFTER, LogPicture, LogRow, log_picture
+from reports.text.incidents import promise_of
 from reports.text.record_timeline import TimelineEvent, record_timeline
-from reports.text.summary import AnomalyTotal, anomaly_totals
-from reports.text.wording import count, moment, node, partition_name
+from reports.text.totals import AnomalyTotal, anomaly_totals
 
 EXPLANATIONS_PER_GROUP = 3
 EXPLANATIONS_MAX = 18
@@ -110,7 +111,7 @@ def _group(
     return AnomalyGroup(
         name=total.name,
         within_contract=within,
-        promised=CATALOGUE[total.name].promise if total.name in CATALOGUE else "",
+        promised=promise_of(total.name),
         total=number,
         recorded=table.num_rows,
         partitions=tuple(_partitions(table)),

@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from common.wording import count
 from history.contract import loss_is_allowed, shutdowns_survived
 from reports.data.stored_run import Run
-from reports.text.wording import count
 
 FLAGS: Mapping[str, str] = {
     "name": "--name",

@@ -8,10 +8,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from common.wording import count, moment, node, partition_name
+from incidents.partition_history import NO_LEADER, PartitionHistory
 from reports.data.joined import UNKNOWN, Joined
-from reports.data.partition_history import NO_LEADER, PartitionHistory
 from reports.data.stored_run import Run, integers, is_one_of, rows_where
-from reports.text.wording import count, moment, node, partition_name
 
 READS_SHOWN = 3
 LEADERS_SHOWN = 4
@@ -188,6 +188,6 @@ def _leaders(history: PartitionHistory, since_ns: int | None, gone_ns: int | Non
     for number, leadership in enumerate(history.leaderships[first : first + LEADERS_SHOWN]):
         if number and gone_ns is not None and leadership.start_ns > gone_ns:
             return
-        seen = f"{node(leadership.leader)} was seen to lead {name}, leader epoch {leadership.leader_epoch}"
+        seen = f"{node(leadership.leader)} observed as leader of {name}, leader epoch {leadership.leader_epoch}"
         text = f"no replica called itself leader of {name}" if leadership.leader == NO_LEADER else seen
         yield TimelineEvent(leadership.start_ns, text, "cluster")

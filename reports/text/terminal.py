@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from common.wording import count, duration, enumeration, plural
 from history.anomalies import MALFORMED
+from incidents import Incident
 from reports.data.joined import Joined
 from reports.data.stored_run import load_run
-from reports.text.summary import Summary, disagreements, summarize
-from reports.text.wording import count, duration, enumeration, plural
+from reports.text.summary import Summary, summarize
+from reports.text.totals import disagreements
 
+INCIDENTS_SHOWN = 5
 REASONS_SHOWN = 5
 PROBLEMS_SHOWN = 5
 TROUBLES_SHOWN = 5
@@ -28,7 +32,8 @@ def summary_lines(run_directory: Path) -> RenderableType:
     """
     run = load_run(run_directory)
     summary = summarize(run, Joined(run))
-    parts: list[RenderableType] = [_table(summary, checked=bool(run.results)), Text(), _verdict(summary)]
+    parts: list[RenderableType] = [_verdict(summary), *_incidents(run.incidents), Text()]
+    parts += [_table(summary, checked=bool(run.results)), Text(), _last(summary, len(run.incidents))]
     parts += [Text(f"  {reason}") for reason in summary.verdict.reasons[:REASONS_SHOWN]]
     troubles = [(trouble["text"] or "").partition("\n")[0] for trouble in run.troubles]
     parts += [Text(f"  trouble: {text}") for text in troubles[:TROUBLES_SHOWN]]
@@ -45,7 +50,26 @@ def summary_lines(run_directory: Path) -> RenderableType:
 
 def _verdict(summary: Summary) -> Text:
     verdict = summary.verdict
-    return Text.assemble((verdict.word.upper(), _STYLES[verdict.word]), f"  {verdict.sentence}")
+    planted = f" {verdict.planted}" if verdict.planted else ""
+    return Text.assemble((verdict.word.upper(), _STYLES[verdict.word]), f"  {verdict.sentence}{planted}")
+
+
+def _incidents(incidents: Sequence[Incident]) -> list[Text]:
+    """Return what there is to say after the verdict, which has the first headline: why it could be, and the others."""
+    lines = []
+    for number, incident in enumerate(incidents[:INCIDENTS_SHOWN], start=1):
+        if number > 1 or incident.within_contract:
+            lines.append(Text(f"  {number}. {incident.headline}"))
+        allowed = [cause.allowed_by for cause in incident.causes if cause.allowed_by]
+        lines += [Text(f"     {sentence}") for sentence in dict.fromkeys(allowed)]
+    if len(incidents) > INCIDENTS_SHOWN:
+        lines.append(Text(f"  and {count(len(incidents) - INCIDENTS_SHOWN)} more incidents in the report"))
+    return lines
+
+
+def _last(summary: Summary, incidents: int) -> Text:
+    word = summary.verdict.word
+    return Text.assemble((word.upper(), _STYLES[word]), f"  {plural(incidents, 'incident')}" if incidents else "")
 
 
 def _table(summary: Summary, checked: bool) -> Table:

@@ -141,7 +141,7 @@ class SimulatedNemesis:
         if target in self.brokers:
             self.losses.open(target)
         lost = self.cluster.kill(target, survival)
-        why = f"{survival.name.lower()}: {lost} bytes lost"
+        why = f"kept of unsynced data: {survival.name.lower()}; {lost} bytes lost"
         self._opened(fault.kind, (target,), lambda: self.cluster.start(target), fault.duration_ms, why)
 
     def _disk_loss(self, fault: SimulatedFault, target: int) -> None:
@@ -176,13 +176,15 @@ class SimulatedNemesis:
                 else:
                     survival = Survival.EVERYTHING
             self.cluster.kill(node, survival)
-            survivals.append(f"{node} {survival.name.lower()}")
+            survivals.append(f"{'broker' if node in self.brokers else 'controller'} {node} {survival.name.lower()}")
 
         def mend() -> None:
             for node in victims:
                 self.cluster.start(node)
 
-        self._opened("power-cut", tuple(victims), mend, fault.duration_ms, ", ".join(survivals))
+        self._opened(
+            "power-cut", tuple(victims), mend, fault.duration_ms, f"kept of unsynced data: {', '.join(survivals)}"
+        )
 
     def _disk_error(self, fault: SimulatedFault, target: int) -> None:
         """ST-7: every write and every fsync fails, so that the node exits; then the disk works again."""
@@ -260,7 +262,7 @@ class SimulatedNemesis:
         if target in self.brokers and survival is not Survival.EVERYTHING:
             self.losses.open(target)
         lost = self.cluster.kill(target, survival)
-        why = f"{survival.name.lower()}: {lost} bytes lost"
+        why = f"kept of unsynced data: {survival.name.lower()}; {lost} bytes lost"
         kind = "page-cache-loss" if lost > 0 else fault.kind
         self._opened(kind, (target,), lambda: self.cluster.start(target), fault.duration_ms, why)
 

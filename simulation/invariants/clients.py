@@ -95,6 +95,10 @@ def _protected(
     return (ghost, mirror) if ghost.protects(mirror) else None
 
 
+def _any_from(committed: int) -> str:
+    return "any was" if not committed else f"any from {committed} on was"
+
+
 def _acknowledged(
     known: Knowledge, broker: BrokerMirror, state: BrokerState, produced: ProducedPartition, records: bytes
 ) -> None:
@@ -107,9 +111,10 @@ def _acknowledged(
     base = produced.base_offset
     last = base + sent.last - sent.base
     committed = ghost.committed
-    who = f"broker {broker.broker_id}, leader of epoch {mirror.leader_epoch}, acknowledged {base}…{last}"
+    offsets = f"offset {base}" if base == last else f"offsets {base} to {last}"
+    who = f"broker {broker.broker_id}, leader of epoch {mirror.leader_epoch}, acknowledged {offsets}"
     if last >= len(committed) or committed[base] is None or committed[last] != committed[base]:
-        known.fail(ghost, "P-12", f"{who}; offsets before {len(committed)} are committed")
+        known.fail(ghost, "P-12", f"{who} before {_any_from(len(committed))} committed")
     batch = committed[base]
     if batch is None or batch.base != base or batch.crc != sent.crc:
         known.fail(ghost, "P-12", f"{who}; at {base} {batch} is committed, and the batch sent had crc {sent.crc:08x}")

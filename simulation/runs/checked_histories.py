@@ -35,7 +35,7 @@ class Scheduled(NamedTuple):
 
 
 class CheckedRun(NamedTuple):
-    """The checkers' verdict on one run. `anomalies` are those outside the contract."""
+    """The checkers' verdict on one run. `anomalies` are violations."""
 
     verdict: str
     anomalies: Mapping[str, int]

@@ -24,9 +24,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from incidents import diagnose
 from simulation.directed.files import schedule_name
 from simulation.directed.runner import ScheduleResult, play_schedule
 from simulation.engine.cluster import EventStep, SimulatedCluster
+from simulation.engine.event_queue import MS
 from simulation.invariants.observer import property_observers
 from simulation.runs import choice_files
 from simulation.runs.choice_files import FILE_NAME, ChoiceFile
@@ -37,6 +39,7 @@ from simulation.scenario.case import Case
 from simulation.scenario.overrides import repeat_command
 from simulation.scenario.scenario import SimulationOutcome
 from simulation.workload import tables
+from simulation.workload.recording import FaultRow
 from simulation.workload.sampling import ReplicaSampler
 
 DETAIL_CHARACTERS = 160
@@ -162,15 +165,21 @@ def relevant(lines: Sequence[Line]) -> Sequence[Line]:
 
 
 def write_results(directory: Path, run_id: str, found: Sequence[SimulationFinding]) -> None:
-    """Write the simulation's findings into `results.json`, above those of the checkers."""
+    """Write the simulation's findings into `results.json`: above those of the checkers, in the counts, as incidents."""
     path = directory / "results.json"
     results: dict[str, Any] = {"run_id": run_id, "verdict": "valid", "reasons": [], "anomalies": {}, "counts": {}}
     if path.exists():
         results = json.loads(path.read_text(encoding="utf-8"))
     if found:
         results["verdict"] = "invalid"
+        for name in dict.fromkeys(finding.property_id for finding in found):
+            numbers = results["anomalies"].setdefault(name, {"violations": 0, "within_contract": 0})
+            times = sum(finding.property_id == name for finding in found)
+            numbers["violations"] = max(numbers["violations"], times)
         mine = [f"{finding.layer}: {finding}" for finding in found]
         results["reasons"] = [*mine, *(line for line in results["reasons"] if line not in mine)]
+    totals = {name: (one["violations"], one["within_contract"]) for name, one in results["anomalies"].items()}
+    results["incidents"] = [incident.to_json() for incident in diagnose(directory, totals)]
     _write_json(path, results)
 
 
@@ -269,6 +278,8 @@ def differing_event(case: Case, attempts: int = 2) -> Difference | None:
 # --- directed schedules
 
 _STEP = "step "
+_DIES, _POWER_LOST, _STARTS = "dies", "loses power", "starts"
+"""Lines of a trace about nodes that end and come back."""
 
 SCHEDULE_NAME = "schedule"
 """The name of runs of directed schedules in the store."""
@@ -292,7 +303,9 @@ def store_schedule_run(directory: Path, path: Path, *, flawed: bool) -> Schedule
         "reproduce": shlex.join(["harrow", "sim", "--schedule", schedule_name(path)]),
         "configuration": configuration,
     }
-    lines = _from_first_step(relevant(trace_lines(recorder, outcome.history, outcome.log_entries)))
+    trace = trace_lines(recorder, outcome.history, outcome.log_entries)
+    outcome.history.faults += _crashes(trace)
+    lines = _from_first_step(relevant(trace))
     for name, data in (
         ("spec.json", specification),
         ("schedule.json", []),
@@ -303,6 +316,25 @@ def store_schedule_run(directory: Path, path: Path, *, flawed: bool) -> Schedule
     tables.write(directory, "0", [tables.Recorded(run_id, SCHEDULE_NAME, outcome, sampler.samples)])
     write_results(directory, run_id, result.findings)
     return result
+
+
+def _crashes(lines: Sequence[Line]) -> list[FaultRow]:
+    """The crashes that the steps of a schedule caused, as faults: each lasts until its node starts again."""
+    rows: list[FaultRow] = []
+    for line in lines:
+        if line.text.startswith(_POWER_LOST) or line.text == _DIES:
+            lossy = line.text.startswith(_POWER_LOST) and not line.text.startswith(f"{_POWER_LOST}, and 0 ")
+            kind = "page-cache-loss" if lossy else "kill"
+            why = json.dumps({"what": line.text if lossy else ""})
+            rows.append(FaultRow(len(rows) + 1, kind, (line.node_id,), why, line.at_us * MS, None))
+        elif line.text == _STARTS:
+            rows = [
+                row._replace(ended_ns=line.at_us * MS)
+                if row.targets == (line.node_id,) and row.ended_ns is None
+                else row
+                for row in rows
+            ]
+    return rows
 
 
 def _from_first_step(lines: Sequence[Line]) -> Sequence[Line]:

@@ -105,7 +105,7 @@ def _settings(run: Recorded) -> Row:
 
 def _evidence(parameters: str) -> str:
     what = json.loads(parameters).get("what", "")
-    return f"the simulator did it: {what}" if what else "the simulator did it"
+    return f"simulated; {what}" if what else "simulated"
 
 
 def _logs(outcome: SimulationOutcome) -> Iterable[Row]:

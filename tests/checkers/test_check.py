@@ -22,6 +22,7 @@ from checkers.input.tables import REQUIRED_TABLES, survey
 from checkers.verdict.verdict import AnomalyCount, RunResult
 from history.reader import read_table
 from history.schema import ANOMALIES, TABLES
+from incidents import incidents_of
 from tests.checkers.histories import MS, History
 from tests.checkers.input.damaged_files import SEEDS, mutate
 from tests.checkers.input.garbage import write_garbage
@@ -248,15 +249,16 @@ def test_results_and_anomalies_are_written_and_explain_themselves(results: Mappi
     rows = read_table(bad.directory, "anomalies").to_pylist()
     (row,) = (row for row in rows if row["anomaly"] == "lost-acked-write")
     assert row["explanation"] == (
-        "Value 101 was acknowledged at offset 1 of log-0 by broker 1 at 0.025 s (acks=all), yet the final reads of the "
-        "partition from its start to its agreed end do not show it. At offset 1 the logs hold after the run: brokers "
-        "1, "
-        "3 value 201. Active then: #1 kill of broker 2 from 0.025 s until 0.500 s."
+        "Value 101 was acknowledged at offset 1 of log-0 by broker 1 at 0.025 s (acks=all), yet it is missing "
+        "from a complete read of the partition. After the run, brokers 1, 3 hold value 201 at offset 1. "
+        "Active then: #1 kill of broker 2 from 0.025 s until 0.500 s."
     )
     evidence = json.loads(row["evidence"])
     assert evidence["operation"]["completed_ns"] == 25 * MS
     assert evidence["replicas"] == [{"broker": 1, "value": 201}, {"broker": 3, "value": 201}]
     assert [fault["fault"] for fault in evidence["faults"]] == [1]
+    assert incidents_of(written) == list(bad.incidents)
+    assert bad.incidents[0].headline.startswith("1 acknowledged write to log-0 (offset 1) was lost")
 
 
 @pytest.mark.spark

@@ -9,7 +9,7 @@ import pytest
 
 from tests.machines.judging import COMMANDS, Command, Session, problems
 
-FINE = Command(0, 1.0, "VALID  No promise was broken", "")
+FINE = Command(0, 1.0, "VALID  No violations in 100 acknowledged writes", "")
 SESSION = Session(dict.fromkeys(COMMANDS, FINE), has_report=True, left_behind=())
 
 

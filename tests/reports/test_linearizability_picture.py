@@ -36,7 +36,7 @@ EVIDENCE = {
 }
 VERDICT = {
     "outcome": "invalid",
-    "reason": "read → nil of process 8 fits nowhere",
+    "reason": "no valid order contains read → nil of process 8",
     "kinds": ["not-linearizable"],
     "counts": {"operations": 8, "keys": 1, "keys_valid": 0, "keys_invalid": 1, "keys_unknown": 0},
     "evidence": [EVIDENCE],
@@ -69,7 +69,7 @@ def test_the_page_refers_to_no_other_file(tmp_path):
     page = Page(render_picture(VERDICT, tmp_path / "picture.html", "a history"))
     assert not page.references
     texts = " ".join(text for _, text in page.texts)
-    assert "read → nil of process 8 fits nowhere" in texts
+    assert "no valid order contains read → nil of process 8" in texts
     assert {"chart", "orders", "steps", "until", "why"} <= page.ids
 
 

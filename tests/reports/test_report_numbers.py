@@ -3,10 +3,11 @@
 import pyarrow as pa
 import pytest
 
+from common.wording import duration, moment, nodes
 from history.schema import ANOMALIES, TABLES
+from incidents.partition_history import NO_LEADER, partition_history
 from reports.data.availability import outages, quiet_gap_ns
 from reports.data.joined import Joined
-from reports.data.partition_history import NO_LEADER, partition_history
 from reports.data.series import bins_over, latency_quantiles_ms, progress, throughput
 from reports.data.stored_run import Run
 from reports.data.suspects import suspects
@@ -18,9 +19,12 @@ from reports.text.anomalies import groups
 from reports.text.configuration import contract_sentences, reproduce_command
 from reports.text.record_timeline import record_timeline
 from reports.text.summary import summarize
-from reports.text.wording import duration, moment, nodes
 
 SECOND = 1_000_000_000
+
+
+def histories_of(run):
+    return lambda topic, partition: partition_history(run.tables["cluster"], topic, partition)
 
 
 def run_of(tmp_path, spec=None, results=None, **rows):
@@ -168,7 +172,7 @@ def test_recovery_waits_for_every_partition_and_every_replica(tmp_path):
         sample(at_s, 1, "leader", isr=isr) for at_s, isr in ((4, (1,)), (6, (1, 2)), (9, (1, 2, 3)), (10, (1, 2, 3)))
     ]
     run = run_of(tmp_path, **rows)
-    (outage,) = outages(run, Joined(run), [partition_history(run, "t", 0)])
+    (outage,) = outages(run, Joined(run), [partition_history(run.tables["cluster"], "t", 0)])
     assert outage.recovered_ns == 3 * SECOND
     assert outage.isr_ns == 4 * SECOND
 
@@ -178,7 +182,7 @@ def test_the_leader_is_the_one_of_the_newest_epoch_and_a_silent_one_is_gone(tmp_
     cluster += [sample(at_s, 2, "follower", 0) for at_s in range(10)]
     cluster += [sample(at_s + 0.5, 3, "leader", 1) for at_s in (7, 8, 9)]
     cluster += [sample(8.7, 1, "leader", 0)]
-    history = partition_history(run_of(tmp_path, cluster=cluster), "t", 0)
+    history = partition_history(run_of(tmp_path, cluster=cluster).tables["cluster"], "t", 0)
     assert [(led.leader, led.leader_epoch) for led in history.leaderships] == [(1, 0), (NO_LEADER, 0), (3, 1)]
     assert history.leader_at(5 * SECOND).leader == NO_LEADER
     assert history.claims == ((int(8.7 * SECOND), 1, 0),)
@@ -186,7 +190,7 @@ def test_the_leader_is_the_one_of_the_newest_epoch_and_a_silent_one_is_gone(tmp_
 
 def test_a_log_that_goes_back_is_noticed(tmp_path):
     cluster = [sample(1, 2, log_end=10), sample(2, 2, log_end=12), sample(3, 2, log_end=7), sample(3, 1, log_end=12)]
-    (cut,) = partition_history(run_of(tmp_path, cluster=cluster), "t", 0).cuts
+    (cut,) = partition_history(run_of(tmp_path, cluster=cluster).tables["cluster"], "t", 0).cuts
     assert (cut.broker, cut.log_end_before, cut.log_end, cut.before_ns) == (2, 12, 7, 2 * SECOND)
 
 
@@ -220,7 +224,7 @@ def test_a_read_of_its_offset_before_a_record_was_written_is_no_sign_of_loss(tmp
     rows["operations"].append({"op": 2, "process": 9, "kind": "poll", "status": "ok", "completed_ns": 2 * SECOND})
     rows["reads"] = [{"op": 2, "topic": "t", "partition": 0, "offset": 0, "value": 55}]
     run = run_of(tmp_path, **rows)
-    timeline = record_timeline(run, Joined(run), partition_history(run, "t", 0), 0, 101)
+    timeline = record_timeline(run, Joined(run), partition_history(run.tables["cluster"], "t", 0), 0, 101)
     assert timeline.gone_ns is None
     assert (timeline.moments[0].text, timeline.moments[0].tone) == (
         "process 9 read another record (55) at offset 0",
@@ -240,7 +244,7 @@ def test_a_timeline_is_in_order_and_knows_when_the_record_was_gone(tmp_path):
     ]
     rows["cluster"] = [sample(0, 1, "leader"), sample(2, 1, "leader"), sample(3, 2, log_end=9), sample(4, 2, log_end=5)]
     run = run_of(tmp_path, **rows)
-    timeline = record_timeline(run, Joined(run), partition_history(run, "t", 0), 5, 101)
+    timeline = record_timeline(run, Joined(run), partition_history(run.tables["cluster"], "t", 0), 5, 101)
     assert (timeline.acknowledged_ns, timeline.gone_ns) == (SECOND, 4 * SECOND)
     assert [event.text.split(" at ")[0] for event in timeline.moments] == [
         "process 1 sent it, operation 1",
@@ -254,7 +258,7 @@ def test_a_timeline_is_in_order_and_knows_when_the_record_was_gone(tmp_path):
 
 def test_the_timeline_of_an_unread_record_says_so(tmp_path):
     run = run_of(tmp_path, **writes(write(1, 1)))
-    timeline = record_timeline(run, Joined(run), partition_history(run, "t", 0), 0, 101)
+    timeline = record_timeline(run, Joined(run), partition_history(run.tables["cluster"], "t", 0), 0, 101)
     assert timeline.moments[-1].text == "no reader ever got it"
 
 
@@ -286,7 +290,7 @@ def test_each_partition_has_its_first_anomaly_explained_and_neighbours_share_a_p
         for partition, offset in positions
     ]
     run = run_of(tmp_path, anomalies=anomalies)
-    (group,) = groups(run, Joined(run), lambda topic, partition: partition_history(run, topic, partition))
+    (group,) = groups(run, Joined(run), histories_of(run))
     assert [explanation.title for explanation in group.explanations] == ["t-0, offset 3", "t-1, offset 50", "t-2"]
     assert (group.total, len(group.rows), group.unlisted) == (7, 4, 0)
     assert [(each.name, each.rows, each.offsets) for each in group.partitions] == [
@@ -300,7 +304,7 @@ def test_totals_are_those_of_the_results_when_the_table_holds_fewer(tmp_path):
     row = {"anomaly": "lost-read", "within_contract": False, "topic": "t", "partition": 0, "offset": 1}
     stated = {"anomalies": {"lost-read": {"violations": 5000, "within_contract": 2}}}
     run = run_of(tmp_path, results=stated, anomalies=[row])
-    violations, allowed = groups(run, Joined(run), lambda topic, partition: partition_history(run, topic, partition))
+    violations, allowed = groups(run, Joined(run), histories_of(run))
     assert (violations.total, violations.recorded, violations.unlisted) == (5000, 1, 4999)
     assert (allowed.total, allowed.unlisted, allowed.within_contract) == (2, 2, True)
 

@@ -142,7 +142,7 @@ def test_rows_of_nothing_but_nulls_do_no_harm(copy_of, table):
     schema = ANOMALIES if table == "anomalies" else TABLES[table]
     nulls = pa.table([pa.nulls(5, field.type) for field in schema], schema=schema)
     pq.write_table(nulls, table_directory(directory, table) / "part-zzz.parquet")
-    assert page_of(directory).count("h2") == 9 + (table == "troubles")  # a section of its own, where there is any
+    assert page_of(directory).count("h2") == 10 + (table == "troubles")  # a section of its own, where there is any
 
 
 def test_trouble_of_the_run_itself_is_shown_as_text(copy_of):

@@ -10,7 +10,18 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("broker", "simulation", "harness", "nemesis", "workloads", "checkers", "reports", "history", "common")
+PACKAGES = (
+    "broker",
+    "simulation",
+    "harness",
+    "nemesis",
+    "workloads",
+    "checkers",
+    "reports",
+    "incidents",
+    "history",
+    "common",
+)
 
 
 def test_imports_point_one_way() -> None:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FOLDERS = (
     *("benchmarks", "broker", "checkers", "docs", "harness", "history", "common", "nemesis"),
-    *("reports", "simulation", "tests", "tools", "workloads"),
+    *("incidents", "reports", "simulation", "tests", "tools", "workloads"),
 )
 _PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
 _MODULE = re.compile(rf"(?:{'|'.join(FOLDERS)})(?:\.\w+)+")

@@ -183,8 +183,8 @@ class BrokerNode:
     def _start(self) -> None:
         broker = self.state
         settings = broker.settings
-        clean = "clean" if broker.previous_broker_epoch >= 0 else "unclean"
-        broker.runtime.log("info", f"starts after a {clean} stop, with {len(broker.replicas)} replicas on disk")
+        stop = "a clean stop" if broker.previous_broker_epoch >= 0 else "an unclean stop"
+        broker.runtime.log("info", f"starts after {stop}, with {len(broker.replicas)} replicas on disk")
         for replica in broker.replicas.values():
             storage.flush(broker, replica)  # what recovery found valid may be in the page cache only
         lifecycle.begin(broker)

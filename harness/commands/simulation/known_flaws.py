@@ -167,8 +167,8 @@ def _checked(hunts: Sequence[Hunt], console: Console) -> list[Hunt]:
 
 def _line(hunted: Hunt) -> str:
     first = hunted.first
-    result = f"seed {first.seed}: {first.finding}" if first else "not found"
-    name = f"{hunted.flaw.number} {hunted.flaw.name}" if hunted.flaw is not None else "the correct build"
+    result = f"seed {first.seed}: {first.finding}" if first else "not found" if hunted.flaw else "no failures"
+    name = f"{hunted.flaw.number} {hunted.flaw.name}" if hunted.flaw is not None else "correct build"
     return f"{name}: {result} ({hunted.seeds:,} seeds, {hunted.seconds:.0f} s)"
 
 

@@ -146,7 +146,7 @@ class _ShrinkProgress:
         draws = sum(sum(map(bool, lanes[name])) for name in NOISE)
         line = Text(
             f"{now_s - self._began_s:4.0f} s  {tried:,} candidates tried · {faults} faults, "
-            f"{draws:,} draws that are not zero, {sum(lanes['configuration'])} steps from the simplest configuration",
+            f"{draws:,} random choices and {sum(lanes['configuration'])} settings left to simplify",
             style="cyan",
         )
         if self._live is not None:

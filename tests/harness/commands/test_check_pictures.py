@@ -25,8 +25,8 @@ def test_a_violation_is_drawn(read, drawn, tmp_path):
     pictures = tmp_path / "pictures"
     result = CliRunner().invoke(check, ["--pictures", str(pictures), str(history)])
     assert sorted(path.name for path in pictures.iterdir()) == drawn
-    assert ("read → nil of process 2 fits nowhere" in result.stdout) == bool(drawn)
-    assert all("fits nowhere" in path.read_text() for path in pictures.iterdir())
+    assert ("no valid order contains read → nil of process 2" in result.stdout) == bool(drawn)
+    assert all("no valid order contains" in path.read_text() for path in pictures.iterdir())
 
 
 def test_a_directory_that_cannot_be_written_to_is_an_error_of_one_line(tmp_path):

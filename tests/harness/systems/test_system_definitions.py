@@ -252,7 +252,7 @@ def test_files_of_log_are_those_that_match_the_latest_last(written: Written, tmp
 
 
 def test_nothing_in_the_code_knows_the_brokers_that_are_defined() -> None:
-    code = ["broker", "checkers", "harness", "history", "nemesis", "reports", "workloads"]
+    code = ["broker", "checkers", "harness", "history", "incidents", "nemesis", "reports", "workloads"]
     sources = [path for package in code for path in (ROOT / package).rglob("*.py")]
     assert len(sources) > 300
     names = ("noida", "calfkit", "tansu", "redpanda")

@@ -1,7 +1,7 @@
 """Follows partitions through the samples of the table `cluster`: leaders, ISRs, logs that were cut.
 
-These are the stretches of time that a report draws: what the samples show. When a leadership can have begun or ended at
-most, which a verdict may rest on, is in `checkers.relations.cluster_events`.
+These are the stretches of time that a report draws and the evidence of incidents: what the samples show. When a
+leadership can have begun or ended at most, which a verdict may rest on, is in `checkers.relations.cluster_events`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,21 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reports.data.stored_run import Run, rows_where
-
 NO_LEADER = -1
+
+
+class Sample(NamedTuple):
+    """What one broker said of its replica at one moment."""
+
+    at_ns: int
+    broker: int
+    role: str
+    leader: int
+    leader_epoch: int
+    log_end: int | None
+    high_watermark: int | None
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
 
 
 class LeaderStretch(NamedTuple):
@@ -58,6 +70,10 @@ class PartitionHistory:
     cuts: tuple[LogCut, ...]
     claims: tuple[tuple[int, int, int], ...]
     """(time, broker, leader epoch): a broker that called itself leader in an epoch that was over."""
+    samples: tuple[Sample, ...] = ()
+    """All samples, in the order of time."""
+    leading: tuple[Sample, ...] = ()
+    """Those of leaders of the newest epoch so far."""
 
     def leader_at(self, at_ns: int) -> LeaderStretch | None:
         """Return the leadership at a moment."""
@@ -66,14 +82,14 @@ class PartitionHistory:
         )
 
 
-def partition_history(run: Run, topic: str, partition: int) -> PartitionHistory:
-    """Follow one partition through the samples of its replicas.
+def partition_history(cluster: pa.Table, topic: str, partition: int) -> PartitionHistory:
+    """Follow one partition through the samples of its replicas, which are rows of the table `cluster`.
 
     The leader at any moment is the one of the highest leader epoch that any replica has called itself leader in; when
     the samples go on without it for longer than two rounds of samples, there is none.
     """
-    samples = rows_where(run.tables["cluster"], topic=topic, partition=partition)
-    samples = samples.filter(pc.is_valid(samples.column("at_ns"))).sort_by("at_ns")
+    mine = pc.and_(pc.equal(cluster.column("topic"), topic), pc.equal(cluster.column("partition"), partition))
+    samples = cluster.filter(pc.and_(mine, pc.is_valid(cluster.column("at_ns")))).sort_by("at_ns")
     rows: list[dict[str, Any]] = samples.to_pylist()
     leading, claims = _leading(rows)
     silence_ns = 2 * _round_ns(rows) + 1
@@ -85,6 +101,22 @@ def partition_history(run: Run, topic: str, partition: int) -> PartitionHistory:
         tuple(_merged_isrs(_isrs(leading, end_ns))),
         tuple(_cuts(samples)),
         tuple(claims),
+        tuple(_sample(row) for row in rows if row["broker"] is not None),
+        tuple(_sample(row) for row in leading),
+    )
+
+
+def _sample(row: dict[str, Any]) -> Sample:
+    return Sample(
+        row["at_ns"],
+        row["broker"],
+        row["role"] or "none",
+        NO_LEADER if row["leader"] is None else row["leader"],
+        -1 if row["leader_epoch"] is None else row["leader_epoch"],
+        row["log_end"],
+        row["high_watermark"],
+        tuple(sorted(row["isr"] or ())),
+        tuple(sorted(row["elr"] or ())),
     )
 
 

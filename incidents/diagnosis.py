@@ -1,0 +1,244 @@
+"""Forms the incidents of a run: attributes each anomaly and each finding to one cause, and words what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from history.anomalies import CATALOGUE
+from history.reader import load_table
+from incidents.evidence import Evidence, Finding
+from incidents.headlines import gravest, headline
+from incidents.losses import LOST, Loss, causes_of, losses_in
+from incidents.model import Cause, Incident, Span
+from incidents.reads import STALE, causes_of_row, details_of
+from incidents.simulated import OWN_LAYERS, causes_of_finding
+
+Row = Mapping[str, Any]
+Totals = Mapping[str, tuple[int, int]]
+
+SYMPTOMS: Final = frozenset({
+    *("inconsistent-offset", "reordered-send", "nonmonotonic-send", "wrong-offset", "divergent-replicas"),
+    *("epoch-regression", "stale-read", "end-offset-regression", "nonmonotonic-poll", "skipped-poll", "duplicate"),
+    *("unseen", "aborted-read", "two-leaders", "dirty-read", "nonlinearizable"),
+})  # fmt: skip
+"""Anomalies that a loss of records can show itself by, too."""
+INCIDENTS_MAX = 200
+
+
+@dataclass
+class _Group:
+    """Rows and findings with one cause."""
+
+    causes: tuple[Cause, ...]
+    rows: list[Row] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+
+def diagnose(directory: Path, totals: Totals | None = None) -> list[Incident]:
+    """Return the incidents of a run, violations first, the gravest first.
+
+    `totals`: name → exact numbers of violations and of anomalies within the contract, where the table of anomalies has
+    fewer rows than were found: if all rows of a name on one side belong to one incident, it gets all of them.
+    No content of a directory raises.
+    """
+    evidence = Evidence(directory)
+    rows: list[Row] = load_table(directory, "anomalies").table.to_pylist()
+    groups = _merged([*_losses(evidence, rows), *_findings(evidence)])
+    groups = _with_others(evidence, groups, rows)
+    found = [_incident(group) for group in groups if group.rows or group.findings]
+    found = _with_totals(found, totals or {})
+    return sorted(found, key=_gravity)[:INCIDENTS_MAX]
+
+
+def _losses(evidence: Evidence, rows: Iterable[Row]) -> list[tuple[Hashable, _Group]]:
+    found = []
+    for loss in losses_in(evidence, rows):
+        causes = causes_of(evidence, loss)
+        found.append(
+            (_key(causes, (loss.topic, loss.partition, loss.takeover and loss.takeover[:2])), _of_loss(causes, loss))
+        )
+    return found
+
+
+def _of_loss(causes: tuple[Cause, ...], loss: Loss) -> _Group:
+    return _Group(causes, list(loss.rows))
+
+
+def _key(causes: Sequence[Cause], otherwise: Hashable) -> Hashable:
+    """Return what incidents with one cause share: kind, node and guilty fault; without a fault they stay apart."""
+    if causes and causes[0].faults and causes[0].kind not in ("wrong-cut", "acknowledged-early", "joined-too-early"):
+        return tuple((cause.kind, cause.node, cause.faults[:1]) for cause in causes)
+    return otherwise
+
+
+def _merged(keyed: Iterable[tuple[Hashable, _Group]]) -> list[_Group]:
+    merged: dict[Hashable, _Group] = {}
+    for key, group in keyed:
+        one = merged.setdefault(key, _Group(group.causes))
+        if any(cause.sentence.endswith(" again") for cause in one.causes):
+            one.causes = group.causes  # "again" is said only if it holds in every partition
+        one.rows += group.rows
+        one.findings += group.findings
+    return list(merged.values())
+
+
+def _findings(evidence: Evidence) -> list[tuple[Hashable, _Group]]:
+    """Make one incident of what the simulator found: it stops at the first violation, and the rest follows from it."""
+    own = [finding for finding in evidence.findings if finding.layer in OWN_LAYERS]
+    if not evidence.findings:
+        return []
+    first = own[0] if own else evidence.findings[0]
+    causes = causes_of_finding(evidence, first)
+    if not causes:
+        row = {**_row(first), "evidence": None}
+        losses = losses_in(evidence, [row])
+        causes = causes_of(evidence, losses[0]) if losses else causes_of_row(evidence, row)
+    return [(("simulator", first.property_id), _Group(causes, [], list(evidence.findings)))]
+
+
+def _row(finding: Finding) -> dict[str, Any]:
+    return {
+        "anomaly": finding.property_id,
+        "within_contract": False,
+        "topic": finding.topic,
+        "partition": finding.partition,
+        "offset": finding.offset,
+        "broker": finding.brokers[0] if finding.brokers else None,
+        "at_ns": finding.at_ns,
+    }
+
+
+def _with_others(evidence: Evidence, groups: list[_Group], rows: Sequence[Row]) -> list[_Group]:
+    """Add the anomalies that are no loss: to the loss that they retell, or else to incidents of their own."""
+    losses = [group for group in groups if group.rows]
+    simulated = next((group for group in groups if group.findings), None)
+    if simulated is not None:  # the simulator's finding is the first sign of what Spark found later
+        for loss in losses:
+            simulated.rows += loss.rows
+        groups, losses = [simulated], []
+    own: list[tuple[Hashable, _Group]] = []
+    for row in rows:
+        if row["anomaly"] in LOST and row["topic"] is not None:
+            continue
+        host = simulated if simulated is not None and not row["within_contract"] else _host(losses, row)
+        if host is not None:
+            host.rows.append(row)
+            continue
+        causes = causes_of_row(evidence, row) if row["topic"] is not None or row["broker"] is not None else ()
+        family = "stale" if row["anomaly"] in STALE else row["anomaly"]
+        apart = (family, row["topic"], row["partition"], row["broker"] if family == "node-lost" else None)
+        own.append(((family, row["within_contract"], _key(causes, apart)), _Group(causes, [row])))
+    return [*groups, *_merged(own)]
+
+
+def _host(losses: Iterable[_Group], row: Row) -> _Group | None:
+    """Return the loss that an anomaly retells: same partition, not before the first lost offset, not earlier."""
+    if row["anomaly"] not in SYMPTOMS:
+        return None
+    offset = _offset_in_question(row)
+    for group in losses:
+        first = _first_lost(group, row["topic"], row["partition"])
+        began_ns = min((cause.at_ns for cause in group.causes if cause.at_ns is not None), default=None)
+        late_enough = (
+            row["at_ns"] is None or began_ns is None or row["at_ns"] >= began_ns or row["anomaly"] not in STALE
+        )
+        if first is not None and late_enough and (offset is None or offset >= first):
+            return group
+    return None
+
+
+def _first_lost(group: _Group, topic: object, partition: object) -> int | None:
+    offsets = [
+        row["offset"]
+        for row in group.rows
+        if row["anomaly"] in LOST and (row["topic"], row["partition"]) == (topic, partition)
+        and row["offset"] is not None
+    ]  # fmt: skip
+    return min(offsets, default=None)
+
+
+def _offset_in_question(row: Row) -> int | None:
+    details = details_of(row)
+    for key in ("witness", "earlier"):
+        one = details.get(key)
+        if isinstance(one, dict) and isinstance(one.get("offset"), int):
+            return int(one["offset"])
+    offset: int | None = row["offset"]
+    return offset
+
+
+def _incident(group: _Group) -> Incident:
+    anomalies: dict[str, tuple[int, int]] = {}
+    for row in group.rows:
+        violations, within = anomalies.get(row["anomaly"], (0, 0))
+        anomalies[row["anomaly"]] = (violations, within + 1) if row["within_contract"] else (violations + 1, within)
+    for finding in group.findings:
+        if not anomalies.get(finding.property_id, (0, 0))[0]:
+            same = sum(one.property_id == finding.property_id for one in group.findings)
+            anomalies[finding.property_id] = (same, anomalies.get(finding.property_id, (0, 0))[1])
+    spans = _spans(group, gravest(anomalies))
+    times = [cause.at_ns for cause in group.causes if cause.at_ns is not None]
+    times = times or [row["at_ns"] for row in group.rows if row["at_ns"] is not None]
+    return Incident(
+        headline=headline(anomalies, spans, group.causes),
+        within_contract=all(violations == 0 for violations, _ in anomalies.values()),
+        anomalies=dict(sorted(anomalies.items(), key=lambda pair: _rank(pair[0]))),
+        spans=spans,
+        causes=group.causes,
+        at_ns=min(times, default=None),
+        findings=tuple(str(finding) for finding in group.findings),
+    )
+
+
+def _spans(group: _Group, name: str) -> tuple[Span, ...]:
+    """Return the partitions and offsets of the anomalies of one name."""
+    offsets: dict[tuple[str | None, int | None], list[int]] = {}
+    rows = [row for row in group.rows if row["anomaly"] == name]
+    for row in rows or [_row(finding) for finding in group.findings if finding.property_id == name]:
+        if row["topic"] is not None:
+            known = offsets.setdefault((row["topic"], row["partition"]), [])
+            if row["offset"] is not None and (name in LOST or name not in STALE):
+                known.append(row["offset"])
+    return tuple(
+        sorted(
+            (
+                Span(topic, partition, min(known, default=None), max(known, default=None))
+                for (topic, partition), known in offsets.items()
+            ),
+            key=lambda span: (str(span.topic), span.partition or 0),
+        )
+    )
+
+
+def _with_totals(found: Sequence[Incident], totals: Totals) -> list[Incident]:
+    return [_with_exact_numbers(incident, found, totals) for incident in found]
+
+
+def _with_exact_numbers(incident: Incident, found: Sequence[Incident], totals: Totals) -> Incident:
+    exact = dict(incident.anomalies)
+    for name, mine in incident.anomalies.items():
+        total = totals.get(name, (0, 0))
+        others = [one.anomalies[name] for one in found if one is not incident and name in one.anomalies]
+        exact[name] = (
+            max(mine[0], total[0]) if mine[0] and not any(other[0] for other in others) else mine[0],
+            max(mine[1], total[1]) if mine[1] and not any(other[1] for other in others) else mine[1],
+        )
+    if exact == dict(incident.anomalies):
+        return incident
+    words = headline(exact, incident.spans, incident.causes)
+    return Incident(
+        words, incident.within_contract, exact, incident.spans, incident.causes, incident.at_ns, incident.findings
+    )
+
+
+def _rank(name: str) -> tuple[int, str]:
+    order = list(CATALOGUE)
+    return (order.index(name) if name in CATALOGUE else -1, name)
+
+
+def _gravity(incident: Incident) -> tuple[Any, ...]:
+    name = gravest(incident.anomalies)
+    return (incident.within_contract, _rank(name), -sum(incident.anomalies[name]), incident.at_ns or 0)

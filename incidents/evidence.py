@@ -1,0 +1,254 @@
+"""Gathers what a run's directory says that bears on causes: settings, faults, samples, logs, findings of the simulator.
+
+No content of a directory raises: what cannot be read is not there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from common.wording import moment
+from history.contract import ENDING_KINDS, LOSSY_KINDS
+from history.reader import load_table
+from incidents.partition_history import PartitionHistory, partition_history
+
+TOPIC_OF_SIMULATIONS = "log"
+_NS_OF_US = 1_000
+_STORY_VIOLATION = "VIOLATION"
+
+_NOTHING_LOST = re.compile(r"\b0 bytes lost")
+"""In the parameters of a simulated fault that could have lost data and did not."""
+
+_DEEDS: Mapping[str, str] = {
+    "page-cache-loss": "lost its page cache",
+    "torn-page-cache-loss": "lost a part of its page cache",
+    "lossy-restart": "lost its page cache",
+    "lying-fsync": "lost what its disk only claimed to have synced",
+    "bit-flip": "had a bit of its files flipped",
+    "file-truncation": "had a file truncated",
+    "file-loss": "had a file removed",
+    "disk-loss": "lost its disk",
+    "disk-rollback": "had its disk rolled back",
+    "interrupted-change": "lost power in the middle of a change to its files",
+    "kill": "was killed",
+    "power-cut": "was killed with others",
+    "crash-loop": "was killed over and over",
+    "pause": "was paused",
+    "restart": "was restarted",
+    "rolling-restart": "was restarted",
+    "isolate": "was cut off",
+    "halves": "was cut off from half of the cluster",
+    "one-way": "was cut off in one direction",
+    "disk-error": "had its disk fail",
+}
+
+
+class Fault(NamedTuple):
+    """A fault that took effect. Times are nanoseconds of the run's clock."""
+
+    number: int
+    kind: str
+    targets: frozenset[int]
+    started_ns: int
+    ended_ns: int | None
+    lossy: bool
+
+    @property
+    def deed(self) -> str:
+        """What it did to its target, with time and number: "lost its page cache at 22.834 s (fault #3)"."""
+        what = _DEEDS.get(self.kind, f"was hit by {self.kind}")
+        number = f" (fault #{self.number})" if self.number else ""
+        return f"{what} at {moment(self.started_ns)}{number}"
+
+    def touches(self, start_ns: int, end_ns: int) -> bool:
+        """Whether it lasted at some time of this stretch."""
+        return self.started_ns <= end_ns and (self.ended_ns is None or self.ended_ns >= start_ns)
+
+
+class Finding(NamedTuple):
+    """A finding of the simulator's own checks."""
+
+    layer: str
+    property_id: str
+    what: str
+    at_ns: int | None
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    brokers: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return self.what if self.what.startswith(self.property_id) else f"{self.property_id}: {self.what}"
+
+
+class StoryLine(NamedTuple):
+    """A transition of a simulation, as `story.json` has it."""
+
+    at_ns: int
+    node: int
+    text: str
+    source: int | None
+
+
+class Evidence:
+    """What is known of a run; each part is read when it is first asked for."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.history_of = cache(self._history_of)
+
+    @cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """The row of the table `runs`; empty if there is none."""
+        rows: list[dict[str, Any]] = load_table(self._directory, "runs").table.slice(0, 1).to_pylist()
+        return rows[0] if rows else {}
+
+    @cached_property
+    def faults(self) -> tuple[Fault, ...]:
+        """The faults that took effect, by their start; in a run without faults the crashes of its story."""
+        rows = load_table(self._directory, "faults").table.to_pylist()
+        found = [
+            Fault(
+                row["fault"] or 0,
+                row["kind"] or "unknown",
+                frozenset(row["targets"] or ()),
+                row["started_ns"],
+                row["ended_ns"],
+                self.is_lossy(row["kind"]) and not _NOTHING_LOST.search(row["parameters"] or ""),
+            )
+            for row in rows
+            if row["took_hold"] and row["started_ns"] is not None
+        ]
+        return tuple(sorted(found or self._crashes(), key=lambda fault: (fault.started_ns, fault.number)))
+
+    def is_lossy(self, kind: str | None) -> bool:
+        """Whether a node may lack what it had written after a fault of this kind."""
+        return kind in LOSSY_KINDS or (bool(self.settings.get("volatile")) and kind in ENDING_KINDS)
+
+    def _crashes(self) -> Iterable[Fault]:
+        for line in self.story:
+            if line.text.startswith("loses power"):
+                lost = re.search(r"(\d+) bytes", line.text)
+                lossy = lost is not None and lost[1] != "0"
+                yield Fault(
+                    0, "page-cache-loss" if lossy else "kill", frozenset({line.node}), line.at_ns, None, lossy=lossy
+                )
+            elif line.text == "dies":
+                yield Fault(0, "kill", frozenset({line.node}), line.at_ns, None, lossy=False)
+
+    @cached_property
+    def story(self) -> tuple[StoryLine, ...]:
+        """The transitions that led to a simulated failure; empty for a real run."""
+        stored = _json(self._directory / "story.json")
+        lines = []
+        for line in stored if isinstance(stored, list) else []:
+            try:
+                at_ns, node, text, source = line["at_us"] * _NS_OF_US, line["node_id"], line["text"], line["source"]
+            except (KeyError, TypeError):
+                continue
+            if isinstance(at_ns, int) and isinstance(node, int) and isinstance(text, str):
+                lines.append(StoryLine(at_ns, node, text, source if isinstance(source, int) else None))
+        return tuple(lines)
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the simulator found, in its order."""
+        outcome = _json(self._directory / "outcome.json")
+        stored = outcome.get("findings") if isinstance(outcome, dict) else None
+        violation_ns = next((line.at_ns for line in self.story if line.text.startswith(_STORY_VIOLATION)), None)
+        found = []
+        for index, one in enumerate(stored if isinstance(stored, list) else []):
+            if isinstance(one, dict) and all(isinstance(one.get(key), str) for key in ("layer", "property_id", "what")):
+                at_ns = violation_ns if index == 0 and one["layer"] in ("invariant", "liveness", "crash") else None
+                found.append(_finding(one["layer"], one["property_id"], one["what"], at_ns))
+        return tuple(found)
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the simulator made the run."""
+        return (self._directory / "outcome.json").is_file()
+
+    def _history_of(self, topic: str, partition: int) -> PartitionHistory:
+        return partition_history(self._cluster, topic, partition)
+
+    @cached_property
+    def _cluster(self) -> pa.Table:
+        return load_table(self._directory, "cluster").table
+
+    @cached_property
+    def _logs(self) -> pa.Table:
+        return load_table(self._directory, "logs", ("broker", "topic", "partition", "offset", "leader_epoch")).table
+
+    @cache  # noqa: B019 (an instance lives as long as the making of one report)
+    def final_epochs(self, topic: str, partition: int) -> Mapping[int, frozenset[int]]:
+        """The leader epochs that the logs hold after the run at each offset of a partition."""
+        logs = self._logs
+        of_partition = pc.and_(pc.equal(logs.column("topic"), topic), pc.equal(logs.column("partition"), partition))
+        held = logs.filter(of_partition).group_by(["offset", "leader_epoch"]).aggregate([]).to_pydict()
+        epochs: dict[int, set[int]] = {}
+        for offset, epoch in zip(held["offset"], held["leader_epoch"], strict=True):
+            if offset is not None and epoch is not None:
+                epochs.setdefault(offset, set()).add(epoch)
+        return {offset: frozenset(found) for offset, found in epochs.items()}
+
+    def faults_on(self, node: int, start_ns: int, end_ns: int) -> list[Fault]:
+        """The faults that touched a node in a stretch of time."""
+        return [fault for fault in self.faults if node in fault.targets and fault.touches(start_ns, end_ns)]
+
+
+def finding_rows(directory: Path, known: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """Return the simulator's findings as rows of the table `anomalies`, without those of a name that is in `known`."""
+    evidence, left_out = Evidence(directory), set(known)
+    return [
+        {
+            "run_id": directory.name,
+            "anomaly": finding.property_id,
+            "within_contract": False,
+            "topic": finding.topic,
+            "partition": finding.partition,
+            "offset": finding.offset,
+            "broker": finding.brokers[0] if finding.brokers else None,
+            "at_ns": finding.at_ns,
+            "explanation": str(finding),
+            "evidence": json.dumps({"found_by": f"the simulator ({finding.layer})"}),
+        }
+        for finding in evidence.findings
+        if finding.property_id not in left_out
+    ]
+
+
+_PARTITION = re.compile(rf"\b{TOPIC_OF_SIMULATIONS}-(\d+)\b|\bpartition (\d+)\b")
+_POSITION = re.compile(r"\b(\d+)/(\d+)\b")
+_OFFSET = re.compile(r"\boffsets? (\d+)\b|\bat (\d+)\b(?!/| ms)|\bup to (\d+)\b|what was at (\d+)")
+_BROKER = re.compile(r"\bbroker (\d+)\b|\bnode (\d+)\b|\bcontroller (\d+)\b|\bvoter (\d+)\b")
+
+
+def _finding(layer: str, property_id: str, what: str, at_ns: int | None) -> Finding:
+    """Read partition, offset and nodes out of a finding's sentence."""
+    partition = offset = None
+    position = _POSITION.search(what) if layer == "history" else None
+    if position is not None:
+        partition, offset = int(position[1]), int(position[2])
+    elif (named := _PARTITION.search(what)) is not None:
+        partition = int(named[1] or named[2])
+        at = _OFFSET.search(what)
+        offset = None if at is None else int(next(group for group in at.groups() if group))
+    nodes = tuple(int(next(group for group in match.groups() if group)) for match in _BROKER.finditer(what))
+    topic = None if partition is None else TOPIC_OF_SIMULATIONS
+    return Finding(layer, property_id, what, at_ns, topic, partition, offset, nodes)
+
+
+def _json(path: Path) -> object:
+    try:
+        content: object = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content

@@ -1,0 +1,80 @@
+"""Words the headline of an incident: how many of what, where, and why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from common.wording import plural
+from history.anomalies import CATALOGUE, MALFORMED
+from history.protocol import failure_sentences
+from incidents.model import Cause, Span, where
+
+_NOUNS: Mapping[str, tuple[str, str, str]] = {
+    "lost-acked-write": ("acknowledged write", "to", "lost"),
+    "lost-read": ("record that had been read", "of", "lost"),
+    "unseen": ("acknowledged write", "to", "never seen by a reader"),
+    "stale-read": ("read", "of", "answered without an acknowledged write"),
+    "end-offset-regression": ("query for the end", "of", "answered with an earlier end"),
+    "dirty-read": ("record", "of", "read before it was committed"),
+    "duplicate": ("record", "of", "in the log twice"),
+    "corrupt-record": ("record", "of", "corrupted"),
+    "divergent-replicas": ("offset", "of", "different on different replicas"),
+    "inconsistent-offset": ("offset", "of", "given to two records"),
+    "reordered-send": ("write", "to", "out of order"),
+    "nonmonotonic-send": ("write", "to", "out of order"),
+    "phantom-read": ("record", "of", "read although nobody had sent it"),
+    "aborted-read": ("record", "of", "read although its write had failed"),
+    "wrong-offset": ("write", "to", "acknowledged with a wrong offset"),
+    "nonmonotonic-poll": ("reader", "of", "thrown back"),
+    "skipped-poll": ("poll", "of", "answered with a gap"),
+}
+"""Anomaly → noun in the singular, preposition, what happened to it."""
+_PRONOUNS = (("they were", "it was"), ("they had", "it had"), ("them", "it"))
+_PLURALS = {"query for the end": "queries for the end", "record that had been read": "records that had been read"}
+
+
+def gravest(anomalies: Mapping[str, tuple[int, int]]) -> str:
+    """Return the name that the headline is about: a violation before all else, then in the order of the catalogue."""
+    order = {name: rank for rank, name in enumerate(CATALOGUE)}
+    return min(anomalies, key=lambda name: (not anomalies[name][0], order.get(name, len(order)), name))
+
+
+def headline(anomalies: Mapping[str, tuple[int, int]], spans: Sequence[Span], causes: Sequence[Cause]) -> str:
+    """Return the sentence that says what happened, and why as far as it is known."""
+    name = gravest(anomalies)
+    effect = _effect(name, sum(anomalies[name]), spans, causes)
+    told = [_agreeing(cause.sentence, sum(anomalies[name])) for cause in causes]
+    if not told or effect is None:
+        return f"{_capital(told[0]) if told else effect or name}."
+    if len(told) == 1:
+        return f"{effect}: {told[0]}."
+    return f"{effect}; the evidence leaves {len(told)} causes: {'; or '.join(told)}."
+
+
+def _agreeing(sentence: str, number: int) -> str:
+    """Return a sentence about records with the pronouns of one record, if there is but one."""
+    if number != 1:
+        return sentence
+    for many, one in _PRONOUNS:
+        sentence = re.sub(rf"\b{many}\b", one, sentence)
+    return sentence
+
+
+def _effect(name: str, number: int, spans: Sequence[Span], causes: Sequence[Cause]) -> str | None:
+    if name in _NOUNS:
+        noun, preposition, happened = _NOUNS[name]
+        things = plural(number, noun, _PLURALS.get(noun))
+        return f"{things} {preposition} {where(spans)} {'was' if number == 1 else 'were'} {happened}"
+    if name == MALFORMED:
+        return f"{plural(number, 'row')} of the history {'is' if number == 1 else 'are'} malformed"
+    if name in CATALOGUE:
+        known = CATALOGUE[name]
+        return None if causes and name == "node-lost" else f"{_capital(known.breach)} ({number}) in {where(spans)}"
+    if causes:
+        return None
+    return failure_sentences().get(name)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

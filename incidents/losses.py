@@ -1,0 +1,298 @@
+"""Finds why records are gone: the leader that lacked them, how it came to lack them, and why it could lead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from common.wording import count, moment, nodes, partition_name
+from history.contract import ACKS_ALL, ACKS_LEADER, ACKS_NONE, shutdowns_survived
+from incidents.evidence import Evidence, Fault
+from incidents.model import Cause
+from incidents.partition_history import PartitionHistory, Sample
+
+Row = Mapping[str, Any]
+
+LOST = ("lost-acked-write", "lost-read", "P-12")
+"""Anomalies that say that a record is gone."""
+SLACK_NS = 2_000_000_000
+"""A fault that ended this long before a write was acknowledged may still explain why it was lost: samples are late."""
+
+
+class Takeover(NamedTuple):
+    """The first leader that lacked a record: seen at `seen_ns`, elected after `not_before_ns`."""
+
+    epoch: int
+    leader: int
+    not_before_ns: int
+    seen_ns: int
+    log_end: int | None
+
+
+@dataclass
+class Loss:
+    """Records of one partition that one leader lacked."""
+
+    topic: str
+    partition: int
+    takeover: Takeover | None
+    rows: list[Row] = field(default_factory=list)
+
+    @property
+    def offsets(self) -> tuple[int, int]:
+        """The first and the last lost offset."""
+        known = [row["offset"] for row in self.rows if row["offset"] is not None]
+        return (min(known), max(known)) if known else (0, 0)
+
+    @property
+    def last_ns(self) -> int:
+        """When the last of the records was acknowledged or read."""
+        return max((row["at_ns"] or 0 for row in self.rows), default=0)
+
+    @property
+    def first_ns(self) -> int:
+        """When the first of the records was acknowledged or read."""
+        return min((row["at_ns"] or 0 for row in self.rows), default=0)
+
+
+def losses_in(evidence: Evidence, rows: Iterable[Row]) -> list[Loss]:
+    """Sort lost records by partition and by the leader that first lacked them."""
+    found: dict[tuple[Any, ...], Loss] = {}
+    for row in rows:
+        if row["anomaly"] in LOST and row["topic"] is not None and row["partition"] is not None:
+            takeover = _takeover(evidence, row)
+            key = (row["topic"], row["partition"], takeover and takeover[:2])
+            loss = found.setdefault(key, Loss(row["topic"], row["partition"], takeover))
+            loss.rows.append(row)
+    return list(found.values())
+
+
+def _takeover(evidence: Evidence, row: Row) -> Takeover | None:
+    """Find the first leader after the record's acknowledgement that did not have it.
+
+    Samples show it by the end of the leader's log; the logs after the run by the leader epoch of what is at the
+    record's offset. The earlier of the two counts.
+    """
+    offset, at_ns = row["offset"], row["at_ns"] or 0
+    if offset is None:
+        return None
+    leading = evidence.history_of(row["topic"], row["partition"]).leading
+    before = [sample for sample in leading if sample.at_ns <= at_ns]
+    epoch = before[-1].leader_epoch if before else -1
+    end_before = before[-1].log_end or 0 if before else 0
+    written_in = evidence.final_epochs(row["topic"], row["partition"]).get(offset, ())
+    previous_ns = before[-1].at_ns if before else 0
+    for sample in leading[len(before) :]:
+        log_end = sample.log_end or 0
+        is_other = sample.leader_epoch > epoch or log_end < end_before  # else the sample is older than the record
+        replaced = sample.leader_epoch > epoch and sample.leader_epoch in written_in
+        if (is_other and log_end <= offset) or replaced:
+            return Takeover(sample.leader_epoch, sample.broker, previous_ns, sample.at_ns, sample.log_end)
+        previous_ns, end_before = sample.at_ns, max(end_before, log_end)
+    return None
+
+
+def causes_of(evidence: Evidence, loss: Loss) -> tuple[Cause, ...]:
+    """Return the cause of a loss, or else the candidates."""
+    acks = evidence.settings.get("acks")
+    found = _without_samples(evidence, loss) if loss.takeover is None else _by_takeover(evidence, loss, loss.takeover)
+    if acks in (ACKS_NONE, ACKS_LEADER):
+        return tuple(_by_acks(cause, int(acks)) for cause in found)
+    return tuple(found)
+
+
+def _by_acks(cause: Cause, acks: int) -> Cause:
+    allowed = (
+        "acks=0 promises nothing of any record."
+        if acks == ACKS_NONE
+        else "acks=1 allows this: the leader changed, or lost its disk cache, before the records were replicated."
+    )
+    kind = cause.kind if cause.kind == "storage-loss" else "weak-acknowledgement"
+    return Cause(kind, cause.sentence, cause.evidence, cause.at_ns, cause.node, cause.faults, allowed)
+
+
+def _by_takeover(evidence: Evidence, loss: Loss, takeover: Takeover) -> list[Cause]:
+    history = evidence.history_of(loss.topic, loss.partition)
+    leader, first_offset = takeover.leader, loss.offsets[0]
+    mine = [sample for sample in history.samples if sample.broker == leader and sample.at_ns <= takeover.seen_ns]
+    had = [sample for sample in mine if (sample.log_end or 0) > first_offset and sample.at_ns < takeover.seen_ns]
+    name = partition_name(history.topic, history.partition)
+    first_seen = f"Broker {leader} was first seen as leader of {name} at {moment(takeover.seen_ns)}"
+    seen = [f"{first_seen}, in leader epoch {takeover.epoch}, with a log that ended at {count(takeover.log_end or 0)}."]
+    lossy = [
+        fault
+        for fault in evidence.faults_on(leader, loss.first_ns - SLACK_NS, takeover.seen_ns)
+        if fault.lossy and fault.started_ns >= loss.first_ns - SLACK_NS
+    ]
+    if lossy:
+        return [_storage_loss(evidence, loss, takeover, history, lossy[-1], seen)]
+    if had:
+        return _cut(evidence, takeover, history, had[-1], seen)
+    return _never_had(evidence, loss, takeover, history, seen)
+
+
+def _storage_loss(
+    evidence: Evidence,
+    loss: Loss,
+    takeover: Takeover,
+    history: PartitionHistory,
+    fault: Fault,
+    seen: Sequence[str],
+) -> Cause:
+    leader = takeover.leader
+    before = [sample for sample in history.leading if sample.at_ns < fault.started_ns]
+    isr = before[-1].isr if before else ()
+    meanwhile = [sample for sample in before if sample.at_ns >= loss.first_ns]
+    alone = bool(meanwhile) and all(sample.broker == leader and sample.isr == (leader,) for sample in meanwhile)
+    led = any(sample.broker == leader for sample in before)
+    others = [
+        (other, excuse)
+        for other in isr
+        if other != leader
+        for excuse in [f for f in evidence.faults_on(other, fault.started_ns, fault.started_ns) if f != fault]
+    ]
+    until = f"before fault #{fault.number}" if fault.number else "before that"
+    spoken = [*seen, f"The ISR last seen {until} was {_set(isr)}."] if isr else [*seen]
+    spoken += [f"Broker {other} {excuse.deed} and could not be elected." for other, excuse in others]
+    acknowledged = "acknowledged them alone, " if alone else ""
+    sentence = f"broker {leader} {acknowledged}{fault.deed} and was elected {'again' if led else 'leader'}"
+    return Cause(
+        "storage-loss",
+        sentence,
+        tuple(spoken),
+        fault.started_ns,
+        leader,
+        (fault.number, *(excuse.number for _, excuse in others)) if fault.number else (),
+        _why_it_could_lead(evidence, loss, leader, isr),
+    )
+
+
+def _why_it_could_lead(evidence: Evidence, loss: Loss, leader: int, isr: tuple[int, ...]) -> str:
+    settings = evidence.settings
+    min_isr = settings.get("min_insync_replicas")
+    if settings.get("volatile"):
+        return f"{settings.get('system')} keeps its records in memory alone."
+    if all(row.get("within_contract") for row in loss.rows) and min_isr is not None:
+        survived = shutdowns_survived(min_isr)
+        return (
+            f"With min.insync.replicas={min_isr} a record survives the loss of data on {count(survived)}"
+            " of its replicas at once, not on more."
+        )
+    if settings.get("unclean_election"):
+        return "unclean.leader.election.enable=true lets any replica lead."
+    if leader in isr or not isr:
+        return (
+            "A replica that comes back from an unclean stop could be elected from the ISR, although it had lost its"
+            " log. Eligible leader replicas (KIP-966) forbid that."
+        )
+    return ""
+
+
+def _cut(
+    evidence: Evidence, takeover: Takeover, history: PartitionHistory, had: Sample, seen: Sequence[str]
+) -> list[Cause]:
+    """The leader had the records earlier: something shortened its log, and no fault took them."""
+    leader = takeover.leader
+    ended = [fault for fault in evidence.faults_on(leader, had.at_ns, takeover.seen_ns) if fault.kind != "pause"]
+    cut = next(
+        (cut for cut in history.cuts if cut.broker == leader and had.at_ns <= cut.before_ns <= takeover.seen_ns), None
+    )
+    at_ns = cut.at_ns if cut else takeover.seen_ns
+    shorter = (
+        f"Its log had ended at {count(had.log_end or 0)} at {moment(had.at_ns)}, no fault took data from its disk."
+    )
+    wrong_cut = Cause(
+        "wrong-cut",
+        f"broker {leader} cut them off its log between {moment(had.at_ns)} and {moment(at_ns)}, and was then elected",
+        (*seen, shorter),
+        at_ns,
+        leader,
+        tuple(fault.number for fault in ended if fault.number),
+    )
+    if had.role == "leader" and had.leader_epoch == takeover.epoch:
+        return [
+            Cause(
+                "wrong-cut",
+                f"broker {leader} lost them from its log at {moment(at_ns)} while it led",
+                (*seen, shorter),
+                at_ns,
+                leader,
+                tuple(fault.number for fault in ended if fault.number),
+            )
+        ]
+    return [wrong_cut]
+
+
+def _never_had(
+    evidence: Evidence, loss: Loss, takeover: Takeover, history: PartitionHistory, seen: Sequence[str]
+) -> list[Cause]:
+    """No sample shows the records on the new leader: it should not have been elected, or they not be acknowledged."""
+    leader = takeover.leader
+    at_ack = [sample for sample in history.leading if sample.at_ns <= loss.last_ns]
+    before = [sample for sample in history.leading if sample.at_ns < takeover.seen_ns]
+    previous = before[-1].broker if before else None
+    isr = before[-1].isr if before else ()
+    eligible = before[-1].elr if before else ()
+    hit = evidence.faults_on(previous, loss.last_ns - SLACK_NS, takeover.seen_ns) if previous is not None else []
+    blame = hit[-1:] if previous != leader else []
+    because = f"broker {previous} {blame[0].deed}, and " if blame else ""
+    numbers = tuple(fault.number for fault in blame if fault.number)
+    sampled = any(
+        sample.broker == leader and loss.last_ns <= sample.at_ns < takeover.seen_ns for sample in history.samples
+    )
+    lacked = (
+        f"Samples of broker {leader} after the acknowledgement show a log without them."
+        if sampled
+        else f"No sample shows that broker {leader} ever had them."
+    )
+    spoken = (*seen, lacked, f"The ISR last seen before that election was {_set(isr)}, the ELR {_set(eligible)}.")
+
+    def cause(kind: str, sentence: str, allowed_by: str = "") -> Cause:
+        return Cause(kind, f"{because}{sentence}", spoken, takeover.seen_ns, leader, numbers, allowed_by)
+
+    elected = f"broker {leader} was elected by {moment(takeover.seen_ns)}"
+    if evidence.settings.get("acks") in (ACKS_NONE, ACKS_LEADER):
+        return [cause("weak-acknowledgement", f"{elected} before they had been replicated to it")]
+    if isr and leader not in isr and leader not in eligible:
+        on = evidence.settings.get("unclean_election")
+        allowed = "unclean.leader.election.enable=true lets any replica lead." if on else ""
+        return [cause("unclean-election", f"{elected}, which was neither in the ISR nor eligible", allowed)]
+    was_member = bool(at_ack) and leader in at_ack[-1].isr
+    early = cause("acknowledged-early", f"they were acknowledged before broker {leader} had them, and {elected}")
+    joined = cause("joined-too-early", f"broker {leader} joined the ISR without them, and {elected}")
+    if sampled:
+        return [early] if was_member else [joined]
+    return (
+        [early, cause("wrong-cut", f"{elected} after it had cut them off its log")] if was_member else [joined, early]
+    )
+
+
+def _without_samples(evidence: Evidence, loss: Loss) -> list[Cause]:
+    """No sample shows a leader that lacked the records: name the faults that can have taken them."""
+    after = [
+        fault
+        for fault in evidence.faults
+        if fault.lossy and (fault.ended_ns or fault.started_ns) >= loss.first_ns - SLACK_NS
+    ]
+    found = [
+        Cause(
+            "storage-loss",
+            f"{nodes(fault.targets)} {fault.deed}",
+            ("It is the kind of fault that takes records, and it came after they were acknowledged.",),
+            fault.started_ns,
+            min(fault.targets, default=None),
+            (fault.number,) if fault.number else (),
+        )
+        for fault in after[:2]
+    ]
+    ends = evidence.history_of(loss.topic, loss.partition).leading
+    unreplicated = evidence.settings.get("acks") in (ACKS_ALL, None)
+    if unreplicated and not found:
+        led = f"broker {ends[-1].broker} led last" if ends else "no sample shows who led"
+        found.append(Cause("acknowledged-early", f"they were acknowledged before enough replicas had them; {led}"))
+    return found
+
+
+def _set(brokers: Sequence[int]) -> str:
+    return f"[{', '.join(str(broker) for broker in brokers)}]"

@@ -1,0 +1,158 @@
+"""Defines an incident: all anomalies with one cause, and that cause with what speaks for it. Read from and to JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from common.wording import count, partition_name
+
+SPANS_NAMED_MAX = 3
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """The offsets of one partition that an incident touches; both None if it is about none."""
+
+    topic: str | None
+    partition: int | None
+    first_offset: int | None = None
+    last_offset: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The partition's name."""
+        return partition_name(self.topic, self.partition)
+
+    @property
+    def offsets(self) -> str:
+        """The offsets: "offset 5" or "offsets 2,683 to 2,830"; empty if it is about none."""
+        if self.first_offset is None or self.last_offset is None:
+            return ""
+        if self.first_offset == self.last_offset:
+            return f"offset {count(self.first_offset)}"
+        return f"offsets {count(self.first_offset)}\N{EN DASH}{count(self.last_offset)}"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A cause of an incident, or a candidate for it. Times are nanoseconds of the run's clock."""
+
+    kind: str
+    """One of `incidents.causes.KINDS`."""
+    sentence: str
+    """What happened, as a clause that can follow a colon."""
+    evidence: tuple[str, ...] = ()
+    """What speaks for it, a sentence each."""
+    at_ns: int | None = None
+    """When the decisive event happened, or was first seen."""
+    node: int | None = None
+    """The node at which it happened."""
+    faults: tuple[int, ...] = ()
+    """Numbers of the faults that made it possible, the guilty one first."""
+    allowed_by: str = ""
+    """The rule or the setting that allowed it, a sentence; empty if none did."""
+
+
+@dataclass(frozen=True)
+class Incident:
+    """Anomalies, and findings of the simulator, that have one cause."""
+
+    headline: str
+    within_contract: bool
+    anomalies: Mapping[str, tuple[int, int]]
+    """Name → violations, and anomalies within the contract."""
+    spans: tuple[Span, ...]
+    causes: tuple[Cause, ...]
+    """One if the evidence decides; else up to three candidates, the likeliest first; none if nothing is known."""
+    at_ns: int | None = None
+    """When it first did harm, as far as is known: before that everything was as it should be."""
+    findings: tuple[str, ...] = field(default=())
+    """What the simulator's own checks said of it."""
+
+    @property
+    def cause(self) -> Cause | None:
+        """The cause, if the evidence decides."""
+        return self.causes[0] if len(self.causes) == 1 else None
+
+    @property
+    def violations(self) -> int:
+        """All violations of the incident."""
+        return sum(violations for violations, _ in self.anomalies.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `results.json` holds of it."""
+        data = asdict(self)
+        data["anomalies"] = {
+            name: {"violations": violations, "within_contract": within}
+            for name, (violations, within) in self.anomalies.items()
+        }
+        return data
+
+
+def where(spans: Sequence[Span]) -> str:
+    """Name the partitions and offsets of an incident: "harrow-3 (offsets 2,683 to 2,830)"."""
+    if not spans:
+        return "the run as a whole"
+    if len(spans) == 1:
+        return f"{spans[0].name} ({spans[0].offsets})" if spans[0].offsets else spans[0].name
+    named = [f"{span.name} {span.offsets.partition(' ')[2]}".strip() for span in spans[:SPANS_NAMED_MAX]]
+    more = ", …" if len(spans) > SPANS_NAMED_MAX else ""
+    kind = "offsets of " if spans[0].offsets else ""
+    return f"{count(len(spans))} partitions ({kind}{', '.join(named)}{more})"
+
+
+def incidents_of(results: Mapping[str, Any]) -> list[Incident] | None:
+    """Read the incidents from `results.json`; None if it has none or what it has is no list of incidents."""
+    stored = results.get("incidents")
+    if not isinstance(stored, list):
+        return None
+    try:
+        return [_incident(one) for one in stored]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _incident(data: Mapping[str, Any]) -> Incident:
+    return Incident(
+        headline=str(data["headline"]),
+        within_contract=bool(data["within_contract"]),
+        anomalies={
+            str(name): (_whole(numbers["violations"]) or 0, _whole(numbers["within_contract"]) or 0)
+            for name, numbers in data["anomalies"].items()
+        },
+        spans=tuple(
+            Span(
+                None if span["topic"] is None else str(span["topic"]),
+                _whole(span["partition"]),
+                _whole(span["first_offset"]),
+                _whole(span["last_offset"]),
+            )
+            for span in data["spans"]
+        ),
+        causes=tuple(_cause(cause) for cause in data["causes"]),
+        at_ns=_whole(data["at_ns"]),
+        findings=tuple(str(line) for line in data["findings"]),
+    )
+
+
+def _cause(data: Mapping[str, Any]) -> Cause:
+    return Cause(
+        kind=str(data["kind"]),
+        sentence=str(data["sentence"]),
+        evidence=tuple(str(line) for line in data["evidence"]),
+        at_ns=_whole(data["at_ns"]),
+        node=_whole(data["node"]),
+        faults=tuple(number for fault in data["faults"] if (number := _whole(fault)) is not None),
+        allowed_by=str(data["allowed_by"]),
+    )
+
+
+def _whole(value: Any) -> int | None:  # noqa: ANN401 (anything may stand in a file)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(value)
+    return int(value)

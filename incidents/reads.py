@@ -1,0 +1,173 @@
+"""Finds why readers were answered wrongly, or records doubled, where no record was lost: anomalies that stand alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from common.wording import moment, nodes, partition_name
+from incidents.evidence import Evidence, Fault
+from incidents.model import Cause
+
+Row = Mapping[str, Any]
+
+STALE = frozenset({"stale-read", "end-offset-regression"})
+GROUPS = frozenset({"lost-commit", "committed-offset-regression", "double-ownership"})
+RECENT_NS = 10_000_000_000
+
+
+def details_of(row: Row) -> Mapping[str, Any]:
+    """Return the evidence of an anomaly; empty if it cannot be read."""
+    try:
+        found = json.loads(row["evidence"] or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def causes_of_row(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
+    """Return the cause of an anomaly that is no loss, or the candidates; empty if nothing is known."""
+    name = row["anomaly"]
+    if name in STALE:
+        return _stale(evidence, row)
+    if name == "node-lost":
+        return (_node_lost(row),)
+    if name == "unavailable":
+        return (_unavailable(evidence, row),)
+    if name == "dirty-read":
+        return (_simple(evidence, row, "dirty-read", f"{_broker(row)} gave it to a reader before it was committed"),)
+    if name == "corrupt-record":
+        return (_damaged(evidence, row),)
+    if name == "duplicate":
+        return (_simple(evidence, row, "producer-state", "a retried batch was taken for a new one"),)
+    if name in ("two-leaders", "epoch-regression"):
+        return (_simple(evidence, row, "unclean-election", "two brokers wrote in one leader epoch"),)
+    if name == "divergent-replicas":
+        return (_simple(evidence, row, "diverged-log-kept", "a replica kept records that differ from the leader's"),)
+    if name in GROUPS:
+        return (_simple(evidence, row, "groups", "the coordinator of the group forgot or contradicted itself"),)
+    return ()
+
+
+def _broker(row: Row) -> str:
+    return "a broker" if row["broker"] is None else f"broker {row['broker']}"
+
+
+def _near(evidence: Evidence, at_ns: int | None, broker: int | None) -> list[Fault]:
+    """Return the faults that were active at a time or ended shortly before, those on this broker first."""
+    if at_ns is None:
+        return []
+    near = [fault for fault in evidence.faults if fault.touches(at_ns - RECENT_NS, at_ns)]
+    return sorted(
+        near, key=lambda fault: (broker not in fault.targets, not fault.touches(at_ns, at_ns), -fault.started_ns)
+    )
+
+
+def _simple(evidence: Evidence, row: Row, kind: str, sentence: str) -> Cause:
+    near = _near(evidence, row["at_ns"], row["broker"])[:2]
+    spoken = tuple(f"{nodes(fault.targets)} {fault.deed}." for fault in near)
+    return Cause(
+        kind, sentence, spoken, row["at_ns"], row["broker"], tuple(fault.number for fault in near if fault.number)
+    )
+
+
+def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
+    """An answer that lacked what was acknowledged: by a leader that was replaced, or by one that was too new."""
+    details = details_of(row)
+    server, at_ns = row["broker"], row["at_ns"]
+    because = str(details.get("stale_because") or "")
+    history = evidence.history_of(row["topic"], row["partition"])
+    led = history.leader_at(at_ns) if at_ns is not None else None
+    name = partition_name(row["topic"], row["partition"])
+    told = [f"Said of it by the checkers: {because}."] if because else []
+    if led is not None:
+        who = f"broker {led.leader} led {name}" if led.leader >= 0 else f"no broker called itself leader of {name}"
+        told.append(f"At {moment(at_ns)} {who}, leader epoch {led.leader_epoch}.")
+    near = _near(evidence, at_ns, server)
+    faults = tuple(fault.number for fault in near[:2] if fault.number)
+    spoken = (*told, *(f"{nodes(fault.targets)} {fault.deed}." for fault in near[:2]))
+    hit = f", which {near[0].deed}" if near and server in near[0].targets else ""
+    replaced = Cause(
+        "stale-leader",
+        f"{_broker(row)}{hit}, answered although another broker led by then",
+        spoken,
+        at_ns,
+        server,
+        faults,
+        "A leader that was replaced and cannot know it yet may serve old, committed data (BL-10)."
+        if row["within_contract"]
+        else "",
+    )
+    new = Cause(
+        "new-leader",
+        f"{_broker(row)} was a new leader whose high watermark had not caught up",
+        spoken,
+        at_ns,
+        server,
+        faults,
+        "A new leader may hold back what it does not know to be committed (HW-6)." if row["within_contract"] else "",
+    )
+    if "changing" in because:
+        first = near[0] if near else None
+        after = f" after {nodes(first.targets)} {first.deed}" if first is not None else ""
+        allowed = "A leader that was replaced and cannot know it yet may serve old, committed data (BL-10)."
+        sentence = f"the leadership was changing{after}"
+        return (Cause("leader-change", sentence, spoken, at_ns, server, faults, allowed),)
+    if "no longer the leader" in because or "deposed" in because:
+        return (replaced,)
+    if "new" in because:
+        return (new,)
+    claimed = any(broker == server and abs(at - (at_ns or 0)) <= RECENT_NS for at, broker, _ in history.claims)
+    if claimed or (led is not None and server is not None and led.leader not in (server, -1)):
+        return (replaced,)
+    return (replaced, new)
+
+
+def _node_lost(row: Row) -> Cause:
+    details = details_of(row)
+    fault, excuse = details.get("fault"), details.get("excuse")
+    words = details.get("last_words")
+    spoken = [f"Its last words: {words}"] if words else ["Its log is empty."]
+    numbers = [one["fault"] for one in (excuse, fault) if isinstance(one, dict) and isinstance(one.get("fault"), int)]
+    after = f" after fault #{numbers[0]}" if numbers else ", and no fault had hit it"
+    return Cause(
+        "node-crash",
+        f"{nodes([row['broker']])} ended by itself at {moment(row['at_ns'])}{after}",
+        tuple(spoken),
+        row["at_ns"],
+        row["broker"],
+        tuple(dict.fromkeys(numbers)),
+        "After a fault that loses or changes what a disk had synced a node need not start." if excuse else "",
+    )
+
+
+def _unavailable(evidence: Evidence, row: Row) -> Cause:
+    details = details_of(row)
+    what = {
+        "no-acknowledged-write": "no write was acknowledged",
+        "no-progress-of-readers": "a reader got nothing",
+        "isr-not-full": "the ISR did not become full again",
+    }.get(str(details.get("what")), "a service was missing")
+    last = max(evidence.faults, key=lambda fault: fault.ended_ns or fault.started_ns, default=None)
+    after = f" after {nodes(last.targets)} {last.deed}" if last is not None else ""
+    numbers = (last.number,) if last is not None and last.number else ()
+    return Cause("no-progress", f"{what}{after}", (), row["at_ns"], row["broker"], numbers)
+
+
+def _damaged(evidence: Evidence, row: Row) -> Cause:
+    kinds = ("bit-flip", "file-truncation", "file-loss", "disk-error", "torn-page-cache-loss", "torn-append")
+    damaging = [fault for fault in evidence.faults if fault.kind in kinds]
+    guilty = [fault for fault in damaging if row["broker"] in fault.targets] or damaging
+    if not guilty:
+        return Cause("damaged-log", f"{_broker(row)} holds bytes that nobody wrote", (), row["at_ns"], row["broker"])
+    fault = guilty[-1]
+    numbers = (fault.number,) if fault.number else ()
+    return Cause(
+        "damaged-log",
+        f"{nodes(fault.targets)} {fault.deed}, and damaged bytes were served as records",
+        (),
+        fault.started_ns,
+        row["broker"],
+        numbers,
+    )

@@ -1,0 +1,110 @@
+"""Words the verdict of a run: what went wrong and why, or what was allowed to go wrong, numbers first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from common.wording import enumeration, plural
+from history.anomalies import CATALOGUE
+from history.contract import ACKS_LEADER, ACKS_NONE
+from incidents import Incident
+from reports.data.stored_run import Run
+from reports.text.totals import AnomalyTotal, allowed_total
+
+Word = Literal["valid", "invalid", "unknown"]
+LOST = "lost-acked-write"
+
+
+@dataclass(frozen=True)
+class WordedVerdict:
+    """What the checkers decided."""
+
+    word: Word
+    sentence: str
+    planted: str
+    """What is to be said of planted flaws; empty without any."""
+    reasons: tuple[str, ...]
+    """The checkers' own reasons in `results.json`, without those that the incidents give."""
+
+
+def verdict_of(run: Run, totals: Sequence[AnomalyTotal], acknowledged: int, took_hold: int) -> WordedVerdict:
+    """Word the verdict of a run with so many acknowledged writes and so many faults that took effect.
+
+    A run without `results.json`, or with a verdict that is none of the three words, is unknown: reports decide
+    nothing themselves.
+    """
+    stated = run.results.get("reasons")
+    reasons = tuple(str(reason) for reason in stated) if isinstance(stated, list) else ()
+    if run.incidents:  # which say the same, and more
+        reasons = tuple(reason for reason in reasons if not _is_told(reason, totals, run.incidents))
+    word = run.results.get("verdict")
+    if word == "valid":
+        sentence = _valid_sentence(run, totals, acknowledged, took_hold)
+        return WordedVerdict("valid", sentence, _planted(run, word), reasons)
+    if word == "invalid":
+        return WordedVerdict("invalid", _invalid_sentence(run, totals, reasons), _planted(run, word), reasons)
+    if word == "unknown":
+        why = reasons[0] if reasons else "the checkers gave no reason"
+        return WordedVerdict("unknown", f"Not decided: {why}", _planted(run, word), reasons)
+    return WordedVerdict("unknown", "This run has not been checked: there is no verdict in results.json.", "", reasons)
+
+
+def _is_told(reason: str, totals: Sequence[AnomalyTotal], incidents: Sequence[Incident]) -> bool:
+    """Whether a reason only counts an anomaly, or repeats a finding of the simulator that is in an incident."""
+    head, _, rest = reason.partition(": ")
+    return any(total.name == head for total in totals) or any(rest in incident.findings for incident in incidents)
+
+
+def _planted(run: Run, word: str) -> str:
+    """Say whether planted flaws showed; that a run is invalid does not prove that it was they."""
+    flaws = [str(flaw) for flaw in run.settings.get("flaws") or ()]
+    if not flaws:
+        return ""
+    named = f"The planted {'flaw' if len(flaws) == 1 else 'flaws'} {enumeration(flaws)}"
+    if word == "invalid":
+        return f"{named} {'is' if len(flaws) == 1 else 'are'} in this build."
+    return f"{named} did not show: nothing in this run triggered {'it' if len(flaws) == 1 else 'them'}."
+
+
+def _valid_sentence(run: Run, totals: Sequence[AnomalyTotal], acknowledged: int, took_hold: int) -> str:
+    faults = plural(took_hold, "fault") if took_hold else "no faults"
+    done = f"{plural(acknowledged, 'acknowledged write')}, {faults}"
+    allowed = allowed_total(totals)
+    volatile = (
+        f" {run.text('system')} keeps its records in memory alone: what ends a node's process ends them."
+        if run.flag("volatile") and allowed
+        else ""
+    )
+    incident = next((one for one in run.incidents if one.within_contract and one.causes), None)
+    if not allowed:
+        return f"No violations in {done}."
+    lost = sum(total.within_contract for total in totals if total.name == LOST)
+    acks = run.number("acks")
+    if lost and acks in (ACKS_NONE, ACKS_LEADER):
+        why = f": {_why(incident)}" if incident is not None else ""
+        gone = plural(lost, "acknowledged write")
+        return f"Valid under acks={acks}: {gone} lost, as acks={acks} permits{why}.{volatile}"
+    why = f" {incident.headline}" if incident is not None else ""
+    return f"No violations in {done}; {plural(allowed, 'anomaly', 'anomalies')} within the contract.{why}{volatile}"
+
+
+def _why(incident: Incident) -> str:
+    return "; or ".join(cause.sentence for cause in incident.causes)
+
+
+def _invalid_sentence(run: Run, totals: Sequence[AnomalyTotal], reasons: tuple[str, ...]) -> str:
+    violating = [incident for incident in run.incidents if not incident.within_contract]
+    if violating:
+        more = len(violating) - 1
+        return violating[0].headline + (f" {plural(more, 'more incident')}." if more else "")
+    broken = [total for total in totals if total.violations]
+    if not broken:
+        return reasons[0] if reasons else "The checkers found a violation and did not record which."
+    return f"{enumeration([f'{total.violations:,} {_breach(total.name)}' for total in broken])}.".capitalize()
+
+
+def _breach(name: str) -> str:
+    known = CATALOGUE.get(name)
+    return known.breach if known is not None and known.breach else name
