@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 from broker.core.messages import AnyRequest, AnyResponse
+from broker.core.ports.coordination import CoordinationEffect, CoordinationEvent
 from broker.core.ports.marks import Mark
 
 # --- events ----------------------------------------------------------------------------------------------------------
@@ -77,7 +78,15 @@ class StopRequested(NamedTuple):
 
 
 Event = (
-    Started | RequestReceived | ResponseReceived | RequestFailed | Disconnected | TimerFired | FlushDone | StopRequested
+    Started
+    | RequestReceived
+    | ResponseReceived
+    | RequestFailed
+    | Disconnected
+    | TimerFired
+    | FlushDone
+    | StopRequested
+    | CoordinationEvent
 )
 
 # --- effects ---------------------------------------------------------------------------------------------------------
@@ -142,4 +151,4 @@ class Exit(NamedTuple):
     reason: str
 
 
-Effect = Send | Reply | CloseConnection | SetTimer | CancelTimer | Flush | LogEntry | Mark | Exit
+Effect = Send | Reply | CloseConnection | SetTimer | CancelTimer | Flush | LogEntry | Mark | Exit | CoordinationEffect
