@@ -15,6 +15,7 @@ from broker.core.controller.node import ControllerNode
 from broker.core.log import checkpoints
 from broker.core.messages import (
     AlterPartitionRequest,
+    DeleteRecordsRequest,
     ElectLeadersRequest,
     FetchRequest,
     ListOffsetsRequest,
@@ -26,7 +27,7 @@ from broker.core.replica.state import Replica, Role
 from broker.core.rules import Rules
 from history.contract import too_many_shutdowns
 from simulation.engine.cluster import EventStep, Observer, SimulatedCluster, fingerprint
-from simulation.invariants import clients, committed, derived, metadata, quorum, replicas, topics
+from simulation.invariants import clients, committed, deletion, derived, metadata, quorum, replicas, topics
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.groups import checks
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
@@ -159,7 +160,11 @@ class PropertyObserver:
                 replicas.opened(known, ghost, mirror, replica)
                 derived.check_producers(known, ghost, mirror, replica)
             mirror.seen = now
+            if log.start_offset > mirror.start:
+                deletion.check_start(known, ghost, mirror, replica, deletion.configs_of(state, replica.topic))
             _changed(known, ghost, mirror, replica, state.rules)
+            if ghost.times is not None:
+                mirror.segments = deletion.segments_of(known, mirror, replica)
             if replica.topic == OFFSETS_TOPIC:
                 checks.committed_more(known, ghost)
         broker.has_started = True
@@ -302,6 +307,9 @@ def _last_cuts(known: Knowledge, broker: BrokerMirror) -> None:
 def _request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestReceived) -> None:
     if event.request.__class__ in _FROM_CLIENTS:
         clients.request_arrived(known, broker, event)
+    elif event.request.__class__ is DeleteRecordsRequest:
+        assert isinstance(event.request, DeleteRecordsRequest)
+        deletion.asked(broker, event.request)
     elif event.request.__class__ in checks.CHECKED:
         checks.request_arrived(known, broker, event)
 

@@ -15,6 +15,10 @@ QUICK: dict[str, object] = {
     "group_members": 0,
     "side_topics": False,
     "in_flight": 1,
+    "retention_ms": 0,
+    "retention_bytes": 0,
+    "log_append_time": False,
+    "clock_error_ms": 0,
 }
 """A seed of this takes some ten milliseconds."""
 
