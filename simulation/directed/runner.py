@@ -131,4 +131,5 @@ def _outcome(
         logs=replica_logs(stage.cluster),
         phases=phases,
         log_entries=stage.cluster.log_entries or (),
+        deleted=stage.deleted,
     )

@@ -90,6 +90,7 @@ class StepExecutor:
         self.cluster.clients = {CLIENT: self.client}
         self.cluster.transport.intercept = self.traps.intercept
         self.brokers = tuple(range(1, self.configuration.brokers + 1))
+        self.deleted: dict[int, int] = {}  # the offset below which everything was to be deleted, by partition
         self.ends: dict[int, int] = {}  # the offsets that the final reads have to reach, by partition
         self.clients_know = False  # whether an expectation failed that a client can check
 
@@ -332,7 +333,9 @@ class StepExecutor:
         self._administer(CreateTopicsRequest((NewTopic(arguments["name"], 1, 1),), 1_000))
 
     def _delete_records(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:
-        request = DeleteRecordsRequest((DeleteRecordsPartition(TOPIC, 0, arguments["offset"]),))
+        offset = arguments["offset"]
+        self.deleted[0] = max(offset, self.deleted.get(0, 0))
+        request = DeleteRecordsRequest((DeleteRecordsPartition(TOPIC, 0, offset),))
         self._administer(request, self._node(step, "leader"))
 
     def _read(self, step: ScheduleStep, arguments: Mapping[str, Any]) -> None:

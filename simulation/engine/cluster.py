@@ -137,7 +137,7 @@ class SimulatedCluster(EventQueue):
             return
         except Exception as error:
             raise NodeCrashed(node_id, error) from error
-        self.deliver(node_id, machine.incarnation, Started(self.now_us // MS))
+        self.deliver(node_id, machine.incarnation, Started(machine.started_at_ms(self.now_us)))
 
     def kill(self, node_id: int, survival: Survival | None = None) -> int:
         """Kill a node's process; with `survival`, cut its power too. Returns how many bytes were lost, -1 for none."""

@@ -55,6 +55,8 @@ class SimulatedMachine:
         "node",
         "paused",
         "settings",
+        "time_ahead_ms",
+        "time_of_day_ahead_ms",
         "timers",
         "when_power_fails",
     )
@@ -69,5 +71,17 @@ class SimulatedMachine:
         self.backlog: list[Event] = []
         self.timers: dict[Hashable, int] = {}
         self.fsync_us = 500
+        self.time_ahead_ms = 0  # of the machine's time of day before virtual time
+        self.time_of_day_ahead_ms = 0  # of the process's before its monotonic clock
         self.exit_status: int | None = None
         self.when_power_fails: Callable[[], None] = lambda: None
+
+    def started_at_ms(self, virtual_us: int) -> int:
+        """The time of day at which a process starts, in ms; from then on it follows the process's monotonic clock."""
+        started_ms = virtual_us // MS + self.time_ahead_ms
+        self.time_of_day_ahead_ms = started_ms - self.clock.now_ms(virtual_us)
+        return started_ms
+
+    def time_of_day_ms(self, virtual_us: int) -> int:
+        """The time of day for the present process, in ms."""
+        return self.clock.now_ms(virtual_us) + self.time_of_day_ahead_ms

@@ -18,7 +18,15 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.events import RequestReceived
-from broker.core.records import MalformedBatch, decode_records, iterate_headers
+from broker.core.records import (
+    HEADER_BYTES,
+    LOG_APPEND_TIME_FLAG,
+    MalformedBatch,
+    decode_records,
+    iterate_headers,
+    read_header,
+    with_records,
+)
 from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror, batches_in, describe, pieces
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
 from simulation.invariants.progress import refusals
@@ -116,14 +124,23 @@ def _acknowledged(
     if last >= len(committed) or committed[base] is None or committed[last] != committed[base]:
         known.fail(ghost, "P-12", f"{who} before {_any_from(len(committed))} committed")
     batch = committed[base]
-    if batch is None or batch.base != base or batch.crc != sent.crc:
-        known.fail(ghost, "P-12", f"{who}; at {base} {batch} is committed, and the batch sent had crc {sent.crc:08x}")
+    crc = sent.crc if produced.log_append_time_ms < 0 else _crc_with_time(records, produced.log_append_time_ms)
+    if batch is None or batch.base != base or batch.crc != crc:
+        known.fail(ghost, "P-12", f"{who}; at {base} {batch} is committed, and the batch sent had crc {crc:08x}")
     before = ghost.first_seen.get(records, 0)
     if base < before:
         known.fail(ghost, "P-13", f"{who}; when it was sent, everything before {before} had been acknowledged")
     _check_min_isr(known, ghost, state, batch, who)
     ghost.acknowledged[base] = batch
     ghost.acknowledged_end = max(ghost.acknowledged_end, last + 1)
+
+
+def _crc_with_time(records: bytes, append_time_ms: int) -> int:
+    """The checksum of a batch that is sent, and gets the time of the leader that appends it."""
+    header = read_header(records)
+    attributes = header.attributes | LOG_APPEND_TIME_FLAG
+    stored = with_records(header._replace(attributes=attributes, max_timestamp=append_time_ms), records[HEADER_BYTES:])
+    return batches_in(stored)[0].crc
 
 
 def _check_min_isr(known: Knowledge, ghost: Ghost, state: BrokerState, batch: Batch, who: str) -> None:

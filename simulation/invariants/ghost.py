@@ -165,6 +165,12 @@ class ReplicaMirror(Mirror):
     learned: dict[int, int] = field(default_factory=dict)
     """Leader epoch -> the highest high watermark that was learned in it."""
 
+    asked_start: int = 0
+    """Up to where somebody has asked its holder to delete records."""
+
+    segments: tuple[tuple[int, int], ...] = ()
+    """Of a topic with retention: first offset and bytes of each segment of the log."""
+
     isr_state: tuple[tuple[int, ...], PendingIsr | None, int] = ((), None, 1)
 
     def learns(self, epoch: int) -> None:
@@ -247,6 +253,9 @@ class Ghost:
     In a compacted topic a replica may have removed records for the sake of these, which it can cut off no less.
     """
 
+    times: dict[tuple[int, int], int] | None = None
+    """Of a topic with retention: (leader epoch, base offset) -> the latest time in the batch, in ms."""
+
     contents: dict[tuple[int, int], dict[int, Content]] | None = None
     """Of a compacted topic: (leader epoch, base offset) -> what the batch held, by offset."""
 
@@ -258,6 +267,9 @@ class Ghost:
 
         A batch that lacks more than compaction may remove stays as it is, and so differs from what is committed.
         """
+        if self.times is not None:
+            for _, header in iterate_headers(data):
+                self.times[header.leader_epoch, header.base_offset] = header.max_timestamp
         if self.contents is None:
             return batches_in(data)
         found = []
@@ -298,6 +310,12 @@ class Ghost:
             offset in held or last[key] > offset for offset, (key, _) in once.items()
         )
         return originals if originals and is_sound else []
+
+    def times_between(self, mirror: Mirror, base: int, end: int) -> list[int]:
+        """The latest times of the batches that a replica has had in a range of offsets, as far as they are known."""
+        assert self.times is not None
+        there = dict.fromkeys(batch for batch in mirror.entries[base:end] if batch is not None)
+        return [self.times[batch.epoch, batch.base] for batch in there if (batch.epoch, batch.base) in self.times]
 
     @staticmethod
     def _whole(compacted: Batch, batches: Sequence[Batch | None]) -> list[Batch]:

@@ -115,8 +115,8 @@ class Knowledge:
 
     voters: dict[int, VoterMirror]
     brokers: dict[int, BrokerMirror]
-    marks: dict[str, int]
-    """How often each mark was hit in the simulation."""
+    cluster: SimulatedCluster
+    """What is observed: of this only clocks, disks, and how often each mark was hit."""
 
     partitions: dict[tuple[str, int], Ghost] = field(default_factory=dict)
     """By topic id and partition."""
@@ -172,7 +172,7 @@ class Knowledge:
             max(one.min_insync_replicas for one in every),
             {one.node_id: VoterMirror(one.node_id) for one in every if one.is_controller},
             {one.node_id: BrokerMirror(one.node_id) for one in brokers},
-            cluster.marks,
+            cluster,
         )
 
     @property
@@ -193,6 +193,8 @@ class Knowledge:
             image = self.image.topics.get(topic)
             if image is not None and "compact" in image.configs.get("cleanup.policy", ""):
                 found.contents = {}
+            if image is not None and ("retention.ms" in image.configs or "retention.bytes" in image.configs):
+                found.times = {}
         return found
 
     def ghost_of(self, topic: str, number: int) -> Ghost | None:
@@ -205,6 +207,10 @@ class Knowledge:
         mirror = broker.mirrors.get((topic, number))
         replica = mirror.replica if mirror is not None else None
         return self.partitions.get((replica.topic_id, number)) if replica is not None else None
+
+    def time_of_day(self, node_id: int) -> int:
+        """What a node takes for the time of day, in ms."""
+        return self.cluster.machines[node_id].time_of_day_ms(self.cluster.now_us)
 
     def configured_min_isr(self, ghost: Ghost) -> int:
         """The min ISR of a partition by the committed metadata, however many replicas it has."""
@@ -220,7 +226,7 @@ class Knowledge:
         if ghost.sole_member_lost:  # this is called with every change of the metadata
             return
         ghost.sole_member_lost = True
-        self.marks[LAST_REPLICA_LOST.name] = self.marks.get(LAST_REPLICA_LOST.name, 0) + 1
+        self.cluster.count(LAST_REPLICA_LOST)
 
     def fail(self, ghost: Ghost, property_id: str, what: str) -> NoReturn:
         """Raise the violation of a property of a partition."""

@@ -30,7 +30,17 @@ from history.contract import too_many_shutdowns
 from simulation.engine.cluster import EventStep, Observer, SimulatedCluster, fingerprint
 from simulation.engine.machine import SimulatedMachine
 from simulation.engine.transport import CLIENTS_FROM
-from simulation.invariants import checkpoints, clients, committed, derived, metadata, quorum, replicas, topics
+from simulation.invariants import (
+    checkpoints,
+    clients,
+    committed,
+    derived,
+    log_starts,
+    metadata,
+    quorum,
+    replicas,
+    topics,
+)
 from simulation.invariants.administration import answers, deletion
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.groups import checks
@@ -175,7 +185,11 @@ class PropertyObserver:
                 replicas.opened(known, ghost, mirror, replica)
                 derived.check_producers(known, ghost, mirror, replica)
             mirror.seen = now
-            _changed(known, broker, ghost, mirror, replica, state.rules)
+            if log.start_offset > mirror.start:
+                log_starts.check_start(known, ghost, mirror, replica, log_starts.configs_of(state, replica.topic))
+            _changed(known, ghost, mirror, replica, state.rules)
+            if ghost.times is not None:
+                mirror.segments = log_starts.segments_of(known, mirror, replica)
             if replica.topic == OFFSETS_TOPIC:
                 checks.committed_more(known, ghost)
         broker.has_started = True
@@ -184,9 +198,7 @@ class PropertyObserver:
                 _removed(known, broker, state, key)
 
 
-def _changed(
-    known: Knowledge, broker: BrokerMirror, ghost: Ghost, mirror: ReplicaMirror, replica: Replica, rules: Rules
-) -> None:
+def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica, rules: Rules) -> None:
     """Check a replica whose state has changed."""
     if replica.leader_epoch < mirror.leader_epoch or replica.partition_epoch < mirror.partition_epoch:
         known.fail(
@@ -206,10 +218,6 @@ def _changed(
             f"{replica.partition_epoch}; the controller in {state.leader_epoch}, {state.partition_epoch}",
         )
     new_role = replica.role is not mirror.role or replica.leader_epoch != mirror.leader_epoch
-    if replica.log.start_offset > mirror.start:
-        deletion.start_moved(
-            known, broker, ghost, mirror, replica, was_cut=replica.log.truncations != mirror.truncations
-        )
     mirror.role, mirror.leader_epoch, mirror.partition_epoch = (
         replica.role,
         replica.leader_epoch,
@@ -329,10 +337,12 @@ def _last_cuts(known: Knowledge, broker: BrokerMirror) -> None:
 def _request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestReceived) -> None:
     if event.request.__class__ in _FROM_CLIENTS:
         clients.request_arrived(known, broker, event)
+    elif event.request.__class__ is DeleteRecordsRequest:
+        assert isinstance(event.request, DeleteRecordsRequest)
+        deletion.arrived(broker, event.request)
+        log_starts.asked(broker, event.request)
     elif event.request.__class__ in checks.CHECKED:
         checks.request_arrived(known, broker, event)
-    elif isinstance(event.request, DeleteRecordsRequest):
-        deletion.arrived(broker, event.request)
     elif event.connection >= CLIENTS_FROM:
         answers.broker_asked(known, broker.broker_id, event)
 

@@ -6,7 +6,7 @@ anomalies than the checkers on Spark, use the same names, and must never find wh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from itertools import combinations
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from history.anomalies import CATALOGUE
 from history.contract import ACKS_ALL, loss_is_allowed, too_many_shutdowns
 from simulation.invariants.knowledge import LAST_REPLICA_LOST
 from simulation.invariants.properties import CORRUPT, data_excuse, with_excuse
+from simulation.runs.deletions import Deletions
 from simulation.runs.group_findings import group_anomalies
 from simulation.scenario.configuration import Configuration
 from simulation.scenario.scenario import CRASH, SimulationOutcome
@@ -135,7 +136,7 @@ def _anomalies(outcome: SimulationOutcome) -> Iterator[tuple[str, str]]:
     operations = {row.op: row for row in history.operations}
     sends = {row.value: (row, operations[row.op]) for row in history.sends}
     exempt = _may_lose(outcome.configuration) or _lost_by_setting(outcome)
-    starts = _log_starts(outcome)
+    deletions = Deletions(outcome)
     final: dict[int, set[tuple[int, int]]] = {}
     positions: dict[int, set[tuple[int, int]]] = {}
     at: dict[tuple[int, int], int] = {}
@@ -153,7 +154,7 @@ def _anomalies(outcome: SimulationOutcome) -> Iterator[tuple[str, str]]:
         where = positions.get(value, set())
         if operation.status == "fail" and where:
             yield "aborted-read", f"{value} was read at {_position(min(where))}, and its send had certainly failed"
-        deleted = _is_before(send.partition, send.offset, where, starts)
+        deleted = deletions.may_be_missing(send, operation, where)
         if operation.status == "ok" and send.acks == ACKS_ALL and value not in final and not exempt and not deleted:
             at_offset = "" if send.offset is None else f" at {_position((send.partition, send.offset))}"
             yield "lost-acked-write", f"{value} was acknowledged{at_offset}, and the final reads do not show it"
@@ -172,22 +173,6 @@ def _anomalies(outcome: SimulationOutcome) -> Iterator[tuple[str, str]]:
         yield from group_anomalies(history)
         durable = [(value, *pair) for value, pair in sends.items() if pair[0].acks == ACKS_ALL]
         yield from _reordered([(send.partition, send.offset, value, op) for value, send, op in durable])
-
-
-def _log_starts(outcome: SimulationOutcome) -> dict[int, int]:
-    starts: dict[int, int] = {}
-    for (_, partition), log in outcome.logs.items():
-        starts[partition] = max(starts.get(partition, 0), log.start)
-    return starts
-
-
-def _is_before(
-    partition: int, offset: int | None, read_at: Collection[tuple[int, int]], starts: Mapping[int, int]
-) -> bool:
-    """Whether an operator has deleted a record, or may have, if its offset is unknown."""
-    start = starts.get(partition, 0)
-    known = [position[1] for position in read_at] if offset is None else [offset]
-    return start > min(known, default=0)
 
 
 def _may_lose(configuration: Configuration) -> bool:

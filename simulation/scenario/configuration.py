@@ -138,11 +138,28 @@ class Configuration:
     in_flight: int = 1
     """How many batches an idempotent producer may have in flight, up to 5; only of the model."""
 
+    retention_ms: int = 0
+    """`retention.ms` of the topic; 0: unlimited."""
+
+    retention_bytes: int = 0
+    """`retention.bytes` of the topic; 0: unlimited."""
+
+    log_append_time: bool = False
+    """Whether the topic's records get the time of the leader, not of their producers."""
+
+    clock_error_ms: int = 0
+    """How wrong some clocks are (`simulation.scenario.clocks`)."""
+
     client: str = "model"
     """What sends and reads: the simulation's own `model` of clients, or a library (`simulation.workload.making`)."""
 
     search: str = "usual"
     """Which simulations the seeds are spent on (`simulation.scenario.search`)."""
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether records have times of the day."""
+        return bool(self.retention_ms or self.retention_bytes or self.log_append_time or self.clock_error_ms)
 
     def to_json(self) -> dict[str, object]:
         """Plain data, for records and files."""
@@ -219,6 +236,15 @@ def draw_configuration(stream: Stream) -> Configuration:
     drawn = replace(drawn, changing_settings=stream.draw("changing settings", 4) == 3)
     if stream.draw("several batches in flight", 4) == 3:
         drawn = replace(drawn, in_flight=stream.pick("batches in flight", (2, 5)))
+    if stream.draw("retention", 5) == 4:
+        drawn = replace(
+            drawn,
+            segment_bytes=drawn.segment_bytes or stream.pick("bytes of segments that are retained", (1_000, 300)),
+            retention_ms=stream.pick("retention time", (20_000, 8_000, 0)),
+            retention_bytes=stream.pick("retained bytes", (0, 4_000, 1_500)),
+            log_append_time=stream.draw("leaders' times", 3) == 2,
+            clock_error_ms=stream.pick("wrong clocks", (0, 2_000, 30_000)),
+        )
     return replace(drawn, fetch_wait_ms=min(_FETCH_WAIT_MS, drawn.lag_ms // 2))
 
 

@@ -25,6 +25,7 @@ from simulation.faults.nemesis import SimulatedNemesis
 from simulation.invariants.liveness import unmet
 from simulation.invariants.properties import Violation, not_judged
 from simulation.invariants.topics import leftovers
+from simulation.scenario.clocks import clock_ahead_ms
 from simulation.scenario.configuration import Configuration, SimulatedFault, draw_faults
 from simulation.scenario.groups import SimulatedGroup, group_settings
 from simulation.scenario.search import configuration_of
@@ -57,6 +58,10 @@ _COMPACTION_MS = 500
 _RETRY_MS = 250
 """Longer than the broker's default: a broker that is not registered yet repeats its requests all the time."""
 
+_RETENTION_CHECK_MS, _SELDOM_MS = 1_000, 300_000
+_UNLIMITED = -1
+"""Of topics without a setting of their own: the batches of some clients have no times."""
+
 _NEVER_MS = 1 << 40
 """A broker that cannot register goes on trying: a fault may last for most of a run."""
 
@@ -80,6 +85,11 @@ class SimulationOutcome:
     logs: Mapping[tuple[int, int], ReplicaLog]
     phases: Mapping[str, tuple[int, int]]
     log_entries: Sequence[tuple[int, int, str]] = field(default_factory=tuple)
+    deleted: Mapping[int, int] = field(default_factory=dict)
+    """Partition -> the offset below which an operator has asked for everything to be deleted."""
+
+    clocks_jumped_ms: int = 0
+    """How far the clock that has jumped most is ahead of the others."""
 
 
 class _Administrator:
@@ -137,6 +147,8 @@ def settings_of(configuration: Configuration) -> list[Settings]:
                 flaws=configuration.flaws,
                 auto_create_topics_enable=False,
                 log_cleaner_backoff_ms=_COMPACTION_MS,
+                log_retention_ms=_UNLIMITED,
+                log_retention_check_interval_ms=_RETENTION_CHECK_MS if _deletes(configuration) else _SELDOM_MS,
                 **group_settings(),
             )
         )
@@ -146,12 +158,21 @@ def settings_of(configuration: Configuration) -> list[Settings]:
 def _topic_configs(configuration: Configuration) -> tuple[tuple[str, str], ...]:
     if configuration.compacted:
         return _COMPACTED_TOPIC
-    if not configuration.segment_bytes:
-        return ()
-    return (
-        ("segment.bytes", str(configuration.segment_bytes)),
-        ("index.interval.bytes", str(configuration.index_interval_bytes)),
-    )
+    configs = []
+    if configuration.segment_bytes:
+        configs.append(("segment.bytes", str(configuration.segment_bytes)))
+        configs.append(("index.interval.bytes", str(configuration.index_interval_bytes)))
+    if configuration.retention_ms:
+        configs.append(("retention.ms", str(configuration.retention_ms)))
+    if configuration.retention_bytes:
+        configs.append(("retention.bytes", str(configuration.retention_bytes)))
+    if configuration.log_append_time:
+        configs.append(("message.timestamp.type", "LogAppendTime"))
+    return tuple(configs)
+
+
+def _deletes(configuration: Configuration) -> bool:
+    return bool(configuration.retention_ms or configuration.retention_bytes)
 
 
 def min_isr_of_file(configuration: Configuration, node_id: int) -> int:
@@ -180,6 +201,8 @@ def run(
     if faults is None:
         faults = draw_faults(choices["schedule"], configuration)
     cluster = SimulatedCluster(choices, settings_of(configuration), observers)
+    for node_id, machine in cluster.machines.items():
+        machine.time_ahead_ms = clock_ahead_ms(configuration, node_id)
     if keep_log:
         cluster.log_entries = []
     history = SimulatedHistory()
@@ -203,6 +226,8 @@ def run(
         replica_logs(cluster),
         test.phases,
         cluster.log_entries or (),
+        test.nemesis.administration.deleted,
+        max(machine.clock.now_ms(cluster.now_us) for machine in cluster.machines.values()) - cluster.now_us // MS,
     )
 
 

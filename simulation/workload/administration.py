@@ -39,6 +39,8 @@ class Administration:
         self._configured_min_isr = configuration.min_insync_replicas
         self._brokers = range(1, configuration.brokers + 1)
         self._next = 1
+        self.deleted: dict[int, int] = {}
+        """Partition -> the offset below which everything was to be deleted."""
 
     def assign(self, partition: int, replicas: tuple[int, ...] | None) -> None:
         """RA-1: assign these replicas to a partition; None cancels a reassignment in progress."""
@@ -77,6 +79,7 @@ class Administration:
         replica = state.replicas.get((TOPIC, partition)) if state is not None else None
         if replica is not None:
             part = DeleteRecordsPartition(TOPIC, partition, max(0, replica.high_watermark + above))
+            self.deleted[partition] = max(part.offset, self.deleted.get(partition, 0))
             self._send(leader, DeleteRecordsRequest((part,), _PATIENCE_MS))
         return leader
 

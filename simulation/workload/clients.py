@@ -79,8 +79,17 @@ class ProducerPlan:
     operations: int
     compression: str = "none"
     keyed: bool = False
+    clock_ahead_ms: int | None = None
+    """How far the client's time of day is ahead of virtual time; None: only compressed records have times."""
+
     in_flight: int = 1
     """How many batches may be open at a time (`simulation.workload.pipelined`)."""
+
+    def time_of_ms(self, invoked_us: int) -> int:
+        """The time of the records of an operation, in ms."""
+        if self.clock_ahead_ms is None:
+            return 0 if self.compression == "none" else invoked_us // MS
+        return invoked_us // MS + self.clock_ahead_ms
 
 
 class SimulatedProducer:
@@ -157,12 +166,11 @@ class SimulatedProducer:
 
     def _produce(self, cluster: SimulatedCluster) -> None:
         sequence = self._sequences.get(self._partition, 0) if self.plan.idempotence else -1
-        compression = self.plan.compression
         batch = encode_values(
             self._values,
             Producer(self._producer_id, 0, sequence) if self.plan.idempotence else Producer(),
-            compression=compression,
-            first_ms=0 if compression == "none" else self._invoked_us // MS,
+            compression=self.plan.compression,
+            first_ms=self.plan.time_of_ms(self._invoked_us),
             keyed=self.plan.keyed,
         )
         leader, _ = self.route.leaders[self._partition]

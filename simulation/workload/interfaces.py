@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
+from simulation.scenario.clocks import clock_ahead_ms
 from simulation.scenario.configuration import Configuration
 from simulation.workload.clients import ProducerPlan
 
@@ -80,8 +81,8 @@ class Clients:
             cluster.run_until(cluster.now_us + _CLOSING_US_MAX, self.are_closed)
 
 
-def producer_plan(configuration: Configuration) -> ProducerPlan:
-    """How each producer of a configuration behaves."""
+def producer_plan(configuration: Configuration, client_id: int) -> ProducerPlan:
+    """How a producer of a configuration behaves."""
     return ProducerPlan(
         configuration.partitions,
         configuration.acks,
@@ -94,6 +95,7 @@ def producer_plan(configuration: Configuration) -> ProducerPlan:
         operations=-(-configuration.operations // configuration.producers),
         compression="none" if configuration.compacted else configuration.compression,
         keyed=configuration.compacted,
+        clock_ahead_ms=clock_ahead_ms(configuration, client_id) if configuration.is_dated else None,
         in_flight=configuration.in_flight if configuration.idempotence and configuration.acks == -1 else 1,
     )
 
@@ -105,4 +107,4 @@ def poll_interval_ms(configuration: Configuration) -> int:
 
 def looks_up_times(configuration: Configuration) -> bool:
     """Whether readers look up records by time."""
-    return not configuration.compacted and configuration.compression != "none"
+    return not configuration.compacted and (configuration.compression != "none" or configuration.is_dated)

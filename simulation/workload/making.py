@@ -52,10 +52,10 @@ def _model(
     configuration: Configuration, cluster: SimulatedCluster, history: SimulatedHistory, producers: range, readers: range
 ) -> Iterator[Clients]:
     broker_ids = list(range(1, configuration.brokers + 1))
-    plan = producer_plan(configuration)
-    make = SimulatedProducer if plan.in_flight == 1 else PipelinedProducer
+    plans = {number: producer_plan(configuration, number) for number in producers}
     producing: list[SimulatedProducer | PipelinedProducer] = [
-        make(number, plan, broker_ids, history) for number in producers
+        (SimulatedProducer if plan.in_flight == 1 else PipelinedProducer)(number, plan, broker_ids, history)
+        for number, plan in plans.items()
     ]
     reading = [
         SimulatedReader(

@@ -238,12 +238,11 @@ class PipelinedProducer:
         if batch.sequence < 0:
             batch.sequence = lane.next_sequence
             lane.next_sequence += len(batch.values)
-        compression = self.plan.compression
         records = encode_values(
             batch.values,
             Producer(self._producer_id, lane.epoch, batch.sequence),
-            compression=compression,
-            first_ms=0 if compression == "none" else batch.invoked_us // MS,
+            compression=self.plan.compression,
+            first_ms=self.plan.time_of_ms(batch.invoked_us),
             keyed=self.plan.keyed,
         )
         batch.sent_to, _ = self.route.leaders[batch.partition]

@@ -16,6 +16,10 @@ QUICK: dict[str, object] = {
     "side_topics": False,
     "changing_settings": False,
     "in_flight": 1,
+    "retention_ms": 0,
+    "retention_bytes": 0,
+    "log_append_time": False,
+    "clock_error_ms": 0,
 }
 """A seed of this takes some ten milliseconds."""
 

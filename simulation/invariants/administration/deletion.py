@@ -1,19 +1,17 @@
-"""Checks what becomes of records that are to be deleted: what the answer says (P-A1), and that no others go (P-A2)."""
+"""Checks what an operator is told about records that are to be deleted (P-A1)."""
 
 from __future__ import annotations
 
 from broker.core.messages import DeletedRecords, DeleteRecordsRequest, DeleteRecordsResponse
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.events import Reply, RequestReceived
-from broker.core.replica.state import Replica, Role
+from broker.core.replica.state import Role
 from simulation.engine.cluster import EventStep
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
 
 _EVERYTHING = -1
 """The offset that stands for the high watermark."""
-
-_RETENTION = ("retention.ms", "retention.bytes", "log.retention.ms", "log.retention.bytes")
 
 
 def arrived(broker: BrokerMirror, request: DeleteRecordsRequest) -> None:
@@ -65,36 +63,3 @@ def _check(
             f"watermark {deleted.low_watermark}; its log began at {before} and begins at {mirror.start}; committed up "
             f"to {len(ghost.committed)}",
         )
-
-
-def start_moved(
-    known: Knowledge, broker: BrokerMirror, ghost: Ghost, mirror: ReplicaMirror, replica: Replica, *, was_cut: bool
-) -> None:
-    """P-A2 when a log begins later than before: a leader was asked for it, and a follower follows a leader (LO-3).
-
-    Called before the mirror has the new start. Retention may move a leader's start where it is switched on. A log that
-    was cut begins anew where its leader's does (TR-4, TR-8).
-    """
-    start = replica.log.start_offset
-    led = mirror.role is Role.LEADER and replica.role is Role.LEADER and mirror.leader_epoch == replica.leader_epoch
-    if led and replica.key not in broker.deleting and not _retains(known, ghost):
-        known.fail(
-            ghost,
-            "P-A2",
-            f"broker {mirror.holder}, leader of epoch {mirror.leader_epoch}, moved its log start from {mirror.start} "
-            f"to {start}, which nobody has asked for",
-        )
-    if replica.role is Role.FOLLOWER and not was_cut and start > ghost.log_start and ghost.trusted:
-        known.fail(
-            ghost,
-            "P-A2",
-            f"broker {mirror.holder}, a follower, moved its log start from {mirror.start} to {start}; no leader's log "
-            f"began after {ghost.log_start}",
-        )
-
-
-def _retains(known: Knowledge, ghost: Ghost) -> bool:
-    """Whether retention was ever switched on for the topic, or for all topics, in the metadata."""
-    topic = known.image.topics.get(ghost.topic)
-    own = topic.configs if topic is not None else {}
-    return any(key in own or key in known.image.configs for key in _RETENTION)

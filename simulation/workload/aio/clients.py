@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from simulation.engine.cluster import SimulatedCluster
+from simulation.scenario.clocks import BEGINNING_MS
 from simulation.scenario.configuration import Configuration
 from simulation.workload.aio.library import AiokafkaWorld
 from simulation.workload.aio.producer import AiokafkaProducer
@@ -23,11 +24,14 @@ def aiokafka_clients(
     world = AiokafkaWorld(cluster)
     cluster.transport.byte_connections = world.network
     cluster.byte_clients = (*producers, *readers)
-    plan = producer_plan(configuration)
-    with substituted(cluster, cluster.choices["workload"], cluster.say):
+    began_s = BEGINNING_MS / 1_000 if configuration.is_dated else 0.0
+    with substituted(cluster, cluster.choices["workload"], cluster.say, began_s):
         try:
             yield Clients(
-                [AiokafkaProducer(number, plan, history, world) for number in producers],
+                [
+                    AiokafkaProducer(number, producer_plan(configuration, number), history, world)
+                    for number in producers
+                ],
                 [
                     AiokafkaReader(
                         number,

@@ -6,7 +6,7 @@ it asks elsewhere is substituted in the namespaces of its modules, and restored 
 
 | name | in | why | answer |
 |---|---|---|---|
-| `time` | `client`, `cluster`, `conn`, `consumer.fetcher`, `consumer.group_coordinator`, `consumer.subscription_state`, `producer.message_accumulator` | time-outs and ages by the machine's clocks | virtual time; 0 is 1970, as for the brokers |
+| `time` | `client`, `cluster`, `conn`, `consumer.fetcher`, `consumer.group_coordinator`, `consumer.subscription_state`, `producer.message_accumulator` | time-outs and ages by the machine's clocks | virtual time; the time of day begins as for the brokers |
 | `random` | `client`, `conn`, `consumer.fetcher`, `partitioner` | which broker to ask first, the order of partitions in a fetch | draws of the stream `workload`, from what is to be drawn in sorted order: it comes from sets of names, whose order depends on the hash seed of the process |
 | `frozenset` | `consumer.subscription_state` | a consumer's partitions, over which the fetcher iterates | one whose iteration is sorted |
 
@@ -42,16 +42,17 @@ _LOGGERS = ("aiokafka", "broker.shell")
 class SimulatedTime:
     """The module `time`, as far as aiokafka uses it."""
 
-    def __init__(self, timeline: EventQueue) -> None:
+    def __init__(self, timeline: EventQueue, began_s: float) -> None:
         self._timeline = timeline
+        self._began_s = began_s
 
     def monotonic(self) -> float:
         """Virtual seconds."""
         return self._timeline.now_us / _US_PER_S
 
     def time(self) -> float:
-        """Virtual seconds since 1970, when every simulation begins."""
-        return self._timeline.now_us / _US_PER_S
+        """Seconds since 1970."""
+        return self._began_s + self._timeline.now_us / _US_PER_S
 
 
 class SimulatedRandom:
@@ -81,9 +82,14 @@ class SortedFrozenSet(frozenset[Any]):
 
 
 @contextmanager
-def substituted(timeline: EventQueue, stream: Stream, say: Callable[[str, int], None]) -> Iterator[None]:
-    """Substitute, and restore. `say` gets what the loggers say, and the endpoint of the loop on which they do."""
-    time, random = SimulatedTime(timeline), SimulatedRandom(stream)
+def substituted(
+    timeline: EventQueue, stream: Stream, say: Callable[[str, int], None], began_s: float
+) -> Iterator[None]:
+    """Substitute, and restore. `say` gets what the loggers say, and the endpoint of the loop on which they do.
+
+    The simulation begins `began_s` seconds after 1970.
+    """
+    time, random = SimulatedTime(timeline, began_s), SimulatedRandom(stream)
     answers: tuple[tuple[str, object, tuple[str, ...]], ...] = (
         ("time", time, _USERS_OF_TIME),
         ("random", random, _USERS_OF_RANDOM),

@@ -1,4 +1,4 @@
-"""Administrators that are told what is not so break P-A1; records that nobody wanted deleted, P-A2."""
+"""Administrators that are told what is not so break P-A1; records that nobody wanted deleted, P-D1."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_log_start_that_moves_by_itself_breaks_p_a2() -> None:
         return True
 
     plant = Plant(lie)
-    assert observe(plant).failed_property == "P-A2"
+    assert observe(plant).failed_property == "P-D1"
 
 
 def test_a_follower_that_deletes_what_its_leader_keeps_breaks_p_a2() -> None:
@@ -151,7 +151,7 @@ def test_a_follower_that_deletes_what_its_leader_keeps_breaks_p_a2() -> None:
         replica.log.advance_start(2)
         return True
 
-    assert observe(Plant(lie)).failed_property == "P-A2"
+    assert observe(Plant(lie)).failed_property == "P-D1"
 
 
 # --- what answers mean ------------------------------------------------------------------------------------------------

@@ -34,7 +34,16 @@ OTHERWISE: dict[str, dict[str, object]] = {
     "records deleted": {"faults": ("kill", "page-cache-loss", "isolate", "deleted-records"), "sole_survivor": False},
 }
 
-ALONE: dict[str, object] = {"group_members": 0, "side_topics": False, "changing_settings": False}
+ALONE: dict[str, object] = {
+    "group_members": 0,
+    "side_topics": False,
+    "changing_settings": False,
+    "in_flight": 1,
+    "retention_ms": 0,
+    "retention_bytes": 0,
+    "log_append_time": False,
+    "clock_error_ms": 0,
+}
 """What seeds meant before there were groups and side topics: those of a test are about something else."""
 
 

@@ -154,10 +154,14 @@ def test_a_loss_needs_an_unclean_election_and_somebody_who_allowed_it(marks: Seq
     assert [one.property_id for one in shown] == lost
 
 
-@pytest.mark.parametrize(("start", "lost"), [(0, ["lost-acked-write"]), (1, [])])
-def test_what_was_deleted_on_purpose_is_not_lost(start: int, lost: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("start", "asked", "lost"),
+    [(0, 1, ["lost-acked-write"]), (1, 0, ["lost-acked-write"]), (1, 1, [])],
+)
+def test_what_was_deleted_on_purpose_is_not_lost(start: int, asked: int, lost: list[str]) -> None:
     shown = outcome(FINE, [("final", 1, 2)])
     shown.logs = {(1, 0): ReplicaLog(start, 2, 2, b"")}
+    shown.deleted = {0: asked}
     assert [finding.property_id for finding in history_findings(shown)] == lost
 
 
