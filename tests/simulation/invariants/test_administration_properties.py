@@ -121,17 +121,17 @@ def test_records_that_are_not_deleted_though_it_is_acknowledged_break_p_a1(monke
     assert broken() == "P-A1"
 
 
-def test_more_records_deleted_than_asked_for_break_p_a1(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_records_deleted_than_asked_for_break_p_d1(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = deletion._delete
 
     def delete(broker: Any, part: Any) -> DeletedRecords:
         return honest(broker, part._replace(offset=max(0, broker.replicas[part.topic, part.partition].high_watermark)))
 
     monkeypatch.setattr(deletion, "_delete", delete)
-    assert broken() == "P-A1"
+    assert broken() == "P-D1"
 
 
-def test_a_log_start_that_moves_by_itself_breaks_p_a2() -> None:
+def test_a_log_start_that_moves_by_itself_breaks_p_d1() -> None:
     def lie(cluster: Any, step: Any) -> bool:
         replica = replica_of(cluster, step)
         if replica is None or replica.role.value != "leader" or replica.high_watermark < 3:
@@ -143,7 +143,7 @@ def test_a_log_start_that_moves_by_itself_breaks_p_a2() -> None:
     assert observe(plant).failed_property == "P-D1"
 
 
-def test_a_follower_that_deletes_what_its_leader_keeps_breaks_p_a2() -> None:
+def test_a_follower_that_deletes_what_its_leader_keeps_breaks_p_d1() -> None:
     def lie(cluster: Any, step: Any) -> bool:
         replica = replica_of(cluster, step)
         if replica is None or replica.role.value != "follower" or replica.high_watermark < 3:
