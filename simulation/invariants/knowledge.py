@@ -52,6 +52,9 @@ class BrokerMirror:
     clean_epoch: int = -1
     """The broker epoch of an incarnation that ended cleanly, until the next one starts; else -1."""
 
+    interrupted: bool = False
+    """Whether the power failed in the last step of its process, which may have been that of a clean stop."""
+
     mirrors: dict[tuple[str, int], ReplicaMirror] = field(default_factory=dict)
     alterations: dict[int, tuple[str, int, int, int]] = field(default_factory=dict)
     """Open AlterPartition requests: request id -> (topic, partition, leader epoch, partition epoch)."""

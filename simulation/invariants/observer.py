@@ -99,8 +99,8 @@ class PropertyObserver:
         disk_lost = lost_bytes >= 0 and not machine.disk.files
         if broker.up:
             _last_cuts(known, broker)
-            combined_stopped = machine.settings.is_controller and _is_closed(broker)
-            stored = read_clean_shutdown(machine.disk) if combined_stopped else None
+            may_have_stopped = (machine.settings.is_controller or broker.interrupted) and _is_closed(broker)
+            stored = read_clean_shutdown(machine.disk) if may_have_stopped else None
             _process_ended(broker, clean_epoch=-1 if stored is None else stored)
         if disk_lost:
             broker.clean_epoch = -1
@@ -308,7 +308,7 @@ def _process_started(known: Knowledge, broker: BrokerMirror, incarnation: int, i
 
 
 def _process_ended(broker: BrokerMirror, clean_epoch: int) -> None:
-    broker.up = False
+    broker.up = broker.interrupted = False
     broker.clean_epoch = clean_epoch
     _forget_requests(broker)
     for mirror in broker.mirrors.values():
@@ -359,6 +359,7 @@ def _exited(known: Knowledge, step: EventStep, machine: SimulatedMachine) -> Non
         _forget_requests(broker)
     if not broker.up:
         return
+    broker.interrupted = not step.effects
     for effect in step.effects:
         if isinstance(effect, Exit) and effect.status == 0:
             checkpoints.closed(known, broker, machine.disk)

@@ -90,6 +90,18 @@ def test_whole_segments_go_until_the_log_is_no_larger_than_the_topic_or_else_the
     assert starts(cluster) == {kept_from}
 
 
+def test_what_was_deleted_on_request_does_not_count_against_what_is_kept() -> None:
+    """The segment was the last one when its records were deleted; so it was still there."""
+    cluster = cluster_of({"retention_bytes": "500"})
+    write(cluster, 0, 0, 0)
+    cluster.run_until(cluster.is_whole)
+    cluster.call(cluster.leader(), DeleteRecordsRequest((DeleteRecordsPartition(TOPIC, 0, 3),), 1_000))
+    write(cluster, 0, 0, 0, 0)
+    cluster.run_until(cluster.is_whole)
+    cluster.run(2 * CHECK_MS)
+    assert starts(cluster) == {3}
+
+
 def test_a_follower_deletes_nothing_by_a_clock_of_its_own() -> None:
     cluster = cluster_of({"retention_ms": "60000"})
     write(cluster, 0, 0, 0, 0)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 
 import pytest
 
+from broker.core.broker_node import storage
+from broker.core.broker_node.state import BrokerState
+from broker.core.log import checkpoints
 from broker.core.metadata.records import RECOVERING, ConfigChanged, PartitionSet, PartitionState, TopicCreated
+from broker.core.ports.files import Files
 from broker.core.replica.state import Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
+from simulation.engine.disk import PowerFailed
 from simulation.invariants import metadata
 from simulation.invariants.ghost import Batch, ReplicaMirror
 from simulation.invariants.knowledge import Knowledge
@@ -295,3 +301,44 @@ def test_only_settings_in_force_at_an_election_excuse_what_it_loses(what: str, k
         return
     with pytest.raises(Violation, match=r"P-1.*broker 2 has it"):
         metadata.commit(knowledge, [(end, elected)], end + 1)
+
+
+def _cut_off_behind_the_marker(monkeypatch: pytest.MonkeyPatch) -> Plant:
+    """A broker is killed once it has written that it stops cleanly, and before its process has ended."""
+
+    def write(files: Files, epoch: int, directories: int = 1) -> None:
+        honest(files, epoch, directories)
+        raise PowerFailed
+
+    honest = checkpoints.write_clean_shutdown
+    monkeypatch.setattr(checkpoints, "write_clean_shutdown", write)
+
+    def prepare(cluster: SimulatedCluster, _step: EventStep) -> bool:
+        for number, machine in cluster.machines.items():
+            machine.when_power_fails = partial(cluster.kill, number)
+        return True
+
+    return Plant(prepare)
+
+
+STOPPED_AS_ONE_OF_TWO = (
+    SimulatedFault(5_500, "kill", 2, 20_000, 0),
+    SimulatedFault(10_000, "restart", 0, 1_000, 0),
+)
+
+
+def test_a_stop_that_is_cut_off_behind_its_marker_was_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant = _cut_off_behind_the_marker(monkeypatch)
+    outcome = observe(plant, faults=STOPPED_AS_ONE_OF_TWO)
+    assert plant.planted
+    assert outcome.failure is None
+
+
+def test_a_marker_in_front_of_what_was_never_synced_breaks_p_7(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant = _cut_off_behind_the_marker(monkeypatch)
+
+    def close(broker: BrokerState) -> None:
+        checkpoints.write_clean_shutdown(broker.files, broker.broker_epoch)
+
+    monkeypatch.setattr(storage, "close_cleanly", close)
+    assert observe(plant, faults=STOPPED_AS_ONE_OF_TWO).failed_property == "P-7"

@@ -95,6 +95,8 @@ def _retain_ms(broker: BrokerState, replica: Replica, retention_ms: int) -> None
 
 
 def _retain_bytes(broker: BrokerState, replica: Replica, retention_bytes: int) -> None:
+    if replica.log.size_bytes > retention_bytes:
+        replica.log.advance_start(replica.log.start_offset)  # what lies before it goes first, as in Kafka
     while replica.log.size_bytes > retention_bytes:
         following = [offset for offset in replica.log.segment_offsets[1:] if offset > replica.log.start_offset]
         if not following or following[0] > _bound(broker, replica):
