@@ -36,7 +36,7 @@ from simulation.runs.compiling import (
 
 WORTH_S = 600.0
 """A copy is built beside a sweep whose rest would take this long plain, in seconds. Building takes some 150 seconds of
-processor time, and two thirds of the plain time are saved afterwards, in later sweeps too."""
+processor time, and nearly half of the plain time is saved afterwards, in later sweeps too."""
 
 NICENESS = 5
 """Of a builder beside a sweep: it gets a quarter of a core that it shares with a worker."""
