@@ -163,11 +163,15 @@ class CopyChoice:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.stop_building()
+        if self._lock is not None:
+            self._lock.close()
+
+    def stop_building(self) -> None:
+        """End the builder, if one is at work: no more seeds follow."""
         if self._builder is not None:
             self._builder.stop()
             self._builder = None
-        if self._lock is not None:
-            self._lock.close()
 
     @property
     def must_build(self) -> bool:
