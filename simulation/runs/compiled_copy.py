@@ -36,7 +36,7 @@ from simulation.runs.compiling import (
 
 WORTH_S = 600.0
 """A copy is built beside a sweep whose rest would take this long plain, in seconds. Building takes some 150 seconds of
-processor time, and two thirds of the plain time are saved afterwards, in later sweeps too."""
+processor time, and nearly half of the plain time is saved afterwards, in later sweeps too."""
 
 NICENESS = 5
 """Of a builder beside a sweep: it gets a quarter of a core that it shares with a worker."""
@@ -163,11 +163,15 @@ class CopyChoice:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.stop_building()
+        if self._lock is not None:
+            self._lock.close()
+
+    def stop_building(self) -> None:
+        """End the builder, if one is at work: no more seeds follow."""
         if self._builder is not None:
             self._builder.stop()
             self._builder = None
-        if self._lock is not None:
-            self._lock.close()
 
     @property
     def must_build(self) -> bool:

@@ -74,11 +74,13 @@ def run_sweep(
     stop = Stop()
     deadline_s = None if time_limit is None else time.monotonic() + time_limit
     mode = compiled if master is None else Compiled.NEVER
-    with on_signals(stop), CopyChoice(mode, len(seeds), deadline_s) as copy:
-        if copy.must_build:
-            console.print("compiling the simulator, which takes about three minutes", style="bold")
-            copy.build(lambda: stop.requested)
-        ended = _swept(seeds, overrides, jobs or cores(), master, deadline_s, copy, stop, console)
+    with CopyChoice(mode, len(seeds), deadline_s) as copy:
+        with on_signals(stop):
+            if copy.must_build:
+                console.print("compiling the simulator, which takes about three minutes", style="bold")
+                copy.build(lambda: stop.requested)
+            ended = _swept(seeds, overrides, jobs or cores(), master, deadline_s, copy, stop, console)
+            copy.stop_building()
         kept = _store(ended.tally.failures[:keep], overrides, store, check, copy, console)
     judged = None
     if histories is not None:

@@ -112,7 +112,12 @@ def test_a_short_sweep_builds_nothing_and_says_nothing(
     with CopyChoice(Compiled.AUTO, MANY, recipe=tiny, store=store, worth_s=1e-9) as long:
         long.seen()
         assert len(builders) == 1, "the same sweep builds if it is longer"
-    assert builders[0].stopped, "a sweep that ends first ends its builder"
+        assert not builders[0].stopped
+        long.stop_building()
+        assert builders[0].stopped, "a sweep that ends first ends its builder"
+    with CopyChoice(Compiled.AUTO, MANY, recipe=tiny, store=store, worth_s=1e-9) as left:
+        left.seen()
+    assert builders[1].stopped, "so does one that an error ends"
 
 
 def test_without_a_compiler_a_long_sweep_stays_plain_and_says_so(
