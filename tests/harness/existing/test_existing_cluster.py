@@ -266,4 +266,4 @@ def test_a_mistake_in_hooks_is_one_line(
 def test_a_definition_of_existing_clusters_starts_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, line = _refused(capsys, tmp_path, "--system", "any-kafka")
     assert status == ExitStatus.USAGE
-    assert "expected [broker], which says how a node is started" in line
+    assert "without it the definition is for clusters that run already, which --bootstrap names" in line
