@@ -40,7 +40,11 @@ def cluster() -> None:
 @click.option("--environment", default="local", show_default=True, metavar="NAME", help="local or docker.")
 @click.option("--network", metavar="HOW", help="namespaces or proxies (local's default).")
 @click.option("--page-cache", default="auto", show_default=True, metavar="HOW", help="ext4, fuse or page-cache.")
-@click.option("--faults", metavar="LIST", help="Faults that must be possible (usual, or those of the definition).")
+@click.option(
+    "--faults",
+    metavar="LIST",
+    help="Faults that must be possible (usual; of another system those of its definition, or process).",
+)
 @store_option
 def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     """Start a cluster and leave it running.
@@ -61,6 +65,8 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     if flags["network"] is None:
         flags["network"] = "proxies" if flags["environment"] == "local" else "auto"
     given = with_defaults({key: value for key, value in flags.items() if value is not None})
+    if flags["system"] is not None:
+        given = {"faults": ("process",), **given}  # a cluster behind proxies allows no others
     brokers = given.get("brokers", 3)
     copies = {"replication_factor": min(3, brokers), "min_insync_replicas": min(2, brokers)}
     spec = specs.resolve({**given, **copies, "name": NAME}, 0)
