@@ -22,7 +22,7 @@ from functools import partial
 
 from nemesis.capabilities.cluster import ClusterNode, NodeError, NodeLost, is_controller
 from nemesis.faults import KINDS
-from nemesis.faults.base import POLL_S, Healing, Injection, NotInEffect, Recurring, Site
+from nemesis.faults.base import POLL_S, Completing, Healing, Injection, NotInEffect, Recurring, Site
 from nemesis.loss_budget import Budgets
 from nemesis.schedule import Schedule, ScheduledFault
 from nemesis.targets import OF_CONTROLLERS, NoTarget, ResolvedTarget, holds, resolve
@@ -200,7 +200,7 @@ class NemesisRunner:
         now_ns = self._site.clock.now_ns()
         for fault in list(self._active):
             if fault.undone_ns is None:
-                if fault.started_ns + fault.entry.duration_ms * _MS <= now_ns:
+                if self._is_over(fault, now_ns):
                     self._undo(fault)
                 else:
                     self._tick(fault)
@@ -212,6 +212,13 @@ class NemesisRunner:
                 continue
             if healing.healed or now_ns >= fault.undone_ns + int(self._heal_timeout_s * _S):
                 self._end(fault, healing)
+
+    def _is_over(self, fault: _Fired, now_ns: int) -> bool:
+        """Whether its time is over; one with steps left has as long more for each target as healing may take."""
+        end_ns = fault.started_ns + fault.entry.duration_ms * _MS
+        if now_ns < end_ns or not isinstance(fault.injection, Completing) or fault.injection.is_complete():
+            return now_ns >= end_ns
+        return now_ns >= end_ns + int(len(fault.resolved.nodes) * self._site.bounds.heal_s * _S)
 
     def _tick(self, fault: _Fired) -> None:
         if not isinstance(fault.injection, Recurring):

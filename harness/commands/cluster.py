@@ -33,13 +33,18 @@ def cluster() -> None:
 
 
 @cluster.command("up")
-@click.option("--brokers", default=3, show_default=True, metavar="N", help="Number of brokers.")
-@click.option("--controllers", default=1, show_default=True, metavar="N", help="Number of controllers.")
+@click.option("--system", metavar="NAME|FILE", help="Another broker than Harrow's own: see `harrow systems`.")
+@click.option("--brokers", type=int, metavar="N", help="Number of brokers (3, or as the system's definition says).")
+@click.option("--controllers", type=int, metavar="N", help="Number of controllers (1, or none if the system has none).")
 @click.option("--combined", is_flag=True, help="Let the first brokers be the controllers, too.")
 @click.option("--environment", default="local", show_default=True, metavar="NAME", help="local or docker.")
 @click.option("--network", metavar="HOW", help="namespaces or proxies (local's default).")
 @click.option("--page-cache", default="auto", show_default=True, metavar="HOW", help="ext4, fuse or page-cache.")
-@click.option("--faults", default="usual", show_default=True, metavar="LIST", help="Faults that must be possible.")
+@click.option(
+    "--faults",
+    metavar="LIST",
+    help="Faults that must be possible (usual; of another system those of its definition, or process).",
+)
 @store_option
 def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     """Start a cluster and leave it running.
@@ -51,7 +56,7 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     from harness.run.stopping import MissingPrerequisite, RunFailed
     from harness.spec import spec as specs
     from harness.store.run_directories import make_run_directory
-    from harness.systems.factory import make_system
+    from harness.systems.factory import make_system, with_defaults
 
     if (_link(store) / ABOUT).exists():
         raise MissingPrerequisite(
@@ -59,8 +64,12 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
         )
     if flags["network"] is None:
         flags["network"] = "proxies" if flags["environment"] == "local" else "auto"
-    copies = {"replication_factor": min(3, flags["brokers"]), "min_insync_replicas": min(2, flags["brokers"])}
-    spec = specs.resolve({**flags, **copies, "name": NAME}, 0)
+    given = with_defaults({key: value for key, value in flags.items() if value is not None})
+    if flags["system"] is not None:
+        given = {"faults": ("process",), **given}  # a cluster behind proxies allows no others
+    brokers = given.get("brokers", 3)
+    copies = {"replication_factor": min(3, brokers), "min_insync_replicas": min(2, brokers)}
+    spec = specs.resolve({**given, **copies, "name": NAME}, 0)
     with before_start():
         system = make_system(spec)
         spec = possible_faults.expand_families(spec, system)

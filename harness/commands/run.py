@@ -192,6 +192,8 @@ def run(
 def _spec(file: Path | None, flags: dict[str, Any]) -> Spec:
     from harness.systems.factory import with_defaults
 
+    if flags.get("bootstrap") == "":
+        raise SpecError("bootstrap: expected HOST:PORT, with commas between several, found ''")
     given: dict[str, Any] = specs.from_file(file) if file is not None else {}
     given |= {key: value for key, value in flags.items() if value not in (None, ())}
     return specs.resolve(with_defaults(given), secrets.randbelow(specs.SEEDS))

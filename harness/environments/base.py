@@ -67,9 +67,9 @@ class ReplicaState:
     role: Literal["leader", "follower", "none"]
     leader: int
     leader_epoch: int
-    log_start: int
-    log_end: int
-    high_watermark: int
+    log_start: int | None  # None: the node does not tell, like the other two
+    log_end: int | None
+    high_watermark: int | None
     isr: tuple[int, ...]
     elr: tuple[int, ...]
     broker_epoch: int

@@ -63,14 +63,17 @@ def _partition_problem(view: PartitionView, lost: frozenset[int]) -> str | None:
 def partition_ends(
     system: System, plans: Sequence[NodePlan], views: Sequence[PartitionView], lost: frozenset[int] = frozenset()
 ) -> Sequence[ReportedEnd]:
-    """The end of each partition as all its replicas report it, except on `lost` nodes, or as its leader alone does."""
+    """The end of each partition as all its replicas report it, except on `lost` nodes, or as those do that tell.
+
+    Of a system whose followers need not tell, the leader must.
+    """
     reported: dict[tuple[str, int], list[ReplicaState]] = defaultdict(list)
     for plan in plans:
         for replica in system.replicas(plan):
             reported[replica.topic, replica.partition].append(replica)
     all_report = system.traits.reports_followers
     return [
-        _end(view, reported[view.topic, view.partition], len(set(view.replicas) - lost) if all_report else 1)
+        _end(view, reported[view.topic, view.partition], len(set(view.replicas) - lost) if all_report else None)
         for view in views
         if not is_internal(view.topic)
     ]
@@ -81,11 +84,13 @@ def is_internal(topic: str) -> bool:
     return topic.startswith("__")
 
 
-def _end(view: PartitionView, replicas: Sequence[ReplicaState], wanted: int) -> ReportedEnd:
-    positions = {position for replica in replicas for position in (replica.log_end, replica.high_watermark)}
-    agreed = len(replicas) == wanted and len(positions) == 1
-    end = max((replica.high_watermark for replica in replicas), default=0)
-    return ReportedEnd(view.topic, view.partition, end, agreed)
+def _end(view: PartitionView, replicas: Sequence[ReplicaState], wanted: int | None) -> ReportedEnd:
+    """`wanted` replicas must tell; None: the leader must, and whoever else does."""
+    telling = [replica for replica in replicas if replica.log_end is not None]
+    positions = {position for each in telling for position in (each.log_end, each.high_watermark)}
+    enough = any(each.role == "leader" for each in telling) if wanted is None else len(telling) == wanted
+    end = max((each.high_watermark for each in telling if each.high_watermark is not None), default=0)
+    return ReportedEnd(view.topic, view.partition, end, enough and len(positions) == 1)
 
 
 def by_topic(found: Sequence[ReportedEnd]) -> Mapping[str, Mapping[str, int]]:

@@ -279,6 +279,8 @@ def _dump_logs(context: RunContext) -> None:
     record = context.recorder("logs")
     for plan in context.environment.plans:
         for replica in context.system.replicas(plan):
+            if replica.high_watermark is None:
+                continue
             for item in context.system.log(plan, replica.topic, replica.partition):
                 if context.stop.requested:
                     raise Interrupted

@@ -92,24 +92,31 @@ def _age(partition: State) -> tuple[int, int, bool]:
 
 def log_of(plan: NodePlan, topic: str, partition: int) -> Iterator[LogRecord]:
     """Read a replica's whole log, page by page, until its end or until the node stops answering."""
+    try:
+        yield from read_log(page_of(plan, topic, partition))
+    except NoAnswer:
+        return
 
-    def page(offset: int, limit: int) -> State | None:
+
+PageAt = Callable[[int, int], State]
+"""Returns a page of a log by first offset and length. Raises `NoAnswer`."""
+
+
+def page_of(plan: NodePlan, topic: str, partition: int) -> PageAt:
+    """What reads pages of this replica's log."""
+
+    def page(offset: int, limit: int) -> State:
         query = {"topic": topic, "partition": partition, "offset": offset, "limit": limit}
-        try:
-            return get_json(plan.socket, f"/log?{urlencode(query)}", DUMP_TIMEOUT_S * plan.pace)
-        except NoAnswer:
-            return None
+        return get_json(plan.socket, f"/log?{urlencode(query)}", DUMP_TIMEOUT_S * plan.pace)
 
-    return read_log(page)
+    return page
 
 
-def read_log(page_at: Callable[[int, int], State | None]) -> Iterator[LogRecord]:
-    """Read a log by pages, which `page_at` returns by first offset and length; None: no answer, which ends it."""
+def read_log(page_at: PageAt) -> Iterator[LogRecord]:
+    """Read a whole log by pages. Raises `NoAnswer`."""
     offset, log_end = 0, 1
     while offset < log_end:
         page = page_at(offset, _PAGE_RECORDS)
-        if page is None:
-            return
         for at, epoch, crc, _key, value in page["records"]:
             yield LogRecord(at, epoch, crc, base64.b64decode(value or ""))
             offset = at + 1

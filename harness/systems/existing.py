@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from common.names import SpecError
-from harness.environments.base import LogRecord, NodePlan, Traits
+from harness.environments.base import NodePlan, Traits
 from harness.environments.existing.discovery import FoundCluster
 from harness.spec.spec import Spec
-from harness.systems.admin_endpoint import State, read_log
+from harness.systems.admin_endpoint import NoAnswer, PageAt, State
 from harness.systems.definition import Definition
 from harness.systems.foreign import ForeignBroker
 from harness.systems.hooks import Hook
@@ -121,9 +121,14 @@ class ExistingCluster(ForeignBroker):
             except NodeSilent:
                 return None
 
-    def log(self, plan: NodePlan, topic: str, partition: int) -> Iterator[LogRecord]:
-        """Read the records that clients can read."""
-        return read_log(lambda offset, limit: self._ask(plan, lambda probe: probe.log(topic, partition, offset, limit)))
+    def _page_of(self, plan: NodePlan, topic: str, partition: int) -> PageAt:
+        def page(offset: int, limit: int) -> State:
+            found = self._ask(plan, lambda probe: probe.log(topic, partition, offset, limit))
+            if found is None:
+                raise NoAnswer(f"broker {plan.node_id} did not answer")
+            return found
+
+        return page
 
     def _config(self, plan: NodePlan) -> SidecarConfig:
         return SidecarConfig(

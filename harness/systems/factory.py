@@ -109,8 +109,8 @@ def _check_definition(spec: Spec, definition: Definition) -> None:
     where = definition.path
     if not definition.starts:
         raise SpecError(
-            f"{where}: expected [broker], which says how a node is started, found a definition of clusters that run "
-            "already; name one with --bootstrap"
+            f"{where}: broker: expected a table, found none: it says how a node is started; without it the definition "
+            "is for clusters that run already, which --bootstrap names"
         )
     if not image_of(spec, definition) and any(kind.start is None for kind in definition.kinds.values()):
         raise SpecError(

@@ -9,13 +9,23 @@ node's network.
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
 from harness.environments.machine.helpers.programs import module_command
 from harness.spec.spec import Spec
-from harness.systems.admin_endpoint import State, log_of, newest_views, replica_of, state_of
+from harness.systems.admin_endpoint import (
+    NoAnswer,
+    PageAt,
+    State,
+    newest_views,
+    page_of,
+    read_log,
+    replica_of,
+    state_of,
+)
 from harness.systems.definition import Command, Definition, NodeKind
 from harness.systems.runtime import NodeRuntime
 from harness.systems.sidecar.config import SidecarConfig
@@ -32,6 +42,9 @@ from nemesis.capabilities.cluster import (
 )
 
 CONFIG_NAME = "attendant.json"
+
+LOG_PATIENCE_S = 10.0
+"""A log that cannot be read is read again for so long: on a busy machine an answer may come late."""
 
 
 @dataclass(frozen=True)
@@ -126,12 +139,15 @@ class ForeignBroker:
         return state_of(plan)
 
     def replicas(self, plan: NodePlan) -> Sequence[ReplicaState]:
-        """The partitions that this node leads; the protocol gives clients no positions of followers."""
+        """All replicas of this node, with the positions that it tells clients; leaders before they serve have none."""
         state = self._state(plan)
         if state is None or plan.role == "controller":
             return ()
-        leading = (each for each in state["partitions"] if each["role"] == "leader" and each["log_end"] is not None)
-        return [replica_of(partition, state["broker_epoch"]) for partition in leading]
+        return [
+            replica_of(partition, state["broker_epoch"])
+            for partition in state["partitions"]
+            if partition["role"] != "none"
+        ]
 
     def view(self, plans: Sequence[NodePlan]) -> Sequence[PartitionView]:
         """The newest view of each partition among the brokers."""
@@ -163,8 +179,20 @@ class ForeignBroker:
         ]
 
     def log(self, plan: NodePlan, topic: str, partition: int) -> Iterator[LogRecord]:
-        """Read the records that clients can read, from the leader."""
-        return log_of(plan, topic, partition)
+        """Read the records below the replica's high watermark, as clients do: all, or none if it does not answer.
+
+        A part of a log would look like a replica that lacks the rest.
+        """
+        deadline = time.monotonic() + LOG_PATIENCE_S * plan.pace
+        while True:
+            try:
+                return iter(list(read_log(self._page_of(plan, topic, partition))))
+            except NoAnswer:
+                if time.monotonic() >= deadline:
+                    return iter(())
+
+    def _page_of(self, plan: NodePlan, topic: str, partition: int) -> PageAt:
+        return page_of(plan, topic, partition)
 
     def lose_page_cache(self, plan: NodePlan) -> Mapping[str, tuple[int, int]]:
         """Never called: `cannot` excludes it."""

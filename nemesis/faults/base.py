@@ -134,6 +134,15 @@ class Recurring(Protocol):
         ...
 
 
+@runtime_checkable
+class Completing(Protocol):
+    """An injection that is complete only after some steps, however long the drawn time is."""
+
+    def is_complete(self) -> bool:
+        """Whether all steps were taken. Before, it is not undone, for as long for each target as healing may take."""
+        ...
+
+
 @dataclass(frozen=True)
 class FaultKind:
     """A kind of fault that real nodes can suffer. What it is called and does is in the table `nemesis.kinds`."""

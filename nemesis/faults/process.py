@@ -140,6 +140,10 @@ class RollingRestart:
         if left and self.site.serving(self._restarted[-1:]).healed:
             self._restart(left[0])
 
+    def is_complete(self) -> bool:
+        """Whether every node was restarted."""
+        return len(self._restarted) == len(self.targets)
+
     def undo(self) -> None:
         """Start the dead targets. Nodes that were not restarted yet are left as they are."""
         start_dead(self.site, self.targets)

@@ -79,6 +79,42 @@ def test_a_fault_is_fired_in_time_held_and_healed() -> None:
     assert json.loads(row["parameters"])["role"] == "the leader of harrow-0"
 
 
+def _starts_slowly(stage: Stage, seconds: float) -> None:
+    """Every process serves only so long after its start."""
+    sleep, seen = stage.clock.sleep, {number: (node.pid, 0) for number, node in stage.cluster.nodes.items()}
+
+    def sleep_and_start(duration: float) -> None:
+        sleep(duration)
+        for number, node in stage.cluster.nodes.items():
+            if node.pid != seen[number][0]:
+                seen[number] = (node.pid, stage.clock.ns)
+            pid, since_ns = seen[number]
+            node.never_ready = pid != 1000 and stage.clock.ns < since_ns + seconds * SECOND_NS
+
+    stage.clock.sleep = sleep_and_start
+
+
+def test_a_rolling_restart_reaches_all_brokers_though_each_takes_most_of_its_time() -> None:
+    stage = Stage([entry(1, 1, "rolling-restart", leader(0, "brokers"), 3), entry(2, 4.5, "kill", leader(0))])
+    _starts_slowly(stage, 1.8)
+    stage.play(120)
+    rolled, killed = stage.rows
+    assert "restarted nodes 1, 2 and 3" in rolled["evidence"]
+    assert rolled["healed"]
+    assert rolled["ended_ns"] > (1 + 3 * 1.8) * SECOND_NS
+    assert killed["started_ns"] >= rolled["ended_ns"], "what follows waits"
+
+
+def test_a_rolling_restart_that_gets_stuck_ends_all_the_same() -> None:
+    stage = Stage([entry(1, 1, "rolling-restart", leader(0, "brokers"), 3)])
+    _starts_slowly(stage, 10_000)
+    stage.play(1_000)
+    (row,) = stage.rows
+    assert not row["healed"]
+    assert "restarted node 1;" in row["evidence"]
+    assert row["ended_ns"] < 15 * SECOND_NS
+
+
 def test_the_journal_is_written_before_the_fault_is_injected() -> None:
     stage = Stage([entry(1, 1, "pause", leader(0))])
     seen = []

@@ -1,8 +1,8 @@
 """Queries a Kafka-protocol broker about its state, in the format of our own broker's admin endpoint.
 
-A broker reports start and end offsets of the partitions that it leads; for a partition that it follows the protocol
-gives clients none, so its positions are null. Broker ids are those of the harness: a broker with other ids is
-identified by its advertised address.
+Every replica of the broker is asked, not only those that it leads: whoever answers a consumer's ListOffsets believes
+that it leads, and a follower answers a consumer's Fetch since KIP-392. Positions that it does not tell are null. Broker
+ids are those of the harness: a broker with other ids is identified by its advertised address.
 """
 
 from __future__ import annotations
@@ -34,11 +34,19 @@ _FETCH_BYTES = 1 << 20
 _FETCH_WAIT_MS = 100  # not 0: some brokers then always return no records
 _FETCH_VERSION_MAX = 12  # topics by name
 _METADATA_VERSION_MAX = 9  # from 10 on topics may be identified by id alone
+_FETCH_VERSION_OF_FOLLOWERS = 11  # from which on they serve consumers
 _LATEST, _EARLIEST = -1, -2
-_CONSUMER = -1
+_CONSUMER, _DEBUGGER = -1, -2
+"""Who asks: a consumer, whom a leader answers up to the high watermark; or whoever debugs a replica (Kafka's
+ReplicaVerificationTool), whom a follower answers, too, and up to the end of its log."""
+
+_RACK = "harrow"  # some followers serve only consumers that name one
+_OUT_OF_RANGE = 1
 _QUORUM_TOPIC = "__cluster_metadata"
 
 Json = dict[str, Any]
+Where = tuple[str, int]
+"""Topic and partition."""
 
 
 class BrokerProbe:
@@ -47,6 +55,7 @@ class BrokerProbe:
     def __init__(self, config: SidecarConfig) -> None:
         self._config = config
         self._connection = BrokerConnection(config.address, ANSWER_S)
+        self._watermarks: dict[Where, int] = {}  # last known, of partitions that it follows
 
     def state(self) -> Json:
         """The node's state. Raises `NodeSilent` while it is not ready."""
@@ -61,22 +70,14 @@ class BrokerProbe:
         )
         names = self._names(metadata.brokers)
         partitions = list(_partitions(metadata.topics, names, self._eligible(metadata.topics)))
-        own = [each for each in partitions if each["leader"] == self._config.node_id]
-        positions = self._positions(own)
         for each in partitions:
-            where = (each["topic"], each["partition"])
-            each["role"] = self._role(each)
-            each["log_start"], each["log_end"] = positions.get(where, (None, None))
-            each["high_watermark"] = each["log_end"]
+            each |= {"role": "none", "log_start": None, "log_end": None, "high_watermark": None}
+        self._add_positions([each for each in partitions if self._config.node_id in each["replicas"]])
         return {**known, "broker_epoch": -1, "brokers": sorted(names.values()), "partitions": partitions}
 
     def _topics(self) -> list[Untyped] | None:
         asked = self._config.topics
         return None if asked is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in asked]
-
-    def _role(self, partition: Json) -> str:
-        me = self._config.node_id
-        return "leader" if partition["leader"] == me else "follower" if me in partition["replicas"] else "none"
 
     def _see_ready(self) -> None:
         if self._config.ready == "port":
@@ -122,12 +123,47 @@ class BrokerProbe:
             for partition in topic.partitions
         }
 
-    def _positions(self, partitions: Sequence[Json]) -> Mapping[tuple[str, int], tuple[int, int]]:
-        """Start offsets of these partitions, and their ends as clients see them: the high watermarks."""
-        starts, ends = self._offsets(partitions, _EARLIEST), self._offsets(partitions, _LATEST)
-        return {where: (starts[where], ends[where]) for where in starts.keys() & ends.keys()}
+    def _add_positions(self, partitions: Sequence[Json]) -> None:
+        """Add to this broker's replicas their role, and start, end and high watermark as far as it tells."""
+        starts, led = self._offsets(partitions, _EARLIEST), self._offsets(partitions, _LATEST)
+        following = self._followed([each for each in partitions if _where(each) not in led])
+        telling = [each for each in partitions if _where(each) in led or _where(each) in following]
+        ends = self._offsets(telling, _LATEST, _DEBUGGER)
+        for each in partitions:
+            where = _where(each)
+            if where in led and where in starts:
+                epoch = led[where].leader_epoch
+                each |= {"role": "leader", "leader": self._config.node_id}
+                each["leader_epoch"] = each["leader_epoch"] if epoch is None or epoch < 0 else epoch
+                each["log_start"], each["high_watermark"] = starts[where].offset, led[where].offset
+            else:
+                each["role"] = "follower"
+                each["log_start"], each["high_watermark"] = following.get(where, (None, None))
+            known = each["high_watermark"]
+            each["log_end"] = known if known is None or where not in ends else max(known, ends[where].offset)
 
-    def _offsets(self, partitions: Sequence[Json], timestamp: int) -> Mapping[tuple[str, int], int]:
+    def _followed(self, partitions: Sequence[Json]) -> Mapping[Where, tuple[int, int]]:
+        """Start and high watermark of partitions that the broker follows, as its answer to a consumer's Fetch says.
+
+        It is asked for what follows the last known high watermark, so that it answers with few records or none.
+        """
+        if (
+            not partitions
+            or self._connection.version_of(FetchRequest, _FETCH_VERSION_MAX) < _FETCH_VERSION_OF_FOLLOWERS
+        ):
+            return {}
+        offsets = {_where(each): self._watermarks.get(_where(each), 0) for each in partitions}
+        found = {}
+        for where, data in self._fetched(offsets, wait_ms=0, size=1).items():
+            if data.error_code == 0:
+                self._watermarks[where] = data.high_watermark
+                found[where] = (max(0, data.log_start_offset), data.high_watermark)
+            elif data.error_code == _OUT_OF_RANGE:  # it was truncated, or its start has moved
+                self._watermarks[where] = max(0, data.log_start_offset)
+        return found
+
+    def _offsets(self, partitions: Sequence[Json], timestamp: int, asker: int = _CONSUMER) -> Mapping[Where, Untyped]:
+        """The answers of the partitions that the broker answers for."""
         if not partitions:
             return {}
         topics: dict[str, list[Untyped]] = {}
@@ -138,10 +174,10 @@ class BrokerProbe:
             )
             topics.setdefault(each["topic"], []).append(wanted)
         requested = [kind(name=name, partitions=wanted) for name, wanted in topics.items()]
-        request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=0, topics=requested)
+        request = ListOffsetsRequest(replica_id=asker, isolation_level=0, topics=requested)
         response = self._connection.ask(request, ListOffsetsResponse, at_most=7)
         return {
-            (topic.name, partition.partition_index): partition.offset
+            (topic.name, partition.partition_index): partition
             for topic in response.topics
             for partition in topic.partitions
             if partition.error_code == 0
@@ -181,34 +217,50 @@ class BrokerProbe:
         return {"log_end": end, "high_watermark": end, "records": records[:limit]}
 
     def _fetch(self, topic: str, partition: int, offset: int) -> tuple[int, bytes]:
+        data = self._fetched({(topic, partition): offset}, wait_ms=_FETCH_WAIT_MS, size=_FETCH_BYTES)
+        answered = data.get((topic, partition))
+        if answered is None:
+            raise NodeSilent(f"a fetch of {topic}-{partition} was answered without it")
+        if answered.error_code != 0:
+            raise NodeSilent(f"a fetch of {topic}-{partition} was answered with error {answered.error_code}")
+        return answered.high_watermark, bytes(answered.records or b"")
+
+    def _fetched(self, offsets: Mapping[Where, int], *, wait_ms: int, size: int) -> Mapping[Where, Untyped]:
+        """Fetch up to `size` bytes of each partition from its offset on, as a consumer."""
         kind = FetchRequest.FetchTopic
-        wanted = kind.FetchPartition(
-            partition=partition,
-            current_leader_epoch=-1,
-            fetch_offset=offset,
-            last_fetched_epoch=-1,
-            log_start_offset=-1,
-            partition_max_bytes=_FETCH_BYTES,
-        )
+        topics: dict[str, list[Untyped]] = {}
+        for (topic, partition), offset in offsets.items():
+            wanted = kind.FetchPartition(
+                partition=partition,
+                current_leader_epoch=-1,
+                fetch_offset=offset,
+                last_fetched_epoch=-1,
+                log_start_offset=-1,
+                partition_max_bytes=size,
+            )
+            topics.setdefault(topic, []).append(wanted)
         request = FetchRequest(
             replica_id=_CONSUMER,
-            max_wait_ms=_FETCH_WAIT_MS,
+            max_wait_ms=wait_ms,
             min_bytes=1,
-            max_bytes=_FETCH_BYTES,
+            max_bytes=max(size, len(offsets)),
             isolation_level=0,
             session_id=0,
             session_epoch=-1,
-            topics=[kind(topic=topic, partitions=[wanted])],
+            topics=[kind(topic=name, partitions=wanted) for name, wanted in topics.items()],
             forgotten_topics_data=[],
-            rack_id="",
+            rack_id=_RACK,
         )
         response = self._connection.ask(request, FetchResponse, at_most=_FETCH_VERSION_MAX)
-        for answered in response.responses:
-            for data in answered.partitions:
-                if data.error_code != 0:
-                    raise NodeSilent(f"a fetch of {topic}-{partition} was answered with error {data.error_code}")
-                return data.high_watermark, bytes(data.records or b"")
-        raise NodeSilent(f"a fetch of {topic}-{partition} was answered without it")
+        return {
+            (answered.topic, data.partition_index): data
+            for answered in response.responses
+            for data in answered.partitions
+        }
+
+
+def _where(partition: Json) -> Where:
+    return partition["topic"], partition["partition"]
 
 
 def _partitions(

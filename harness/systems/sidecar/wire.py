@@ -43,6 +43,13 @@ class BrokerConnection:
             self._connect()
         return request.API_KEY in self._versions
 
+    def version_of(self, request: Untyped, at_most: int) -> int:
+        """The latest version up to `at_most` that both sides know; -1 if there is none. Raises `NodeSilent`."""
+        with self._errors_as_silence(ApiVersionsRequest):
+            self._connect()
+        low, high = self._versions.get(request.API_KEY, (0, -1))
+        return version if (version := min(high, int(request.max_version), at_most)) >= low else -1
+
     @contextmanager
     def _errors_as_silence(self, request: Untyped) -> Iterator[None]:
         """Convert all errors to `NodeSilent`: a broker may send anything, and the decoder may fail in any way."""

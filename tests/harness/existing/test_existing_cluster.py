@@ -204,7 +204,7 @@ def test_a_port_of_something_else_is_one_line(
     assert f"expected a Kafka broker at {controller}, found none that answers as one" in line
 
 
-@pytest.mark.parametrize("text", ["localhost", "a:b", ":9092", "a:0", "a:70000", "a:9092,"])
+@pytest.mark.parametrize("text", ["", "localhost", "a:b", ":9092", "a:0", "a:70000", "a:9092,"])
 def test_an_address_that_is_none_is_one_line(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, line = _refused(capsys, tmp_path, "--bootstrap", text)
     assert status == ExitStatus.USAGE
@@ -266,4 +266,4 @@ def test_a_mistake_in_hooks_is_one_line(
 def test_a_definition_of_existing_clusters_starts_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, line = _refused(capsys, tmp_path, "--system", "any-kafka")
     assert status == ExitStatus.USAGE
-    assert "expected [broker], which says how a node is started" in line
+    assert "without it the definition is for clusters that run already, which --bootstrap names" in line

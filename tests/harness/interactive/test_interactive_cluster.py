@@ -15,6 +15,7 @@ from harness.store.heal import heal
 from harness.store.journal import is_finished, read_journal
 from harness.store.run_directories import runs
 from harness.terminal.exits import ExitStatus
+from tests.support.foreign_systems import OWN_AS_FOREIGN
 
 pytestmark = pytest.mark.cluster
 
@@ -51,6 +52,22 @@ def test_status_lists_nodes_and_addresses_of_brokers(store: Path) -> None:
     assert lines[0].startswith("brokers at 127.")
     assert [line.split(" (")[0] for line in lines[1:4]] == ["node 1", "node 2", "node 100"]
     assert all(line.endswith(" serves") for line in lines[1:4])
+
+
+def test_another_system_runs_as_its_definition_says(tmp_path: Path) -> None:
+    definition = tmp_path / "own.toml"
+    definition.write_text(OWN_AS_FOREIGN + '\n[defaults]\nbrokers = 1\nfaults = ["kill"]\n')
+    begun = harrow(tmp_path, "cluster", "up", "--system", str(definition))
+    try:
+        assert begun.returncode == ExitStatus.VALID, begun.stderr
+        lines = harrow(tmp_path, "cluster", "status").stdout.splitlines()
+        assert [line.split(" (")[0] for line in lines[1:]] == ["node 1", "node 100"]
+        killed = harrow(tmp_path, "fault", "kill", "--target", "broker", "--lasts", "1")
+        assert killed.returncode == ExitStatus.VALID, killed.stderr
+        assert "node 1 (process" in killed.stdout
+    finally:
+        harrow(tmp_path, "cluster", "down")
+        heal(tmp_path)
 
 
 def test_logs_are_those_of_the_node(store: Path) -> None:

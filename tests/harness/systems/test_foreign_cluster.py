@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from harness.commands import cli
 from harness.environments import factory
+from harness.environments.base import LogRecord, ReplicaState
 from harness.environments.docker import engine, image
 from harness.environments.docker.capabilities import try_docker
 from harness.environments.machine.environment import MachineEnvironment
@@ -204,6 +206,81 @@ def test_a_paused_node_is_silent_and_serves_again_when_resumed(running: RunningC
     assert not node.is_ready()
     node.resume()
     soon(node.is_ready, "the node did not serve again")
+
+
+def replicas_of(running: RunningCluster, node: int) -> dict[int, ReplicaState]:
+    """The replicas of the topic on a node, by partition."""
+    found = running.system.replicas(next(plan for plan in running.environment.plans if plan.node_id == node))
+    return {replica.partition: replica for replica in found if replica.topic == "harrow"}
+
+
+def log_of(running: RunningCluster, node: int) -> list[LogRecord]:
+    plan = next(plan for plan in running.environment.plans if plan.node_id == node)
+    return list(running.system.log(plan, "harrow", 0))
+
+
+def test_followers_tell_their_high_watermarks_and_logs(running: RunningCluster) -> None:
+    send(running, range(2001, 2011))
+    end = where_partitions_end(running)[0]
+    soon(
+        lambda: {replicas_of(running, node)[0].high_watermark for node in (1, 2)} == {end},
+        "the follower's high watermark was not that of the leader",
+    )
+    roles = {replicas_of(running, node)[0].role for node in (1, 2)}
+    assert roles == {"leader", "follower"}
+    assert log_of(running, 1) == log_of(running, 2)
+    assert len(log_of(running, 1)) == end
+
+
+def test_a_partition_without_a_leader_is_sampled(running: RunningCluster) -> None:
+    nodes = running.environment.cluster.nodes
+    where_partitions_end(running)
+    nodes[2].kill()
+    soon(lambda: all(each.isr == (1,) for each in replicas_of(running, 1).values()), "node 2 stayed in the ISR")
+    nodes[1].kill()
+    nodes[2].start()
+    try:
+        soon(lambda: {each.leader for each in replicas_of(running, 2).values()} == {-1}, "no sample without a leader")
+        sampled = replicas_of(running, 2)[0]
+        assert (sampled.role, sampled.isr + sampled.elr) == ("follower", (1,)), "node 1 alone is complete, by KIP-966"
+    finally:
+        nodes[1].start()
+        soon(lambda: unhealthy_reason(running.environment.cluster) is None, "the cluster was not whole again")
+
+
+def _change_a_value(segment: Path) -> None:
+    """Change one byte of the value in the first batch, which has one record, and make its checksum right again."""
+    log = bytearray(segment.read_bytes())
+    end = 12 + int.from_bytes(log[8:12], "big")
+    log[end - 2] ^= 1  # what follows the value is the number of headers, 0
+    log[17:21] = crc32c(bytes(log[21:end])).to_bytes(4, "big")
+    segment.write_bytes(log)
+
+
+def test_a_follower_that_differs_from_its_leader_is_seen(running: RunningCluster) -> None:
+    """Planted: what the dead follower has stored is changed, as no honest disk would."""
+    if not isinstance(running.environment, MachineEnvironment):
+        pytest.skip("the node's files are on a host")
+    send(running, range(3001, 3011))
+    where_partitions_end(running)
+    follower = next(node for node in (1, 2) if replicas_of(running, node)[0].role == "follower")
+    before = log_of(running, follower)
+    node = running.environment.cluster.nodes[follower]
+    node.kill()
+    segment = next(plan.data for plan in running.environment.plans if plan.node_id == follower) / "harrow-0"
+    (first,) = sorted(segment.glob("*.log"))
+    kept = first.read_bytes()
+    _change_a_value(first)
+    node.start()
+    soon(lambda: replicas_of(running, follower).get(0) is not None, "the node did not tell of its replicas")
+    soon(lambda: len(log_of(running, follower)) == len(before), "the node did not serve its log")
+    changed = log_of(running, follower)
+    assert [offset for offset, (old, new) in enumerate(zip(before, changed, strict=True)) if old != new] == [0]
+    assert changed[0].crc != before[0].crc
+    node.kill()
+    first.write_bytes(kept)
+    node.start()
+    soon(lambda: unhealthy_reason(running.environment.cluster) is None, "the cluster was not whole again")
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
