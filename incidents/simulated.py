@@ -95,7 +95,7 @@ def _enabling(evidence: Evidence, finding: Finding) -> list[Fault]:
 
 
 def _candidate_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
-    """P-2: a replica that the controller may elect lacks a committed record; find out why it does."""
+    """For P-2: a replica that the controller may elect lacks a committed record; find out why it does."""
     if finding.topic is None or finding.partition is None or not finding.brokers or finding.offset is None:
         return (_cause(evidence, finding, "committed-without-member", plain(finding)),)
     broker, offset = finding.brokers[0], finding.offset
@@ -173,7 +173,7 @@ def _joined(history: PartitionHistory, broker: int, until_ns: int) -> int | None
 
 
 def _leader_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
-    """P-1: a leader was elected that lacks what is committed."""
+    """For P-1: a leader was elected that lacks what is committed."""
     broker = finding.brokers[0] if finding.brokers else None
     sets = _SETS.search(finding.what)
     isr, elr = ([_numbers(sets[1]), _numbers(sets[2])]) if sets else ([], [])
@@ -194,7 +194,7 @@ def _leader_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause, .
 
 
 def _committed_truncation(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
-    """P-6: a replica cut committed records. Either the cut was wrong, or the commit had counted a follower of old."""
+    """For P-6: a replica cut committed records: the cut was wrong, or the commit counted a follower of old."""
     cut = _cause(evidence, finding, "wrong-cut", plain(finding))
     if finding.topic is None or finding.partition is None or not finding.brokers or finding.at_ns is None:
         return (cut,)
@@ -215,7 +215,7 @@ def _committed_truncation(evidence: Evidence, finding: Finding) -> tuple[Cause, 
 
 
 def _acknowledged_durability(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
-    """P-12: what was acknowledged was not committed, or something else is at its place."""
+    """For P-12: what was acknowledged was not committed, or something else is at its place."""
     if "batch sent had crc" in finding.what:
         return (_cause(evidence, finding, "damaged-log", plain(finding)),)
     leader = finding.brokers[0] if finding.brokers else None
