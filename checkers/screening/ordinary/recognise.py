@@ -24,7 +24,9 @@ from checkers.screening.ordinary.resolved import ResolvedSend, resolved_sends
 ROWS_OF_A_TASK_MIN: Final = 150_000
 """Runs with fewer rows are judged together: a task more costs some 50 ms of processor time."""
 ROWS_OF_A_RUN_MAX: Final = 1_000_000
-"""A longer run is checked as frames: one task would hold all of its rows, some 300 bytes for each."""
+"""Of the runs of one call; a task holds all of its rows, some 370 bytes for each, and every core has a task."""
+ROWS_OF_A_LONE_RUN_MAX: Final = 4_000_000
+"""Of a run that is the only one of a call. A longer one is checked as frames."""
 _NEVER_ORDINARY: Final = ("commands", "commits", "ownerships")
 
 _SUSPECTS: Final = (malformed, suspect_records, suspect_polls, two_leaders, unavailable)
@@ -51,7 +53,8 @@ def ordinary_runs(spark: SparkSession, runs: Sequence[RunFiles], facts: Sequence
 
     One task reads all of a run. Runs that share files (`checkers.input.tables.survey_dataset`) have one task together.
     """
-    able = {run.run_id for run in runs if _may_be_ordinary(run)}
+    rows_max = ROWS_OF_A_LONE_RUN_MAX if len(runs) == 1 else ROWS_OF_A_RUN_MAX
+    able = {run.run_id for run in runs if _may_be_ordinary(run, rows_max)}
     tasks = list(_tasks(runs, facts, able, spark.sparkContext.defaultParallelism))
     if not tasks:
         return {}
@@ -86,9 +89,9 @@ def recognised(history: LoadedHistory) -> dict[str, OrdinaryRun]:
     }
 
 
-def _may_be_ordinary(run: RunFiles) -> bool:
+def _may_be_ordinary(run: RunFiles, rows_max: int) -> bool:
     return (
-        sum(parts.rows for parts in run.large.values()) <= ROWS_OF_A_RUN_MAX
+        sum(parts.rows for parts in run.large.values()) <= rows_max
         and not any(parts.remote for parts in run.large.values())
         and not any(run.large[table].rows for table in _NEVER_ORDINARY)
     )
