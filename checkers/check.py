@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from checkers.anomalies import find_anomalies
-from checkers.anomalies.bookkeeping import RESOLVED, malformed_history, resolved_findings
-from checkers.anomalies.objects import decide, nonlinearizable, write_verdict
+from checkers.anomalies.bookkeeping import RESOLVED, malformed_history, resolved_findings, resolved_rows
+from checkers.anomalies.objects import Decided, decide, nonlinearizable, write_verdict
 from checkers.explanations.explanation import explained
 from checkers.input.frames import unite
-from checkers.input.run_facts import facts_of
-from checkers.input.sizes import Size, partitions_for, settings_for, size_of
-from checkers.input.tables import RunFiles, survey, survey_dataset
+from checkers.input.run_facts import RunFacts, facts_of
+from checkers.input.sizes import Size, partitions_for, rows_of, settings_for, size_of
+from checkers.input.tables import RunFiles, share_files, survey, survey_dataset
 from checkers.relations.base import base_relations
-from checkers.screening.in_driver import DriverScreening, screen_in_driver
+from checkers.screening.in_driver import screen_in_driver
+from checkers.screening.ordinary.recognise import ordinary_runs
 from checkers.spark import SQL_SETTINGS, is_usable, start_session
 from checkers.verdict.collect import (
+    ROWS_MAX,
     Collected,
     Row,
     add_lost_nodes,
@@ -67,15 +70,10 @@ def check(
         return []
     surveyed = [survey(directory) for directory in dict.fromkeys(run_directories)]
     results: dict[Path, RunResult] = {}
-    batches = _with_distinct_ids(surveyed)
-    with ThreadPoolExecutor(1) as reader:  # Java takes seconds to start, and this process has nothing else to do
-        screenings = [reader.submit(_screened_in_driver, batch) for batch in batches]
-        session = _session(spark, master, surveyed)
-        for batch, screened in zip(batches, screenings, strict=True):
-            for result in _check_batch(
-                session, batch, acknowledged_min, screened.result(), resolve_outcomes=resolve_outcomes
-            ):
-                results[result.directory] = result
+    session = _session(spark, master, surveyed)
+    for batch in _with_distinct_ids(surveyed):
+        for result in _check_batch(session, batch, acknowledged_min, resolve_outcomes=resolve_outcomes):
+            results[result.directory] = result
     return [results[directory] for directory in run_directories]
 
 
@@ -96,17 +94,15 @@ def check_dataset(
     for run in runs:
         run.directory.mkdir(parents=True, exist_ok=True)
     session = _session(spark, master, runs)
-    return _check_batch(session, runs, acknowledged_min, _screened_in_driver(runs))
+    return _check_batch(session, runs, acknowledged_min)
 
 
 def _session(spark: SparkSession | None, master: str | None, runs: Sequence[RunFiles]) -> SparkSession:
     if spark is not None and is_usable(spark):
         return spark
-    return start_session(master, large=size_of(runs) is Size.LONG)
-
-
-def _screened_in_driver(runs: Sequence[RunFiles]) -> DriverScreening | None:
-    return screen_in_driver(runs) if size_of(runs) is Size.SHORT else None
+    # Short runs are judged apart, however many they are; those of a data set are not.
+    longest = runs if share_files(runs) else [max(runs, key=lambda run: rows_of([run]))]
+    return start_session(master, large=size_of(longest) is Size.LONG)
 
 
 def _with_distinct_ids(runs: Iterable[RunFiles]) -> list[list[RunFiles]]:
@@ -121,17 +117,40 @@ def _with_distinct_ids(runs: Iterable[RunFiles]) -> list[list[RunFiles]]:
 
 
 def _check_batch(
+    spark: SparkSession, runs: Sequence[RunFiles], acknowledged_min: int, *, resolve_outcomes: bool = True
+) -> list[RunResult]:
+    """Judge ordinary runs by their numbers, and the others by all that their rows show."""
+    facts = {run.run_id: facts_of(run) for run in runs}
+    ordinary = ordinary_runs(spark, runs, list(facts.values()))
+    if share_files(runs) and len(ordinary) < len(runs):
+        ordinary = {}  # what is checked as frames is all rows of some files
+    results = {}
+    for run in runs:
+        if run.run_id in ordinary:
+            found = resolved_rows(ordinary[run.run_id].resolved if resolve_outcomes else ())
+            collected = Collected(found[:ROWS_MAX], {(RESOLVED, True): len(found)} if found else {})
+            numbers = Metrics(ordinary[run.run_id].numbers)
+            results[run.run_id] = _judged(run, facts[run.run_id], numbers, collected, {}, acknowledged_min)
+    others = [run for run in runs if run.run_id not in ordinary]
+    if others:
+        for result in _check_closely(spark, others, facts, acknowledged_min, resolve_outcomes=resolve_outcomes):
+            results[result.run_id] = result
+    return [results[run.run_id] for run in runs]
+
+
+def _check_closely(
     spark: SparkSession,
     runs: Sequence[RunFiles],
+    facts_by_run: Mapping[str, RunFacts],
     acknowledged_min: int,
-    in_driver: DriverScreening | None,
     *,
-    resolve_outcomes: bool = True,
+    resolve_outcomes: bool,
 ) -> list[RunResult]:
     size, partitions = size_of(runs), partitions_for(runs)
+    in_driver = screen_in_driver(runs) if size is Size.SHORT else None
     for name, value in {**SQL_SETTINGS, **settings_for(runs)}.items():
         spark.conf.set(name, value)
-    facts = [facts_of(run) for run in runs]
+    facts = [facts_by_run[run.run_id] for run in runs]
     relations = base_relations(
         spark, runs, facts, resolve_outcomes=resolve_outcomes, screening=True, in_driver=in_driver
     )
@@ -153,25 +172,44 @@ def _check_batch(
         judged = classified(found, relations)
         collected = {} if judged is None else collect_findings(judged)
         numbers = numbers_by_run(counted.result())
-    resolved = {run_id: of_run.take(RESOLVED) for run_id, of_run in collected.items()}
-    positions = positions_of([row for of_run in collected.values() for row in of_run.rows])
+    positions = positions_of(
+        [row for of_run in collected.values() for row in of_run.rows if row["anomaly"] != RESOLVED]
+    )
     replicas = held_at(relations, positions) if in_driver is None else in_driver.held_at(positions)
-    results = []
-    for run, facts_of_run in zip(runs, facts, strict=True):
-        of_run = collected.get(run.run_id, Collected())
-        add_lost_nodes(of_run, facts_of_run)
-        add_malformed_small_rows(of_run, facts_of_run)
-        resolved_of_run = resolved.get(run.run_id, Collected())
-        numbers_of_run = Metrics(numbers.get(run.run_id, {}))
-        objects = decided.get(run.run_id)
-        result = judge(run, facts_of_run, numbers_of_run, of_run, acknowledged_min, resolved_of_run.total, objects)
-        write_verdict(objects, run.directory)
-        _write_rows(run, "anomalies", [explained(row, facts_of_run, replicas) for row in of_run.rows])
-        _write_rows(run, "repairs", [explained(row, facts_of_run, {}) for row in resolved_of_run.rows])
-        result = _with_incidents(result)
-        _write_results(run.directory, result)
-        results.append(result)
-    return results
+    return [
+        _judged(
+            run,
+            of_run,
+            Metrics(numbers.get(run.run_id, {})),
+            collected.get(run.run_id, Collected()),
+            replicas,
+            acknowledged_min,
+            decided.get(run.run_id),
+        )
+        for run, of_run in zip(runs, facts, strict=True)
+    ]
+
+
+def _judged(
+    run: RunFiles,
+    facts: RunFacts,
+    numbers: Metrics,
+    found: Collected,
+    replicas: Mapping[tuple[Any, ...], dict[int, int | None]],
+    acknowledged_min: int,
+    objects: Decided | None = None,
+) -> RunResult:
+    """Form the verdict of a run, and write all results into its directory."""
+    resolved = found.take(RESOLVED)
+    add_lost_nodes(found, facts)
+    add_malformed_small_rows(found, facts)
+    result = judge(run, facts, numbers, found, acknowledged_min, resolved.total, objects)
+    write_verdict(objects, run.directory)
+    _write_rows(run, "anomalies", [explained(row, facts, replicas) for row in found.rows])
+    _write_rows(run, "repairs", [explained(row, facts, {}) for row in resolved.rows])
+    result = _with_incidents(result)
+    _write_results(run.directory, result)
+    return result
 
 
 def _with_incidents(result: RunResult) -> RunResult:

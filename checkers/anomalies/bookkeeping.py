@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
@@ -13,6 +15,9 @@ from history.anomalies import MALFORMED
 
 RESOLVED: Final = "repaired-outcome"
 """Name of resolved outcomes among the findings until they are separated."""
+
+_ORDER: Final = ("completed_ns", "topic", "partition", "offset", "value", "op")
+"""That of `checkers.verdict.collect`."""
 
 _NOT_SCREENED = ("commands", "commits", "ownerships")
 
@@ -43,6 +48,29 @@ def _of_table(table: str, examined: DataFrame) -> DataFrame:
         promises=fn.array(),
         details={"table": fn.lit(table), "problem": fn.col("problem")},
     )
+
+
+def resolved_rows(resolved: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return sends that are resolved (`checkers.screening.ordinary.resolved`) as `resolved_findings`, collected."""
+    told = ("op", "process", "status", "node", "invoked_ns", "completed_ns")
+    same = ("run_id", "topic", "partition", "offset", "value", "op", "process")
+    return [
+        {
+            **{name: send[name] for name in same},
+            "anomaly": RESOLVED,
+            "broker": send["node"],
+            "at_ns": send["completed_ns"],
+            "details": json.dumps(
+                {
+                    "operation": {name: send[name] for name in told if send[name] is not None},
+                    "read_op": send["read_op"],
+                    "known_ns": send["completed_ns"],
+                }
+            ),
+            "within_contract": True,
+        }
+        for send in sorted(resolved, key=lambda send: tuple(send[name] for name in _ORDER))
+    ]
 
 
 def resolved_findings(resolved: DataFrame) -> DataFrame:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -205,6 +205,11 @@ def survey_dataset(directory: Path) -> list[RunFiles]:
             )
         )
     return runs
+
+
+def share_files(runs: Iterable[RunFiles]) -> bool:
+    """Whether some runs are of a data set: their rows are in files that only the first of them lists."""
+    return any(parts.rows and not parts.files and not parts.remote for run in runs for parts in run.large.values())
 
 
 def _rows_by_run(directory: Path, table: str, gaps: list[Gap]) -> Mapping[str, list[Mapping[str, Any]]]:

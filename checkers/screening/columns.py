@@ -66,6 +66,12 @@ def texts(tables: Sequence[pa.Table], column: str) -> list[Longs]:
     return result
 
 
+def plain(table: pa.Table) -> pa.Table:
+    """Return a table of which no column is kept as numbers of its distinct texts."""
+    types = (field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in table.schema)
+    return table.cast(pa.schema(list(zip(table.column_names, types, strict=True))))
+
+
 def distinct(*columns: Longs) -> tuple[Longs, Longs]:
     """Number the distinct rows of some columns from 0; return the number of each row, and a row of each number."""
     number = np.zeros(columns[0].size, np.int64)

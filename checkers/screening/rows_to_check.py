@@ -29,8 +29,8 @@ from checkers.input.validation import (
     examined_sends,
 )
 from checkers.screening import stretches
-from checkers.screening.columns import Flags, Longs, known, numbers
-from checkers.screening.in_driver import DriverScreening, Records, plain
+from checkers.screening.columns import Flags, Longs, known, numbers, plain
+from checkers.screening.in_driver import DriverScreening, Records
 from checkers.screening.on_spark import (
     Screened,
     ScreenedAnswers,

@@ -11,14 +11,10 @@ from pyspark.sql import functions as fn
 from checkers.anomalies.values import unseen_numbers
 from checkers.input.frames import KEY, unite
 from checkers.relations.base import GROUP_KEY, GroupRelations, Relations
+from checkers.screening.ordinary.counting import QUANTILES, SILENCE_NS_MIN
 
 GROUPS: Final = "groups"
 """The metric of consumer groups."""
-
-SILENCE_NS_MIN = 20_000_000
-"""Shorter gaps between acknowledged writes are ordinary."""
-
-QUANTILES = (0.5, 0.95, 0.99, 1.0)
 
 
 def metrics(relations: Relations) -> DataFrame:

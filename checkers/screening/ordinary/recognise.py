@@ -1,0 +1,121 @@
+"""Decides which runs are ordinary, in tasks of a Spark job that get paths and read the files themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from checkers.input.run_facts import RunFacts
+from checkers.input.sizes import rows_of
+from checkers.input.tables import RunFiles, share_files
+from checkers.screening.ordinary.answers import suspect_polls, two_leaders
+from checkers.screening.ordinary.availability import unavailable
+from checkers.screening.ordinary.counting import Numbers, numbers_of
+from checkers.screening.ordinary.loaded import LOADED, LoadedHistory
+from checkers.screening.ordinary.records import malformed, suspect_records
+from checkers.screening.ordinary.resolved import ResolvedSend, resolved_sends
+
+ROWS_OF_A_TASK_MIN: Final = 150_000
+"""Runs with fewer rows are judged together: a task more costs some 50 ms of processor time."""
+ROWS_OF_A_RUN_MAX: Final = 1_000_000
+"""Of the runs of one call; a task holds all of its rows, some 370 bytes for each, and every core has a task."""
+ROWS_OF_A_LONE_RUN_MAX: Final = 4_000_000
+"""Of a run that is the only one of a call. A longer one is checked as frames."""
+_NEVER_ORDINARY: Final = ("commands", "commits", "ownerships")
+
+_SUSPECTS: Final = (malformed, suspect_records, suspect_polls, two_leaders, unavailable)
+
+
+@dataclass(frozen=True)
+class RunsOfTask:
+    """What one task gets: the part files of some runs, and facts of these."""
+
+    files: Mapping[str, tuple[Path, ...]]
+    facts: tuple[RunFacts, ...]
+
+
+@dataclass(frozen=True)
+class OrdinaryRun:
+    """What is to be told of a run in which nothing can be an anomaly."""
+
+    numbers: Numbers
+    resolved: tuple[ResolvedSend, ...]
+
+
+def ordinary_runs(spark: SparkSession, runs: Sequence[RunFiles], facts: Sequence[RunFacts]) -> dict[str, OrdinaryRun]:
+    """Return what is to be told of the runs that are ordinary, by run id.
+
+    One task reads all of a run. Runs that share files (`checkers.input.tables.survey_dataset`) have one task together.
+    """
+    rows_max = ROWS_OF_A_LONE_RUN_MAX if len(runs) == 1 else ROWS_OF_A_RUN_MAX
+    able = {run.run_id for run in runs if _may_be_ordinary(run, rows_max)}
+    tasks = list(_tasks(runs, facts, able, spark.sparkContext.defaultParallelism))
+    if not tasks:
+        return {}
+    found = spark.sparkContext.parallelize(tasks, len(tasks)).map(recognise).collect()
+    return {run_id: run for of_task in found for run_id, run in of_task.items() if run_id in able}
+
+
+def recognise(task: RunsOfTask) -> dict[str, OrdinaryRun]:
+    """Judge the runs of a task: none of them is ordinary if a file cannot be read, or has rows of another run."""
+    pa.set_cpu_count(1)
+    try:
+        return recognised(LoadedHistory.read(task.files, task.facts))
+    except (OSError, pa.ArrowException, UnicodeDecodeError):
+        return {}
+
+
+def recognised(history: LoadedHistory) -> dict[str, OrdinaryRun]:
+    """Return the ordinary runs of a history in memory, by run id."""
+    if not history.whole or not history.facts:
+        return {}
+    ordinary = np.array([not of_run.deleted_topics for of_run in history.facts], np.bool_)
+    for suspects in _SUSPECTS:
+        for runs in suspects(history):
+            ordinary[runs] = False
+        if not ordinary.any():
+            return {}
+    counted = numbers_of(history, np.flatnonzero(ordinary).tolist())
+    resolved = resolved_sends(history)
+    return {
+        history.run_ids[run]: OrdinaryRun(numbers, tuple(resolved.chosen(run, history)))
+        for run, numbers in counted.items()
+    }
+
+
+def _may_be_ordinary(run: RunFiles, rows_max: int) -> bool:
+    return (
+        sum(parts.rows for parts in run.large.values()) <= rows_max
+        and not any(parts.remote for parts in run.large.values())
+        and not any(run.large[table].rows for table in _NEVER_ORDINARY)
+    )
+
+
+def _tasks(
+    runs: Sequence[RunFiles], facts: Sequence[RunFacts], able: Collection[str], cores: int
+) -> Iterator[RunsOfTask]:
+    if share_files(runs):
+        if able and rows_of(runs) <= ROWS_OF_A_RUN_MAX:
+            yield _task(list(zip(runs, facts, strict=True)))
+        return
+    candidates = [(run, of_run) for run, of_run in zip(runs, facts, strict=True) if run.run_id in able]
+    rows_of_a_task = max(ROWS_OF_A_TASK_MIN, -(-rows_of(run for run, _ in candidates) // max(1, cores)))
+    taken: list[tuple[RunFiles, RunFacts]] = []
+    for each in candidates:
+        if taken and rows_of([*(run for run, _ in taken), each[0]]) > min(rows_of_a_task, ROWS_OF_A_RUN_MAX):
+            yield _task(taken)
+            taken = []
+        taken.append(each)
+    if taken:
+        yield _task(taken)
+
+
+def _task(runs: Sequence[tuple[RunFiles, RunFacts]]) -> RunsOfTask:
+    files = {table: tuple(path for run, _ in runs for path in run.large[table].files) for table in LOADED}
+    return RunsOfTask(files, tuple(facts for _, facts in runs))
