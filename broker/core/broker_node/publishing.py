@@ -206,7 +206,8 @@ def publish(broker: BrokerState) -> None:
                 continue
             replica.min_insync_replicas = min_insync_replicas
             replica.intake = intake
-            if replica.log.config != log_config:
+            is_reconfigured = replica.log.config != log_config
+            if is_reconfigured:
                 _reconfigure(broker, replica, log_config)
             replica.elr = state.elr
             if broker.rules.metadata.is_news(state.partition_epoch, replica.partition_epoch):
@@ -214,6 +215,9 @@ def publish(broker: BrokerState) -> None:
                     _apply(broker, replica, state)
             elif broker.rules.high_watermark.moves_with_isr():
                 isr_changes.high_watermark_may_move(broker, replica)  # by another min ISR, or by an ISR already known
+            if is_reconfigured and replica.role is Role.LEADER:
+                isr_changes.high_watermark_may_move(broker, replica)  # by another rule of what must be synced first
+                broker.touch(replica)
     _remove(broker, [replica for replica in broker.replicas.values() if not _assigned(image, replica)])
     for topic_name, number in [key for key, topic_id in broker.offline.items() if not _keeps(broker, key, topic_id)]:
         del broker.offline[topic_name, number]
@@ -241,12 +245,13 @@ def _adopt_settings(broker: BrokerState) -> None:
 
 
 def _reconfigure(broker: BrokerState, replica: Replica, config: LogConfig) -> None:
-    """Give a log other settings. How much must be synced before it counts may be one of them."""
+    """MD-2: give a log other settings. How much must be synced before it counts may be one of them.
+
+    The high watermark waits until the partition's state is taken over too: the new min ISR, with the ISR from before or
+    by a leader that was deposed since, would let it pass.
+    """
     replica.log.config = config
     storage.appended(broker, replica)
-    if replica.role is Role.LEADER:
-        isr_changes.high_watermark_may_move(broker, replica)
-        broker.touch(replica)
 
 
 def _create_missing(broker: BrokerState) -> None:

@@ -42,6 +42,10 @@ def test_a_log_that_was_compacted_for_what_an_unclean_election_gave_up_lacks_bat
     assert simulate(1_520_524, {"changing_settings": True, "compacted": True}, observed=True).findings == ()
 
 
+def test_a_deposed_leader_commits_nothing_by_the_settings_that_came_with_its_deposition() -> None:
+    assert simulate(1_520_710, {"changing_settings": True, "side_topics": True}, observed=True).findings == ()
+
+
 class Last:
     """Remembers the settings that the active controller has."""
 
