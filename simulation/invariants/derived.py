@@ -6,7 +6,7 @@ from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState
 from broker.core.log.producer_state import CACHED_BATCHES
 from broker.core.replica.state import Replica
-from simulation.invariants.ghost import Ghost, ReplicaMirror
+from simulation.invariants.ghost import Ghost, ReplicaMirror, batches_of
 from simulation.invariants.knowledge import Knowledge
 
 Sequences = tuple[int, tuple[tuple[int, int, int], ...]]
@@ -17,10 +17,14 @@ def check_producers(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, repli
     """P-28: of each producer in the log the state has the epoch and the latest batches, and it has no other one.
 
     Of what was deleted before the log's start the state may know more. A producer that has been silent for too long
-    is forgotten (`producer.id.expiration.ms`).
+    is forgotten (`producer.id.expiration.ms`). A log that was compacted for the sake of records that an unclean
+    election gave up has lost batches for good: then the state may end anywhere between what is left and what was there.
     """
     start = mirror.start
     expected = batches_of_producers(mirror)
+    lost_for_good = may_have_lost_for_good(ghost)
+    if lost_for_good:
+        expected |= _between(mirror, replica, expected)
     states = replica.log.producers.states
     for producer, (epoch, batches) in expected.items():
         state = states.get(producer)
@@ -42,7 +46,8 @@ def check_producers(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, repli
                 f"sequence number, offsets) {list(found)}; in its log it has epoch {epoch} and {list(batches)}",
             )
     lifetime_ms = known.settings.producer_id_expiration_ms
-    unknown = [producer for producer in expected if producer not in states]
+    left = batches_of_producers(what_is_left(mirror, replica)) if lost_for_good else expected
+    unknown = [producer for producer in left if producer not in states]
     if unknown and lifetime_ms >= _A_RUN_MS:
         known.fail(ghost, "P-28", f"broker {mirror.holder} does not know the producers {unknown}, which are in its log")
     invented = [producer for producer in states if producer not in expected] if not start else []
@@ -127,6 +132,37 @@ _OF_BROKER = {
 
 _A_RUN_MS = 3_600_000
 """No simulation lasts longer: with a longer lifetime of producers none is forgotten."""
+
+
+def _between(mirror: ReplicaMirror, replica: Replica, there: dict[int, Sequences]) -> dict[int, Sequences]:
+    """Of each producer what its state may end with: the batch that it does end with, if that was there, and no batch
+    that is left comes after it.
+    """
+    left = batches_of_producers(what_is_left(mirror, replica))
+    found: dict[int, Sequences] = {}
+    for producer, state in replica.log.producers.states.items():
+        last = state.batches[-1]
+        was_there = mirror.entries[last.base_offset] if last.base_offset < len(mirror.entries) else None
+        at_least = left[producer][1][-1][1] if producer in left else -1
+        if producer not in there or was_there is None or was_there.producer_id != producer:
+            continue
+        if was_there.base == last.base_offset >= at_least:
+            found[producer] = was_there.producer_epoch, ((was_there.first_sequence, was_there.base, was_there.last),)
+    return found
+
+
+def may_have_lost_for_good(ghost: Ghost) -> bool:
+    """Whether a topic is compacted, and an unclean election gave up records for whose sake others may be gone."""
+    return ghost.contents is not None and bool(ghost.given_up)
+
+
+def what_is_left(mirror: ReplicaMirror, replica: Replica) -> ReplicaMirror:
+    """The log as it is, where compaction has removed batches."""
+    left = ReplicaMirror(mirror.holder, start=mirror.start, entries=[None] * mirror.start)
+    for batch in batches_of(replica.log, mirror.start):
+        left.entries += [None] * (batch.base - len(left.entries))
+        left.entries += [batch] * (batch.last + 1 - len(left.entries))
+    return left
 
 
 def batches_of_producers(mirror: ReplicaMirror) -> dict[int, Sequences]:

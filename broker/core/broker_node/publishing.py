@@ -241,7 +241,11 @@ def _adopt_settings(broker: BrokerState) -> None:
 
 
 def _reconfigure(broker: BrokerState, replica: Replica, config: LogConfig) -> None:
-    """Give a log other settings. How much must be synced before it counts may be one of them."""
+    """MD-2: give a log other settings. How much must be synced before it counts may be one of them.
+
+    Called when the partition's state is taken over from the same metadata: the new min ISR, with the ISR from before or
+    by a leader that was deposed since, would let the high watermark pass.
+    """
     replica.log.config = config
     storage.appended(broker, replica)
     if replica.role is Role.LEADER:

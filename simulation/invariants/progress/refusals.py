@@ -8,7 +8,7 @@ from broker.core.log.producer_state import CACHED_BATCHES
 from broker.core.messages import ProducedPartition
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import PartitionState
-from simulation.invariants.derived import batches_of_producers
+from simulation.invariants.derived import batches_of_producers, may_have_lost_for_good, what_is_left
 from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror, batches_in
 from simulation.invariants.knowledge import BrokerMirror, Knowledge, Version
 
@@ -44,6 +44,10 @@ def refused(known: Knowledge, broker: BrokerMirror, produced: ProducedPartition,
 def _check_sequence(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, sent: Batch, error: ErrorCode) -> None:
     """A batch that follows its producer's last one in this log, or repeats one of the latest, is not refused."""
     found = batches_of_producers(mirror).get(sent.producer_id)
+    if may_have_lost_for_good(ghost) and mirror.replica is not None:
+        left = batches_of_producers(what_is_left(mirror, mirror.replica)).get(sent.producer_id)
+        if left is None or found is None or left[1][-1] != found[1][-1]:
+            return  # what the leader knows of it ends somewhere between the two
     if found is None:
         follows = not mirror.start  # of what was deleted the leader may know more
     else:

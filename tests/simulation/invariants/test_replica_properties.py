@@ -262,9 +262,16 @@ def test_a_replica_with_another_min_isr_than_its_broker_s_metadata_breaks_p_29()
 
 
 @pytest.mark.parametrize("change", ["forgotten", "invented", "behind"])
-def test_a_producer_s_state_that_contradicts_the_log_breaks_p_28(change: str) -> None:
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_producer_s_state_that_contradicts_the_log_breaks_p_28(change: str, compacted: bool) -> None:
+    """In a compacted topic too, whatever an unclean election has given up."""
+    observer = PropertyObserver()
+
     def alter(cluster: SimulatedCluster, step: EventStep) -> bool:
         replica = replica_of(cluster, step, Role.FOLLOWER)
+        if compacted and replica is not None:
+            ghost = observer.known.ghost(replica.topic, replica.topic_id, replica.partition)
+            ghost.given_up = [(0, Batch(9_000, 9_000, 0, 7, -1, -1, -1, control=False))]
         if replica is None or replica.log.end_offset < 4 or not replica.log.producers.states:
             return False
         states = replica.log.producers.states
@@ -278,7 +285,7 @@ def test_a_producer_s_state_that_contradicts_the_log_breaks_p_28(change: str) ->
         return True
 
     plant = Plant(alter, after_ms=7_000)  # while there is no leader, so that no batch hides it
-    assert observe(plant, faults=KILL_FIRST).failed_property == "P-28"
+    assert observe(plant, faults=KILL_FIRST, observer=observer, compacted=compacted).failed_property == "P-28"
 
 
 @pytest.mark.parametrize(("start", "entries"), [(2, [None] * 2), (7, [None] * 7), (5, [*[None] * 5, OTHER])])

@@ -12,6 +12,7 @@ from broker.core.messages.errors import ErrorCode
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.engine.node_views import leading
+from simulation.runs.sweep import simulate
 from simulation.scenario.configuration import SimulatedFault
 from simulation.scenario.scenario import run
 from simulation.workload.clients import TOPIC
@@ -35,6 +36,14 @@ def test_settings_change_while_brokers_are_killed() -> None:
 
 def test_settings_of_a_compacted_topic_change() -> None:
     assert {broken(seed, compacted=True) for seed in range(2)} == {None}
+
+
+def test_a_log_that_was_compacted_for_what_an_unclean_election_gave_up_lacks_batches_of_producers() -> None:
+    assert simulate(1_520_524, {"changing_settings": True, "compacted": True}, observed=True).findings == ()
+
+
+def test_a_deposed_leader_commits_nothing_by_the_settings_that_came_with_its_deposition() -> None:
+    assert simulate(1_520_710, {"changing_settings": True, "side_topics": True}, observed=True).findings == ()
 
 
 class Last:
