@@ -17,7 +17,7 @@ from history.protocol import FAMILIES, RULE_ID, ProtocolRule, protocol_sections
 
 ROOT = Path(__file__).parent.parent
 PRODUCT = ("broker", "simulation", "harness", "checkers", "nemesis", "workloads", "reports", "history", "common")
-_RANGE = re.compile(r"\b([A-Z]{1,3})-([RGT]?)(\d+) (?:…|to) (?:\1-)?(?:\2)?(\d+)\b")
+_RANGE = re.compile(r"\b([A-Z]{1,3})-([RGTD]?)(\d+) (?:…|to) (?:\1-)?(?:\2)?(\d+)\b")
 _SECTION = re.compile(r"§(\d+(?:\.\d+)*)")
 _REPLACEMENTS = ("broker/core/rules/flaws", "broker/core/rules/generations.py")
 """Modules that replace rules, and do not decide them."""
