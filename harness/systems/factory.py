@@ -21,14 +21,14 @@ from harness.systems.runtime import image_of, runtimes_of
 from harness.systems.templating import TemplateError, fill, filled, node_names
 from nemesis.faults import KINDS
 
-ANY_KAFKA = "any-kafka"
+EXISTING_CLUSTER = "existing-cluster"
 """The shipped definition of a cluster of which nothing is known."""
 
 
 def with_defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Add the defaults of the system's definition to the given fields of a specification."""
     bootstrap = given.get("bootstrap")
-    system = given.get("system", ANY_KAFKA if bootstrap else OWN_SYSTEM)
+    system = given.get("system", EXISTING_CLUSTER if bootstrap else OWN_SYSTEM)
     if system == OWN_SYSTEM or not isinstance(system, str):
         return given
     system = SYSTEMS.name_of(system) or str(_file(system).absolute())
@@ -84,7 +84,9 @@ def make_system(spec: Spec) -> System:
 def _existing(spec: Spec) -> ExistingCluster:
     """The cluster at the addresses of `--bootstrap`. Raises `SpecError`, `EnvironmentFailed`."""
     if spec.system == OWN_SYSTEM:
-        raise SpecError(f"system: expected a definition with --bootstrap, found Harrow's own broker; use {ANY_KAFKA}")
+        raise SpecError(
+            f"system: expected a definition with --bootstrap, found Harrow's own broker; use {EXISTING_CLUSTER}"
+        )
     definition = load(_file(spec.system))
     found = discover(spec.bootstrap, spec.brokers)
     return ExistingCluster.of(spec, definition, found, f"harrow-{secrets.token_hex(4)}")

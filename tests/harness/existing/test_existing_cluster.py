@@ -101,7 +101,7 @@ def test_a_run_uses_a_topic_of_its_own_and_removes_it(cluster: LocalCluster, tmp
     assert status == ExitStatus.VALID
     (row,) = read_table(directory, "runs").to_pylist()
     assert (row["system"], row["environment"], row["brokers"], row["faults_wanted"]) == (
-        "any-kafka",
+        "existing-cluster",
         "existing",
         3,
         False,
@@ -222,7 +222,7 @@ def test_a_missing_broker_is_one_line(
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["--faults", "kill"], "it needs the hooks kill and start, found none in any-kafka"),
+        (["--faults", "kill"], "it needs the hooks kill and start, found none in existing-cluster"),
         (["--faults", "page-cache-loss"], "no hook can inject it"),
         (["--flush", "every-write"], "flush: expected none with --bootstrap, found every-write"),
         (["--workload", "admin"], "workload: expected log, register, queue or groups with --bootstrap, found admin"),
@@ -264,6 +264,6 @@ def test_a_mistake_in_hooks_is_one_line(
 
 
 def test_a_definition_of_existing_clusters_starts_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status, line = _refused(capsys, tmp_path, "--system", "any-kafka")
+    status, line = _refused(capsys, tmp_path, "--system", "existing-cluster")
     assert status == ExitStatus.USAGE
     assert "without it the definition is for clusters that run already, which --bootstrap names" in line

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from harness.environments.base import Traits
 from harness.run.context import Plan, RunContext
 from harness.run.workload_topic import GONE_S, TopicWatch
 from harness.spec.spec import Spec
@@ -37,6 +38,7 @@ class Scene:
 def scene_of(directory: Path, system: str) -> Scene:
     context = RunContext(*([None] * 8))
     context.environment = FakeEnvironment(directory)
+    context.system = SimpleNamespace(traits=Traits())
     context.plan = Plan(Spec(seed=1, system=system), Schedule(()), directory, "")
     context.progress = SimpleNamespace(log=lambda *_, **__: None)
     scene = Scene(context, TopicWatch(context))

@@ -60,7 +60,7 @@ def test_the_command_that_reproduces_a_run_means_the_same(spec: Spec) -> None:
     words = shlex.split(reproduce(spec))
     assert words[:2] == ["harrow", "run"]
     parsed = run.make_context("run", words[2:]).params
-    for not_of_the_specification in ("file", "schedule_named", "store", "check"):
+    for not_of_the_specification in ("file", "schedule_named", "store", "keep", "check"):
         parsed.pop(not_of_the_specification)
     assert _spec(None, parsed) == spec
 
@@ -98,7 +98,7 @@ def test_faults_are_named_in_a_list_or_all_or_none(given: object, faults: tuple[
     [
         ({"faults": "flood"}, "faults: expected the name of a fault .* found 'flood'"),
         ({"workload": "bank"}, "workload: expected one of log, register, queue, groups, admin, found 'bank'"),
-        ({"environment": "moon"}, "environment: expected one of local, docker, ssh, found 'moon'"),
+        ({"environment": "moon"}, "environment: expected one of local, docker, ssh, existing, found 'moon'"),
         ({"client": "telnet"}, "client: expected one of kafka-python, aiokafka, confluent-kafka, found 'telnet'"),
         ({"brokers": 2}, r"replication-factor: .* 1 to 2 \(the number of brokers\), found 3"),
         ({"replication_factor": 1}, r"min-insync-replicas: .* 1 to 1 \(the replication factor\), found 2"),

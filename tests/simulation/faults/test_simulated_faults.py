@@ -158,7 +158,7 @@ def test_power_that_fails_in_a_shutdown_costs_no_second_broker_what_it_has(combi
     outcome = simulated(first, second, controllers=3, combined=combined, lossy_budget=1)
     losses = [text for _, _, text in outcome.log_entries if text.startswith(("page-cache-loss", "lossy-restart"))]
     assert [text.partition(" ")[0] for text in losses] == ["page-cache-loss", "lossy-restart"], losses
-    assert "(everything: 0 bytes lost)" in losses[1]
+    assert "(kept of unsynced data: everything; 0 bytes lost)" in losses[1]
 
 
 def test_segments_are_rolled_where_the_configuration_says_so_and_their_indexes_are_rebuilt() -> None:

@@ -8,6 +8,7 @@ from broker.core.log.producer_state import ACCEPT, ProducerStates, Verdict
 from broker.core.messages.errors import ErrorCode
 from broker.core.records import BatchHeader
 from simulation.invariants.observer import PropertyObserver
+from simulation.invariants.progress import refusals
 from simulation.runs.failures import findings
 from simulation.scenario.case import Case, run
 from simulation.scenario.overrides import check_overrides
@@ -136,6 +137,7 @@ def test_a_leader_that_takes_what_follows_a_batch_that_it_refused_is_seen_by_sev
         return ACCEPT if verdict.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER else verdict
 
     monkeypatch.setattr(ProducerStates, "verdict", hasty)
+    monkeypatch.setattr(refusals, "refused", lambda *_: None)  # P-31 would speak of the refusal, and before
     outcome = observe(PropertyObserver(), **{**SEVERAL, "in_flight": in_flight})
     assert refused
     assert outcome.failed_property == broken

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from harness.environments.machine.environment import MachineEnvironment
-from harness.run.phases import TOPIC
 from harness.spec.spec import Spec
 from harness.systems.harrow_broker import HarrowBroker
 from nemesis.capabilities.cluster import NodeError, PartitionView
@@ -17,6 +16,9 @@ from tests.harness.environments.conftest import ENVIRONMENTS, cluster_in
 from tests.support.real_faults import fire, real_site
 
 pytestmark = pytest.mark.cluster
+
+
+TOPIC = "harrow"
 
 
 @pytest.fixture(scope="module", params=ENVIRONMENTS)
