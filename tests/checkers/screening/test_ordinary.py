@@ -49,7 +49,7 @@ def test_no_history_with_an_anomaly_is_ordinary_and_most_others_are() -> None:
     histories = {history.name: history for history in map(disturbed, range(first, first + HISTORIES))}
     found = ordinary(histories.values())
     shown = {name: shown_by(history) for name, history in histories.items()}
-    assert {name: shown[name] for name in found if shown[name] != set()} == {}
+    assert {name: shown[name] for name in found if shown[name]} == {}
     without = {name for name, anomalies in shown.items() if anomalies == set()}
     assert 0 < len(without) < HISTORIES
     assert len(found) > len(without) // 2
