@@ -15,7 +15,7 @@ from typing import NamedTuple
 SEED_FORMAT = 2
 """Version of the meaning of seeds and choice sequences. It changes whenever an old one would mean something else."""
 
-STREAMS = ("configuration", "schedule", "workload", "network", "disk", "names", "groups", "topics")
+STREAMS = ("configuration", "schedule", "workload", "network", "disk", "names", "groups", "topics", "zookeeper")
 
 _HASH_FACTOR = 0x100000001B3
 _HASH_MASK = (1 << 64) - 1

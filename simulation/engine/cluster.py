@@ -12,6 +12,14 @@ from typing import Any, NamedTuple, Protocol
 from broker.core.configuration.settings import Settings
 from broker.core.messages import AnyRequest, AnyResponse
 from broker.core.node import make_node
+from broker.core.ports.coordination import (
+    Coordinate,
+    Coordinated,
+    CoordinationEffect,
+    OpenSession,
+    SessionChanged,
+    WatchFired,
+)
 from broker.core.ports.events import (
     CancelTimer,
     CloseConnection,
@@ -82,6 +90,14 @@ class Client(Protocol):
         ...
 
 
+class Ensemble(Protocol):
+    """The ZooKeeper ensemble of a cluster that has one."""
+
+    def carry_out(self, node_id: int, incarnation: int, effect: CoordinationEffect) -> None:
+        """A process of a node opens a session or makes a call."""
+        ...
+
+
 class NodeCrashed(Exception):
     """A node's core raised an exception: a defect of the protocol's implementation."""
 
@@ -109,6 +125,7 @@ class SimulatedCluster(EventQueue):
         self.marks: dict[str, int] = {}
         self.log_entries: list[tuple[int, int, str]] | None = None
         self.listen: Callable[[SimulatedCluster, EventStep], None] | None = None
+        self.ensemble: Ensemble | None = None
         self.transport = Transport(self, self.network, self.machines, self.deliver, self._answered)
 
     # --- nodes -------------------------------------------------------------------------------------------------------
@@ -274,6 +291,10 @@ class SimulatedCluster(EventQueue):
             for observer in self.observers:
                 observer.crashed(self, node_id, -1)
 
+    def _coordinate(self, node_id: int, machine: SimulatedMachine, effect: CoordinationEffect) -> None:
+        assert self.ensemble is not None
+        self.ensemble.carry_out(node_id, machine.incarnation, effect)
+
     def count(self, mark: Mark) -> None:
         """Count a mark, of a node or of a client."""
         self.marks[mark.name] = self.marks.get(mark.name, 0) + 1
@@ -332,6 +353,9 @@ _EVENT_NUMBERS: dict[type, int] = {
             TimerFired,
             FlushDone,
             StopRequested,
+            SessionChanged,
+            Coordinated,
+            WatchFired,
         )
     )
 }
@@ -346,6 +370,8 @@ _CARRY_OUT: dict[type, Callable[[SimulatedCluster, int, SimulatedMachine, Any], 
     Mark: SimulatedCluster._mark,
     CloseConnection: SimulatedCluster._close,
     Exit: SimulatedCluster._exit,
+    OpenSession: SimulatedCluster._coordinate,
+    Coordinate: SimulatedCluster._coordinate,
 }
 
 
@@ -355,5 +381,6 @@ def fingerprint(cluster: SimulatedCluster) -> tuple[str, int]:
     digest.value, digest.count = cluster.digest.value, cluster.digest.count
     values = cluster.choices.values()
     for name in STREAMS[2:]:  # the other two decide before anything happens
-        digest.add_all(values[name])
+        if name != "zookeeper" or values[name]:  # hashes of the other generations are from before there was one
+            digest.add_all(values[name])
     return str(digest), cluster.digest.count

@@ -9,11 +9,12 @@ from typing import Final
 
 from broker.core.rules.flaws import FLAWS
 from broker.core.rules.generations import GENERATIONS
+from broker.zookeeper.choices import SWITCHES, ZOOKEEPER_GENERATIONS
 from common.names import SpecError, unknown
 from simulation.faults.shared_kinds import chosen
 from simulation.scenario.configuration import FAULTS, Configuration
 from simulation.workload.batches import COMPRESSIONS
-from simulation.workload.making import check_client
+from simulation.workload.making import MODEL, check_client
 
 LISTED_BY: Final = "`harrow flaws`"
 
@@ -22,6 +23,18 @@ def check_names(generation: str, flaws: Iterable[str] = ()) -> None:
     """Check that a protocol version and flaws of these names exist. Raises `SpecError`."""
     if generation not in GENERATIONS:
         raise SpecError(f"generation: {unknown(generation, GENERATIONS)}")
+    check_flaws(flaws)
+
+
+def _check_simulated_names(generation: str, flaws: Iterable[str]) -> None:
+    """The same for a simulation, which has the designs on ZooKeeper too; their flaws are their switches."""
+    if generation in ZOOKEEPER_GENERATIONS:
+        for name in flaws:
+            if name not in SWITCHES:
+                raise SpecError(f"flaw: {unknown(name, SWITCHES, f'a switch of {generation}')}")
+        return
+    if generation not in GENERATIONS:
+        raise SpecError(f"generation: {unknown(generation, (*GENERATIONS, *ZOOKEEPER_GENERATIONS))}")
     check_flaws(flaws)
 
 
@@ -99,7 +112,9 @@ def check_overrides(overrides: Mapping[str, object]) -> None:
     _require(whole.acks <= 1, "acks", "-1, 0 or 1", whole.acks)
     _require(whole.compression in COMPRESSIONS, "compression", " or ".join(COMPRESSIONS), whole.compression)
     check_client(whole.client)
-    check_names(whole.generation, whole.flaws)
+    _check_simulated_names(whole.generation, whole.flaws)
+    if whole.generation in ZOOKEEPER_GENERATIONS:
+        _require(whole.client == MODEL, "client", f"{MODEL} with {whole.generation}", whole.client)
 
 
 def check_configuration(configuration: Configuration) -> None:

@@ -80,7 +80,7 @@ class SimulationOutcome:
     log_entries: Sequence[tuple[int, int, str]] = field(default_factory=tuple)
 
 
-class _Administrator:
+class Administrator:
     """Creates the topic."""
 
     def __init__(self) -> None:
@@ -233,7 +233,7 @@ class _Test:
         self.history = history
         self.ends: dict[int, int] = {}
         self.phases: dict[str, tuple[int, int]] = {}
-        self.administrator = _Administrator()
+        self.administrator = Administrator()
         self.clients = clients
         self.producers, self.readers = clients.producers, clients.readers
         first = CLIENTS_FROM + len(self.producers) + len(self.readers)

@@ -59,6 +59,7 @@ SHAPE: Mapping[str, Lane] = {
     "names": Lane(LaneKind.NOISE),
     "groups": Lane(LaneKind.NOISE),
     "topics": Lane(LaneKind.NOISE),
+    "zookeeper": Lane(LaneKind.NOISE),
 }
 
 NOISE = tuple(name for name, lane in SHAPE.items() if lane.kind is LaneKind.NOISE)

@@ -1,7 +1,7 @@
 """ZooKeeper as a port of the core: calls and their answers, one-shot watches, and what becomes of a session.
 
 A node asks by effects (`OpenSession`, `Coordinate`) and hears by events (`SessionChanged`, `Coordinated`,
-`WatchFired`). What the other side promises, and no more (§1.1 of the description of the ZooKeeper designs):
+`WatchFired`). What the other side promises, and no more (description of the ZooKeeper designs):
 
 - calls of a session take effect, and are answered, in the order in which they were made;
 - events of a session's watches and the answers to its calls arrive in one order, that of the changes, so that a node
