@@ -78,7 +78,7 @@ class SimulatedEnsemble:
         self.tree = ZooKeeperTree()
         self._administrator = self.tree.open_session()
         self.overwritten: set[paths.Key] = set()
-        """Partitions whose ISR was written by another session than that of the leader which the tree named then."""
+        """Partitions whose ISR was written by a session that did not own the leader znode then, if there was one."""
 
         self._serves = True
         self._connections: dict[int, _Connection] = {}  # by node: of its last process
@@ -213,10 +213,8 @@ class SimulatedEnsemble:
 
     def _look_for_overwriting(self, session: int, path: str) -> None:
         place = paths.place(path)
-        if place is not None and place.kind == "ISR":
-            owner = self.tree.owner(paths.leader(place.key))
-            if owner not in (NO_SESSION, session):
-                self.overwritten.add(place.key)
+        if place is not None and place.kind == "ISR" and self.tree.owner(paths.leader(place.key)) != session:
+            self.overwritten.add(place.key)
 
     def _notify(self, fired: list[Fired]) -> None:
         for session, event in fired:

@@ -2,7 +2,7 @@
 
 | property | here |
 |---|---|
-| P-1 | a leader that opens its partition holds every record that was acknowledged to a producer with acks=all |
+| P-1 | a leader that opens its partition, or wins again while it is open, holds all that was acknowledged by acks=all |
 | P-8 | no broker acknowledges such a record while the tree names another one, whose partition is open |
 
 There are no epochs, so all that a partition lives through is one. What else clients may expect is checked in their
@@ -19,7 +19,9 @@ from typing import NamedTuple
 from broker.core.log.log import Log
 from broker.core.messages import ProduceRequest, ProduceResponse
 from broker.core.messages.errors import ErrorCode
+from broker.core.ports.coordination import NO_SESSION
 from broker.core.ports.events import Reply, RequestReceived
+from broker.zookeeper import paths
 from broker.zookeeper.node import ZooKeeperNode
 from broker.zookeeper.paths import Key
 from broker.zookeeper.requests.producing import SYNCHRONOUS
@@ -55,6 +57,9 @@ class _Mirror:
 
     incarnation: int = 0
     is_open: bool = False
+    owner: int = NO_SESSION
+    """The session by which the tree last named it as leader."""
+
     truncations: int = 0
     end: int = 0
 
@@ -132,10 +137,14 @@ class ZooKeeperObserver:
             came = {one for one in partition.acknowledged if one.last >= mirror.end and holds(log, one)}
             partition.held.setdefault(broker_id, set()).update(came)
             mirror.end = log.end_offset
-        if hosted.is_open != mirror.is_open:
-            mirror.is_open = hosted.is_open
-            if hosted.is_open:
-                self._opens(ensemble, partition, broker_id, key, log)
+        is_named = leader_of(ensemble.tree, key) == broker_id
+        owner = ensemble.tree.owner(paths.leader(key)) if is_named else NO_SESSION
+        # A leader may win again while it is open: then the tree names it by another session.
+        wins_again = mirror.is_open and owner not in (NO_SESSION, mirror.owner)
+        opens = hosted.is_open and (not mirror.is_open or wins_again)
+        mirror.is_open, mirror.owner = hosted.is_open, owner or mirror.owner
+        if opens:
+            self._opens(ensemble, partition, broker_id, key, log)
 
     def _opens(self, ensemble: SimulatedEnsemble, partition: _Partition, broker_id: int, key: Key, log: Log) -> None:
         """P-1: a leader that opens holds all that was acknowledged."""

@@ -46,6 +46,12 @@ def test_random_seeds_find_both_ways_to_lose_what_was_acknowledged(seed: int, ca
     assert "lost-acked-write" in {one.property_id for one in rest}, "the clients' history shows it too"
 
 
+def test_a_leader_that_wins_again_while_it_is_open_is_looked_at_again() -> None:
+    first, *_ = found(43)
+    assert first.property_id == "P-1"
+    assert TWO_LEADERS in first.what
+
+
 def test_replicas_that_stay_different_are_a_flaw_of_the_design_and_of_no_later_one() -> None:
     (divergence,) = (one for one in found(62) if one.property_id == "divergent-replicas")
     assert "Z-04" in divergence.what
