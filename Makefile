@@ -55,5 +55,5 @@ $(VENV)/.installed: $(VENV)/.made pyproject.toml
 	touch $@
 
 $(VENV)/.installed-for-development: $(VENV)/.made pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[clients,docker,fuse,ssh,systems,dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[clients,docker,fuse,ssh,systems,zookeeper,dev]'
 	touch $@ $(VENV)/.installed

@@ -33,6 +33,8 @@ from broker.core.ports.events import (
 )
 from broker.core.ports.files import Files, StorageError
 from broker.core.ports.runtime import Node
+from broker.zookeeper.choices import ZOOKEEPER_GENERATIONS
+from broker.zookeeper.node import ZooKeeperNode
 
 _BROKER, _CONTROLLER = 0, 1
 
@@ -143,9 +145,12 @@ def make_node(settings: Settings, files: Files, incarnation_id: str) -> Node:
     """Create the node and recover its logs. `incarnation_id` is fresh for every start.
 
     Raises `StorageError` if the disk fails, `UnknownRules` for a protocol version or flaw that does not exist,
-    `WrongCluster` if a log directory belongs to another cluster.
+    `UnknownSwitch` for a switch of the designs on ZooKeeper, `WrongCluster` if a log directory belongs to another
+    cluster.
     """
     _claim_directories(settings, files)
+    if settings.generation in ZOOKEEPER_GENERATIONS:
+        return ZooKeeperNode(settings, files, incarnation_id)
     if settings.is_controller and settings.is_broker:
         return CombinedNode(settings, files, incarnation_id)
     if settings.is_controller:

@@ -22,6 +22,7 @@ from broker.core.ports.events import StopRequested
 from broker.core.ports.files import Files, StorageError
 from broker.core.ports.runtime import Node
 from broker.core.rules.flaws import UnknownRules
+from broker.core.rules.generations import GENERATIONS
 from broker.shell import properties
 from broker.shell.files.fsyncs import Fsyncs
 from broker.shell.files.joined_files import JoinedFiles
@@ -29,6 +30,7 @@ from broker.shell.files.ledger_files import LedgerFiles
 from broker.shell.files.posix_files import PosixFiles
 from broker.shell.host import NodeHost
 from broker.shell.observability import admin
+from broker.zookeeper.choices import ZOOKEEPER_GENERATIONS
 
 LOG = logging.getLogger(__name__)
 
@@ -98,6 +100,12 @@ def _open_directory(settings: Settings, path: str, fsyncs: Fsyncs) -> Files | St
 
 
 def _make_node(factory: NodeFactory, settings: Settings, files: Files) -> Node:
+    if settings.generation in ZOOKEEPER_GENERATIONS:
+        text = (
+            f"harrow.generation: expected one of {', '.join(GENERATIONS)}, found {settings.generation!r}, which runs "
+            "in the simulation only: harrow sim --generation"
+        )
+        raise CannotStartError(EXIT_USAGE, text)
     try:
         return factory(settings, files, str(uuid.uuid4()))
     except StorageError as error:

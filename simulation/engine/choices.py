@@ -15,12 +15,15 @@ from typing import NamedTuple
 SEED_FORMAT = 2
 """Version of the meaning of seeds and choice sequences. It changes whenever an old one would mean something else."""
 
-STREAMS = ("configuration", "schedule", "workload", "network", "disk", "names", "groups", "topics", "settings")
+STREAMS = (
+    *("configuration", "schedule", "workload", "network", "disk", "names", "groups", "topics", "settings"),
+    "zookeeper",
+)
 
 _HASH_FACTOR = 0x100000001B3
 _HASH_MASK = (1 << 64) - 1
 
-LATER_STREAMS = ("settings",)
+LATER_STREAMS = ("settings", "zookeeper")
 """Streams that count in a simulation's hash only where something was drawn from them, so that older hashes stay."""
 
 

@@ -12,6 +12,14 @@ from typing import Any, Protocol
 from broker.core.configuration.settings import Settings
 from broker.core.messages import AnyRequest, AnyResponse
 from broker.core.node import make_node
+from broker.core.ports.coordination import (
+    Coordinate,
+    Coordinated,
+    CoordinationEffect,
+    OpenSession,
+    SessionChanged,
+    WatchFired,
+)
 from broker.core.ports.events import (
     CancelTimer,
     CloseConnection,
@@ -85,6 +93,14 @@ class Client(Protocol):
         ...
 
 
+class Ensemble(Protocol):
+    """The ZooKeeper ensemble of a cluster that has one."""
+
+    def carry_out(self, node_id: int, incarnation: int, effect: CoordinationEffect) -> None:
+        """A process of a node opens a session or makes a call."""
+        ...
+
+
 class NodeCrashed(Exception):
     """A node's core raised an exception: a defect of the protocol's implementation."""
 
@@ -112,6 +128,7 @@ class SimulatedCluster(EventQueue):
         self.marks: dict[str, int] = {}
         self.log_entries: list[tuple[int, int, str]] | None = None
         self.listen: Callable[[SimulatedCluster, EventStep], None] | None = None
+        self.ensemble: Ensemble | None = None
         self.transport = Transport(self, self.network, self.machines, self.deliver, self._answered)
 
     # --- nodes -------------------------------------------------------------------------------------------------------
@@ -277,6 +294,10 @@ class SimulatedCluster(EventQueue):
             for observer in self.observers:
                 observer.crashed(self, node_id, -1)
 
+    def _coordinate(self, node_id: int, machine: SimulatedMachine, effect: CoordinationEffect) -> None:
+        assert self.ensemble is not None
+        self.ensemble.carry_out(node_id, machine.incarnation, effect)
+
     def count(self, mark: Mark) -> None:
         """Count a mark, of a node or of a client."""
         self.marks[mark.name] = self.marks.get(mark.name, 0) + 1
@@ -335,6 +356,9 @@ _EVENT_NUMBERS: dict[type, int] = {
             TimerFired,
             FlushDone,
             StopRequested,
+            SessionChanged,
+            Coordinated,
+            WatchFired,
         )
     )
 }
@@ -349,6 +373,8 @@ _CARRY_OUT: dict[type, Callable[[SimulatedCluster, int, SimulatedMachine, Any], 
     Mark: SimulatedCluster._mark,
     CloseConnection: SimulatedCluster._close,
     Exit: SimulatedCluster._exit,
+    OpenSession: SimulatedCluster._coordinate,
+    Coordinate: SimulatedCluster._coordinate,
 }
 
 

@@ -11,6 +11,7 @@ from broker.core.controller.state import ControllerState
 from broker.core.metadata.records import PartitionState
 from broker.core.node import CombinedNode
 from broker.core.ports.runtime import Node
+from broker.zookeeper.node import ZooKeeperNode
 from simulation.engine.cluster import SimulatedCluster
 from simulation.workload.clients import TOPIC
 
@@ -35,6 +36,8 @@ def brokers(cluster: SimulatedCluster) -> Iterator[tuple[int, BrokerState]]:
 
 def broker_state(node: Node | None) -> BrokerState | None:
     """The broker's part of a node, if it has one."""
+    if isinstance(node, ZooKeeperNode):
+        return node.state.broker
     if isinstance(node, BrokerNode):
         return node.state
     return node.broker.state if isinstance(node, CombinedNode) else None

@@ -16,7 +16,7 @@ from broker.core.controller.recovery import LAST_LEADER
 from history.anomalies import CATALOGUE
 from history.contract import ACKS_ALL, loss_is_allowed, too_many_shutdowns
 from simulation.invariants.knowledge import LAST_REPLICA_LOST
-from simulation.invariants.properties import CORRUPT, data_excuse, with_excuse
+from simulation.invariants.properties import CORRUPT, data_excuse, divergence_excuse, with_excuse
 from simulation.runs.deletions import Deletions
 from simulation.runs.group_findings import group_anomalies
 from simulation.scenario.configuration import Configuration
@@ -92,7 +92,10 @@ def log_findings(outcome: SimulationOutcome) -> list[SimulationFinding]:
             if outcome.logs[one, partition] != outcome.logs[other, partition]:
                 difference = _first_difference(outcome, partition, one, other)
                 if difference is not None:
-                    return [SimulationFinding(Layer.LOGS, "divergent-replicas", difference)]
+                    generation = outcome.configuration.generation
+                    excuse = divergence_excuse(generation)
+                    what = with_excuse(difference, generation, excuse)
+                    return [SimulationFinding(Layer.LOGS, "divergent-replicas", what)]
     return []
 
 

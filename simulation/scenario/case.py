@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from broker.zookeeper.choices import ZOOKEEPER_GENERATIONS
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import Observer
-from simulation.invariants.observer import FirstViolation
+from simulation.invariants.observer import FirstViolation, PropertyObserver
 from simulation.scenario import scenario
 from simulation.scenario.configuration import SimulatedFault
 from simulation.scenario.scenario import SimulationOutcome
+from simulation.zookeeper import scenario as zookeeper
+from simulation.zookeeper.observer import ZooKeeperObserver
 
 
 @dataclass(frozen=True)
@@ -48,11 +51,15 @@ def run(
     """Simulate a case.
 
     The first violation that an observer finds ends the simulation, unless it continues `to_the_end` to complete its
-    history; failure and hash are those of the first violation in both cases. Recorders only record.
+    history; failure and hash are those of the first violation in both cases. Recorders only record. A design on
+    ZooKeeper has its own scenario, and its own observer in the place of KRaft's.
     """
+    on_zookeeper = case.overrides.get("generation") in ZOOKEEPER_GENERATIONS
+    if on_zookeeper:
+        observers = [ZooKeeperObserver() if isinstance(one, PropertyObserver) else one for one in observers]
     watch = FirstViolation(observers)
     attached = [*recorders, watch] if to_the_end else [*recorders, *observers]
-    outcome = scenario.run(
+    outcome = (zookeeper.run if on_zookeeper else scenario.run)(
         case.choices(), overrides=case.overrides, faults=case.faults, observers=attached, keep_log=keep_log
     )
     first = watch.violation

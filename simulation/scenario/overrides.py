@@ -9,12 +9,13 @@ from typing import Final
 
 from broker.core.rules.flaws import FLAWS
 from broker.core.rules.generations import GENERATIONS
+from broker.zookeeper.choices import SWITCHES, ZOOKEEPER_GENERATIONS
 from common.names import SpecError, unknown
 from simulation.faults.shared_kinds import chosen
 from simulation.scenario.configuration import FAULTS, Configuration
 from simulation.scenario.search import check_search
 from simulation.workload.batches import COMPRESSIONS
-from simulation.workload.making import check_client
+from simulation.workload.making import MODEL, check_client
 from simulation.workload.pipelined import IN_FLIGHT_MAX
 
 LISTED_BY: Final = "`harrow flaws`"
@@ -24,6 +25,18 @@ def check_names(generation: str, flaws: Iterable[str] = ()) -> None:
     """Check that a protocol version and flaws of these names exist. Raises `SpecError`."""
     if generation not in GENERATIONS:
         raise SpecError(f"generation: {unknown(generation, GENERATIONS)}")
+    check_flaws(flaws)
+
+
+def _check_simulated_names(generation: str, flaws: Iterable[str]) -> None:
+    """The same for a simulation, which has the designs on ZooKeeper too; their flaws are their switches."""
+    if generation in ZOOKEEPER_GENERATIONS:
+        for name in flaws:
+            if name not in SWITCHES:
+                raise SpecError(f"flaw: {unknown(name, SWITCHES, f'a switch of {generation}')}")
+        return
+    if generation not in GENERATIONS:
+        raise SpecError(f"generation: {unknown(generation, (*GENERATIONS, *ZOOKEEPER_GENERATIONS))}")
     check_flaws(flaws)
 
 
@@ -103,7 +116,9 @@ def check_overrides(overrides: Mapping[str, object]) -> None:
     _require(1 <= whole.in_flight <= IN_FLIGHT_MAX, "in_flight", f"1 to {IN_FLIGHT_MAX}", whole.in_flight)
     check_client(whole.client)
     check_search(whole.search)
-    check_names(whole.generation, whole.flaws)
+    _check_simulated_names(whole.generation, whole.flaws)
+    if whole.generation in ZOOKEEPER_GENERATIONS:
+        _require(whole.client == MODEL, "client", f"{MODEL} with {whole.generation}", whole.client)
 
 
 def check_configuration(configuration: Configuration) -> None:

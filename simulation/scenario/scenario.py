@@ -92,7 +92,7 @@ class SimulationOutcome:
     """How far the clock that has jumped most is ahead of the others."""
 
 
-class _Administrator:
+class Administrator:
     """Creates the topic."""
 
     def __init__(self) -> None:
@@ -260,7 +260,7 @@ class _Test:
         self.history = history
         self.ends: dict[int, int] = {}
         self.phases: dict[str, tuple[int, int]] = {}
-        self.administrator = _Administrator()
+        self.administrator = Administrator()
         self.clients = clients
         self.producers, self.readers = clients.producers, clients.readers
         first = CLIENTS_FROM + len(self.producers) + len(self.readers)

@@ -60,6 +60,7 @@ SHAPE: Mapping[str, Lane] = {
     "groups": Lane(LaneKind.NOISE),
     "topics": Lane(LaneKind.NOISE),
     "settings": Lane(LaneKind.NOISE),
+    "zookeeper": Lane(LaneKind.NOISE),
 }
 
 NOISE = tuple(name for name, lane in SHAPE.items() if lane.kind is LaneKind.NOISE)

@@ -52,7 +52,8 @@ def test_the_core_of_the_broker_knows_no_clock_no_chance_and_no_machine() -> Non
     forbidden = {"time", "random", "socket", "os", "threading", "asyncio", "pathlib", "io", "subprocess", "secrets"}
     guilty = {
         (str(path.relative_to(ROOT)), module)
-        for path in (ROOT / "broker" / "core").rglob("*.py")
+        for package in ("core", "zookeeper")
+        for path in (ROOT / "broker" / package).rglob("*.py")
         for module in _imported(path)
         if module.split(".")[0] in forbidden
     }

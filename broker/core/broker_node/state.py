@@ -121,7 +121,7 @@ class BrokerState:
 
     def __post_init__(self) -> None:
         self.file = self.settings
-        self.controller_id = min(self.settings.voters)
+        self.controller_id = min(self.settings.voters, default=-1)
         self.fetch_sessions = begin(self.settings.fetch_session_slots, self.incarnation_id)
 
     @property

@@ -86,7 +86,9 @@ def configuration_flags(command: _Command) -> _Command:
         ),
         click.option("--flaw", "flaws", multiple=True, metavar="NAME", help="A flaw; see `harrow flaws`. Repeatable."),
         click.option(
-            "--generation", metavar="NAME", help="Protocol version of the brokers: K1 to K5 (K5, the latest)."
+            "--generation",
+            metavar="NAME",
+            help="Protocol version of the brokers: K1 to K5 (K5, the latest), or zk-v1, the first on ZooKeeper.",
         ),
         click.option(
             "--client", metavar="NAME", help="What sends and reads: model (the default), or aiokafka, the real library."
@@ -198,6 +200,7 @@ def sim(
     harrow sim --seed 17                              one seed: its configuration, its faults, its hash
     harrow sim --seed 17 --trace                      … and every transition, one line each
     harrow sim --seeds 1:200 --generation K3          the protocol before KIP-966: some acknowledged writes get lost
+    harrow sim --seeds 1:100 --generation zk-v1       the first design on ZooKeeper: two ways to lose such writes
     harrow sim --seeds 1:200 --flaw ack-before-replication
     harrow sim --seeds 1:200 --histories all          all clients' histories, checked on Spark
     harrow sim --seeds 1:200 --set brokers=5 --faults process,isolate

@@ -1,0 +1,219 @@
+"""A broker of the ZooKeeper designs as a node: dispatches every event to the module for its subject."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from broker.core.broker_node import inspection, storage
+from broker.core.broker_node.state import BrokerState
+from broker.core.configuration.settings import Settings
+from broker.core.messages import (
+    AnyResponse,
+    CreateTopicsRequest,
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    MetadataRequest,
+    ProduceRequest,
+)
+from broker.core.messages.errors import ErrorCode
+from broker.core.messages.refusals import QUERIES, refusal
+from broker.core.ports.coordination import Coordinated, SessionChanged, WatchFired
+from broker.core.ports.events import (
+    Disconnected,
+    Effect,
+    Event,
+    Exit,
+    FlushDone,
+    RequestFailed,
+    RequestReceived,
+    ResponseReceived,
+    Started,
+    StopRequested,
+    TimerFired,
+)
+from broker.core.ports.files import Files, StorageError
+from broker.core.ports.runtime import NotServed
+from broker.core.rules.generations import k5
+from broker.zookeeper import procedures
+from broker.zookeeper.choices import checked
+from broker.zookeeper.paths import BadZnode
+from broker.zookeeper.procedures import Procedures
+from broker.zookeeper.requests import fetching, producing, queries
+from broker.zookeeper.state import ZooKeeperState
+from broker.zookeeper.v1 import following, leading, listeners
+
+WRONG_INPUT = 2
+"""Exit status where the tree holds something else than this design writes."""
+
+
+class ZooKeeperNode:
+    """A broker. Drive it with `handle`; its state is in `state`."""
+
+    def __init__(self, settings: Settings, files: Files, incarnation_id: str) -> None:
+        """Open and recover the logs; each high watermark is what was checkpointed, within the log.
+
+        Of the KRaft rules only those of storage are used, which are about files. Raises `StorageError`,
+        `UnknownSwitch`.
+        """
+        broker = BrokerState(settings, k5(), files, incarnation_id)
+        self.state = ZooKeeperState(broker, Procedures(broker.runtime), checked(settings.flaws))
+        storage.take_marker(broker)
+        storage.open_replicas(broker)
+
+    def handle(self, now_ms: int, event: Event) -> list[Effect]:
+        """Handle one event. If the disk fails, or a znode holds something else, the broker stops."""
+        broker = self.state.broker
+        broker.runtime.now_ms = now_ms
+        try:
+            self._dispatch(event)
+            self._settle()
+        except StorageError as error:
+            broker.runtime.take_effects()
+            storage.failed(broker, error)
+        except BadZnode as error:
+            broker.runtime.log("error", str(error))
+            broker.runtime.effects.append(Exit(WRONG_INPUT, str(error)))
+        return broker.runtime.take_effects()
+
+    def _settle(self) -> None:
+        """Let those go on that wait for a log end or a high watermark."""
+        zk = self.state
+        zk.procedures.recheck()
+        while zk.broker.touched:
+            key = next(iter(zk.broker.touched))
+            del zk.broker.touched[key]
+            hosted = zk.hosted.get(key)
+            if hosted is not None:
+                fetching.wake(zk, hosted)
+            zk.procedures.recheck()
+
+    def _dispatch(self, event: Event) -> None:
+        zk = self.state
+        match event:
+            case RequestReceived():
+                try:
+                    self._request(event)
+                except NotServed as refused:
+                    zk.broker.runtime.refuse(event.connection, str(refused))
+            case ResponseReceived(request_id, response):
+                self._answered(request_id, response)
+            case RequestFailed(request_id, _):
+                self._answered(request_id, None)
+            case TimerFired(key):
+                self._timer(key)
+            case FlushDone(token, error):
+                self._flush_done(token, error)
+            case Coordinated(call_id, answer):
+                zk.procedures.answered(call_id, answer)
+            case WatchFired():
+                listeners.watch_fired(zk, event)
+            case SessionChanged():
+                listeners.session_changed(zk, event)
+            case Disconnected(connection):
+                producing.forget_connection(zk, connection)
+                fetching.forget_connection(zk, connection)
+            case Started(wall_clock_ms):
+                zk.broker.runtime.set_wall_clock(wall_clock_ms)
+                self._start()
+            case StopRequested():
+                storage.close_cleanly(zk.broker)
+                zk.broker.runtime.effects.append(Exit(0, "stopped"))
+
+    def _start(self) -> None:
+        zk = self.state
+        for replica in zk.broker.replicas.values():
+            storage.flush(zk.broker, replica)
+        zk.broker.runtime.set_timer((storage.CHECKPOINT,), zk.broker.settings.high_watermark_checkpoint_interval_ms)
+        listeners.begin(zk)
+
+    def _request(self, event: RequestReceived) -> None:
+        zk = self.state
+        match event.request:
+            case ProduceRequest() as request:
+                producing.handle(zk, event, request, lambda hosted: leading.look_at_queue(zk, hosted))
+            case FetchRequest() as request:
+                fetching.handle(zk, event, request)
+            case ListOffsetsRequest() as request:
+                zk.broker.runtime.reply(event.request_id, queries.list_offsets(zk, request))
+            case MetadataRequest() as request:
+                zk.procedures.start(("metadata", event.request_id), queries.metadata(zk, event.request_id, request))
+            case CreateTopicsRequest() as request:
+                zk.procedures.start(
+                    ("create-topics", event.request_id), queries.create_topics(zk, event.request_id, request)
+                )
+            case request:
+                raise NotServed(f"a broker on ZooKeeper does not serve {type(request).__name__}")
+
+    def _answered(self, request_id: int, response: AnyResponse | None) -> None:
+        zk = self.state
+        opened = zk.broker.runtime.open_requests.pop(request_id, None)
+        if opened is None:
+            return
+        if opened.purpose == procedures.PURPOSE:
+            zk.procedures.responded(int(str(opened.context)), response)
+            return
+        assert isinstance(opened.request, FetchRequest)
+        hosted = zk.hosted.get((opened.request.partitions[0].topic, opened.request.partitions[0].partition))
+        if hosted is not None:
+            following.fetched(zk, hosted, request_id, response if isinstance(response, FetchResponse) else None)
+
+    def _timer(self, key: Hashable) -> None:
+        zk = self.state
+        match key:
+            case (procedures.TIMER, int(number), int(step)):
+                zk.procedures.fired(number, step)
+            case (producing.DEADLINE, int(request_id)):
+                producing.timed_out(zk, request_id)
+            case (fetching.DEADLINE, int(request_id)):
+                fetching.timed_out(zk, request_id)
+            case (following.RETRY, (str(topic), int(partition))):
+                hosted = zk.hosted.get((topic, partition))
+                if hosted is not None:
+                    following.fetch(zk, hosted)
+            case (storage.CHECKPOINT,):
+                storage.checkpoint_regularly(zk.broker)
+            case (storage.FLUSH_INTERVAL,):
+                storage.flush_all(zk.broker)
+
+    def _flush_done(self, token: Hashable, error: str | None) -> None:
+        broker = self.state.broker
+        match token:
+            case (str(topic), int(partition)) if (topic, partition) in broker.replicas:
+                replica = broker.replicas[topic, partition]
+                if error is not None:
+                    raise StorageError(error, replica.log.directory)
+                storage.flushed(broker, replica)
+
+    # --- queries of the host -----------------------------------------------------------------------------------------
+
+    def after_error(self, event: RequestReceived) -> list[Effect] | None:
+        """The effects instead of those of a request whose handling raised an error; None if the node must end."""
+        if not isinstance(event.request, QUERIES):
+            return None
+        self.state.broker.runtime.take_effects()
+        self.state.broker.runtime.reply(event.request_id, refusal(event.request, ErrorCode.UNKNOWN_SERVER_ERROR))
+        return self.state.broker.runtime.take_effects()
+
+    def is_ready(self) -> bool:
+        """Whether it is registered."""
+        return self.state.is_registered
+
+    def broker_address(self, node_id: int) -> tuple[str, int] | None:
+        """Where a broker listens, as last read from its znode."""
+        return self.state.addresses.get(node_id)
+
+    def describe(self) -> dict[str, object]:
+        """The broker's state, as JSON."""
+        zk = self.state
+        return {
+            "role": "broker",
+            "generation": zk.broker.settings.generation,
+            "session": zk.session,
+            "is_registered": zk.is_registered,
+            "replicas": [inspection.describe(zk.broker, hosted.replica) for hosted in zk.hosted.values()],
+        }
+
+    def read_log(self, topic: str, partition: int, offset: int, limit: int) -> dict[str, object]:
+        """Records of a replica's log. Raises KeyError if there is no such replica."""
+        return inspection.read_log(self.state.broker.replicas[topic, partition], offset, limit)

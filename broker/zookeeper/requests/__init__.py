@@ -1,0 +1,1 @@
+"""Serves clients and followers: the same in both designs."""

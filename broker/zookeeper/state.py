@@ -1,0 +1,110 @@
+"""The state of a broker of the ZooKeeper designs: the core's logs and replicas, and what the designs add to them."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from broker.core.broker_node.state import BrokerState, WaitingProduce
+from broker.core.messages import UNKNOWN, FetchRequest
+from broker.core.ports.coordination import NO_SESSION
+from broker.core.replica.state import RemoteReplica, Replica, Role
+from broker.zookeeper.paths import Key
+from broker.zookeeper.procedures import Procedures
+
+
+@dataclass(slots=True)
+class PendingProduce:
+    """An entry of a leader's commit queue. `request_id` is None where nobody waits for it."""
+
+    end: int
+    """Offset behind its last record."""
+
+    request_id: int | None
+
+
+@dataclass(slots=True)
+class WaitingFetch:
+    """A fetch that found nothing yet."""
+
+    request: FetchRequest
+    connection: int
+
+
+@dataclass(slots=True)
+class Hosted:
+    """A partition of which this broker has a replica."""
+
+    replica: Replica
+    is_elected: bool = False
+    """The leader znode is ours, as far as is known: followers may fetch, whether the partition is open or not."""
+
+    catching_up: set[int] = field(default_factory=set)
+    """CUR: the assigned replicas that are not in sync."""
+
+    reassigned: tuple[int, ...] = ()
+    """RAR: the replicas that the partition is to have; none if it is not to move."""
+
+    queue: deque[PendingProduce] = field(default_factory=deque)
+    open_fetch: int | None = None
+    """As follower: the request to the leader that is open."""
+
+    registered_in: int = NO_SESSION
+    """The session of our state znode."""
+
+    state_version: int = 0
+    """Version of the request that was last read from it."""
+
+    is_listening: bool = False
+    """Our watches on the partition's znodes are set, or being set."""
+
+    @property
+    def key(self) -> Key:
+        """Topic and partition."""
+        return self.replica.key
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is led here, and open to clients."""
+        return self.replica.role is Role.LEADER
+
+    def end_of(self, broker_id: int) -> int:
+        """The log end of a replica, as its fetches have shown it."""
+        if broker_id == self.replica.broker_id:
+            return self.replica.log.end_offset
+        remote = self.replica.remotes.get(broker_id)
+        return UNKNOWN if remote is None else remote.log_end
+
+    def reported(self, broker_id: int, offset: int) -> None:
+        """A fetch at this offset: taken at face value, from anybody (Z-06)."""
+        self.replica.remotes.setdefault(broker_id, RemoteReplica()).log_end = offset
+
+
+@dataclass(slots=True)
+class ZooKeeperState:
+    """All state of a broker. `broker` has what all generations have: settings, files, logs, runtime."""
+
+    broker: BrokerState
+    procedures: Procedures
+    choices: frozenset[str]
+    session: int = NO_SESSION
+    is_registered: bool = False
+    hosted: dict[Key, Hosted] = field(default_factory=dict)
+    produces: dict[int, WaitingProduce] = field(default_factory=dict)
+    fetches: dict[int, WaitingFetch] = field(default_factory=dict)
+    addresses: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """Where brokers were last seen to listen."""
+
+    @property
+    def broker_id(self) -> int:
+        """This broker's id, which is its replicas' too."""
+        return self.broker.broker_id
+
+    @property
+    def keep_in_sync_ms(self) -> int:
+        """`KeepInSyncTime`: how long a leader waits for a follower before it drops it from the ISR."""
+        return self.broker.settings.replica_lag_time_max_ms
+
+    def chose(self, choice: str) -> bool:
+        """Whether a switch is on."""
+        return choice in self.choices

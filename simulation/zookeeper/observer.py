@@ -1,0 +1,213 @@
+"""Checks what clusters on ZooKeeper promise, with the tree of znodes for the truth, and says which flaw broke it.
+
+| property | here |
+|---|---|
+| P-1 | a leader that opens its partition, or wins again while it is open, holds all that was acknowledged by acks=all |
+| P-8 | no broker acknowledges such a record while the tree names another one, whose partition is open |
+
+There are no epochs, so all that a partition lives through is one. What else clients may expect is checked in their
+history and in the final logs (`simulation.runs.failures`). Of a record that a leader lacks the observer has noted who
+acknowledged it, whether the tree named that broker, which replicas held it, what each of them cut off to its high
+watermark, and what a power failure took; from that it names the flaw of the design, or none, if none explains it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from broker.core.log.log import Log
+from broker.core.messages import ProduceRequest, ProduceResponse
+from broker.core.messages.errors import ErrorCode
+from broker.core.ports.coordination import NO_SESSION
+from broker.core.ports.events import Reply, RequestReceived
+from broker.zookeeper import paths
+from broker.zookeeper.node import ZooKeeperNode
+from broker.zookeeper.paths import Key
+from broker.zookeeper.requests.producing import SYNCHRONOUS
+from broker.zookeeper.state import Hosted
+from simulation.engine.cluster import EventStep, SimulatedCluster
+from simulation.invariants.properties import Violation, with_excuse
+from simulation.zookeeper.ensemble import SimulatedEnsemble
+from simulation.zookeeper.views import isr_of, leader_of, open_leader, states
+
+CUT_TO_HIGH_WATERMARK = "Z-01: a replica cuts off what it holds above its own high watermark, and is elected"
+TWO_LEADERS = "Z-02: a broker that the tree does not name goes on as leader"
+NOT_SYNCED = "Z-04: logs are synced later, and an in-sync replica that lost its end is elected"
+NEVER_HELD = "Z-06, Z-13: a replica that never held it counts as in sync"
+
+
+class Acknowledged(NamedTuple):
+    """A batch that was acknowledged to a producer with acks=all."""
+
+    base: int
+    last: int
+    crc: int
+    by: int
+    named: int | None
+    """The leader in the tree then."""
+
+    insync: tuple[int, ...]
+    """The in-sync replicas in the tree then."""
+
+
+@dataclass(slots=True)
+class _Mirror:
+    """What is known of one replica in its present process."""
+
+    incarnation: int = 0
+    is_open: bool = False
+    owner: int = NO_SESSION
+    """The session by which the tree last named it as leader."""
+
+    truncations: int = 0
+    end: int = 0
+
+
+@dataclass(slots=True)
+class _Partition:
+    acknowledged: list[Acknowledged] = field(default_factory=list)
+    mirrors: dict[int, _Mirror] = field(default_factory=dict)
+    cut: dict[int, set[Acknowledged]] = field(default_factory=dict)
+    """Broker -> acknowledged batches that it cut off as a follower."""
+
+    lost: dict[int, set[Acknowledged]] = field(default_factory=dict)
+    """Broker -> acknowledged batches that were not in its log any more after its power had failed."""
+
+    held: dict[int, set[Acknowledged]] = field(default_factory=dict)
+    """Broker -> acknowledged batches that it has had in its log."""
+
+
+class ZooKeeperObserver:
+    """See the module. Raises `Violation`; after that it must not be called any more."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[Key, _Partition] = {}
+        self._produces: dict[tuple[int, int], bool] = {}  # (broker, request id) -> whether with acks=all
+        self._power_lost: set[int] = set()
+
+    def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
+        """See `Observer.after`."""
+        machine = cluster.machines[step.node_id]
+        node = machine.node
+        if not isinstance(node, ZooKeeperNode):
+            return
+        ensemble = cluster.ensemble
+        assert isinstance(ensemble, SimulatedEnsemble)
+        event = step.event
+        if isinstance(event, RequestReceived) and isinstance(event.request, ProduceRequest):
+            self._produces[step.node_id, event.request_id] = event.request.acks == SYNCHRONOUS
+        for key, hosted in node.state.hosted.items():
+            self._replica(cluster, ensemble, step.node_id, machine.incarnation, key, hosted)
+        for effect in step.effects:
+            if isinstance(effect, Reply) and isinstance(effect.response, ProduceResponse):
+                self._answered(cluster, ensemble, node, step.node_id, effect.request_id, effect.response)
+
+    def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
+        """See `Observer.crashed`."""
+        if lost_bytes >= 0:  # with none lost, a file may yet end in garbage
+            self._power_lost.add(node_id)
+
+    # --- replicas ----------------------------------------------------------------------------------------------------
+
+    def _replica(
+        self,
+        cluster: SimulatedCluster,
+        ensemble: SimulatedEnsemble,
+        broker_id: int,
+        incarnation: int,
+        key: Key,
+        hosted: Hosted,
+    ) -> None:
+        partition = self._partitions.get(key)
+        if partition is None:
+            partition = self._partitions[key] = _Partition()
+        mirror = partition.mirrors.setdefault(broker_id, _Mirror())
+        log = hosted.replica.log
+        if mirror.incarnation != incarnation:
+            mirror.incarnation, mirror.is_open, mirror.truncations = incarnation, False, 0
+            if broker_id in self._power_lost:
+                missing = {one for one in partition.acknowledged if not holds(log, one)}
+                partition.lost.setdefault(broker_id, set()).update(missing)
+        if log.truncations != mirror.truncations:
+            mirror.truncations = log.truncations
+            gone = {one for one in partition.acknowledged if one.base < mirror.end and not holds(log, one)}
+            partition.cut.setdefault(broker_id, set()).update(gone)
+        if log.end_offset != mirror.end:
+            came = {one for one in partition.acknowledged if one.last >= mirror.end and holds(log, one)}
+            partition.held.setdefault(broker_id, set()).update(came)
+            mirror.end = log.end_offset
+        is_named = leader_of(ensemble.tree, key) == broker_id
+        owner = ensemble.tree.owner(paths.leader(key)) if is_named else NO_SESSION
+        # A leader may win again while it is open: then the tree names it by another session.
+        wins_again = mirror.is_open and owner not in (NO_SESSION, mirror.owner)
+        opens = hosted.is_open and (not mirror.is_open or wins_again)
+        mirror.is_open, mirror.owner = hosted.is_open, owner or mirror.owner
+        if opens:
+            self._opens(ensemble, partition, broker_id, key, log)
+
+    def _opens(self, ensemble: SimulatedEnsemble, partition: _Partition, broker_id: int, key: Key, log: Log) -> None:
+        """P-1: a leader that opens holds all that was acknowledged."""
+        for one in partition.acknowledged:
+            if not holds(log, one):
+                what = (
+                    f"{key[0]}-{key[1]}: broker {broker_id} leads with log end {log.end_offset} and without"
+                    f" {one.base}…{one.last}, which broker {one.by} has acknowledged"
+                    f" (the tree named {one.named}, in sync {list(one.insync)})"
+                )
+                cause = _cause(partition, broker_id, one, isr_was_overwritten=key in ensemble.overwritten)
+                raise Violation("P-1", with_excuse(what, ensemble.generation, cause))
+
+    # --- acknowledgements --------------------------------------------------------------------------------------------
+
+    def _answered(
+        self,
+        cluster: SimulatedCluster,
+        ensemble: SimulatedEnsemble,
+        node: ZooKeeperNode,
+        broker_id: int,
+        request_id: int,
+        response: ProduceResponse,
+    ) -> None:
+        if not self._produces.pop((broker_id, request_id), False):
+            return
+        for answer in response.partitions:
+            if answer.error_code != ErrorCode.NONE:
+                continue
+            key = (answer.topic, answer.partition)
+            header = node.state.hosted[key].replica.log.batch_at(answer.base_offset)
+            assert header is not None
+            named = leader_of(ensemble.tree, key)
+            insync = isr_of(ensemble.tree, key)
+            one = Acknowledged(header.base_offset, header.last_offset, header.crc, broker_id, named, insync)
+            partition = self._partitions[key]
+            partition.acknowledged.append(one)
+            for member, state in states(cluster):
+                if key in state.hosted and holds(state.hosted[key].replica.log, one):
+                    partition.held.setdefault(member, set()).add(one)
+            other = open_leader(cluster, ensemble.tree, key)
+            if named != broker_id and other is not None:
+                what = f"{key[0]}-{key[1]}: brokers {broker_id} and {named} lead; the former acknowledges {one.base}"
+                raise Violation("P-8", with_excuse(what, ensemble.generation, TWO_LEADERS))
+
+
+def holds(log: Log, one: Acknowledged) -> bool:
+    """Whether a log has an acknowledged batch at its place."""
+    header = log.batch_at(one.base)
+    return header is not None and (header.base_offset, header.crc) == (one.base, one.crc)
+
+
+def _cause(partition: _Partition, broker_id: int, one: Acknowledged, *, isr_was_overwritten: bool) -> str:
+    """The flaw by which a leader lacks an acknowledged batch; "" if none of those that are documented explains it."""
+    if one.named != one.by:
+        return TWO_LEADERS
+    if one in partition.cut.get(broker_id, ()):
+        return CUT_TO_HIGH_WATERMARK
+    if one in partition.lost.get(broker_id, ()):
+        return NOT_SYNCED
+    if one not in partition.held.get(broker_id, ()):
+        if broker_id in one.insync:
+            return NEVER_HELD
+        if isr_was_overwritten:
+            return TWO_LEADERS
+    return ""

@@ -1,0 +1,260 @@
+"""Runs one simulated test of a design on ZooKeeper: set-up, faults, healing, recovery, final reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from broker.core.configuration.settings import Settings
+from broker.core.messages import CreateTopicsRequest, Listener, NewTopic
+from simulation.engine.choices import ChoiceSequence
+from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster, fingerprint
+from simulation.engine.event_queue import MS
+from simulation.invariants.properties import Violation, not_judged
+from simulation.scenario.configuration import Configuration, SimulatedFault, draw_faults
+from simulation.scenario.scenario import CRASH, Administrator, SimulationOutcome
+from simulation.scenario.search import configuration_of
+from simulation.workload.administration import ADMINISTRATOR
+from simulation.workload.clients import TOPIC
+from simulation.workload.interfaces import Clients
+from simulation.workload.making import MODEL, clients_of
+from simulation.workload.recording import SimulatedHistory
+from simulation.workload.sampling import replica_logs
+from simulation.zookeeper.ensemble import SimulatedEnsemble
+from simulation.zookeeper.nemesis import KINDS, LOSSY, ZooKeeperNemesis
+from simulation.zookeeper.views import open_leader, states
+
+_RECOVERY_MS = 60_000
+_ASK_EVERY_US = 20 * MS
+_CHECKPOINT_MS = 1_000
+_BACKOFF_MS = 200
+
+
+def configured(drawn: Configuration) -> Configuration:
+    """A drawn configuration as far as the designs know what is in it.
+
+    They have no idempotent producers, min ISR, compaction or groups, and acknowledge after the leader's append or
+    after all in-sync replicas' (Q27). Faults that lose data are only in seeds that may lose some.
+    """
+    kinds = tuple(kind for kind in drawn.faults if kind in KINDS and (kind not in LOSSY or drawn.lossy_budget))
+    return replace(
+        drawn,
+        controllers=1,
+        combined=False,
+        acks=-1 if drawn.acks == -1 else 1,
+        idempotence=False,
+        min_insync_replicas=1,
+        min_isr_of_brokers=0,
+        unclean_election=False,
+        unclean_recovery="Balanced",
+        lossy_budget=int(any(kind in LOSSY for kind in kinds)),
+        compacted=False,
+        compression="none",
+        group_members=0,
+        side_topics=False,
+        changing_settings=False,
+        in_flight=1,
+        retention_ms=0,
+        retention_bytes=0,
+        log_append_time=False,
+        clock_error_ms=0,
+        sole_survivor=False,
+        client=MODEL,
+        faults=kinds,
+    )
+
+
+def settings_of(configuration: Configuration) -> list[Settings]:
+    """Settings of the brokers, which are numbered from 1 on. `lag_ms` is `KeepInSyncTime`."""
+    return [
+        Settings(
+            node_id=node_id,
+            voters={},
+            listeners=(Listener("CLIENT", f"b{node_id}", 1),),
+            log_dirs=("/",),
+            log_flush_interval_messages=configuration.flush_messages,
+            log_flush_interval_ms=configuration.flush_ms,
+            high_watermark_checkpoint_interval_ms=_CHECKPOINT_MS,
+            broker_session_timeout_ms=configuration.session_timeout_ms,
+            replica_lag_time_max_ms=configuration.lag_ms,
+            replica_fetch_wait_max_ms=configuration.fetch_wait_ms,
+            replica_fetch_backoff_ms=_BACKOFF_MS,
+            generation=configuration.generation,
+            flaws=configuration.flaws,
+        )
+        for node_id in range(1, configuration.brokers + 1)
+    ]
+
+
+def run(
+    choices: ChoiceSequence,
+    *,
+    overrides: Mapping[str, object] | None = None,
+    faults: Sequence[SimulatedFault] | None = None,
+    observers: Sequence[Observer] = (),
+    keep_log: bool = False,
+) -> SimulationOutcome:
+    """Simulate a choice sequence, as `simulation.scenario.scenario.run` does those of KRaft."""
+    configuration = configured(configuration_of(choices["configuration"], overrides))
+    if faults is None:
+        faults = draw_faults(choices["schedule"], configuration)
+    faults = [fault for fault in faults if fault.kind in KINDS]
+    cluster = SimulatedCluster(choices, settings_of(configuration), observers)
+    ensemble = SimulatedEnsemble(cluster, choices["zookeeper"], configuration.generation)
+    cluster.ensemble = ensemble
+    if keep_log:
+        cluster.log_entries = []
+    history = SimulatedHistory()
+    with clients_of(configuration, cluster, history) as clients:
+        test = _Test(cluster, ensemble, configuration, faults, history, clients)
+        failure, failed_property = _failure(cluster, test)
+        digest, events = fingerprint(cluster)
+    return SimulationOutcome(
+        choices.seed,
+        configuration,
+        faults,
+        digest,
+        events,
+        cluster.now_us // MS,
+        failure,
+        failed_property,
+        history,
+        test.ends,
+        cluster.marks,
+        choices.values(),
+        replica_logs(cluster),
+        test.phases,
+        cluster.log_entries or (),
+    )
+
+
+def _failure(cluster: SimulatedCluster, test: _Test) -> tuple[str | None, str | None]:
+    try:
+        test.run()
+    except Violation as violation:
+        return str(violation), violation.property_id
+    except NodeCrashed as crash:
+        return str(crash), CRASH
+    except Exception as error:
+        unjudged = not_judged(error, f"at {cluster.now_us // MS} ms")
+        return str(unjudged), unjudged.property_id
+    return None, None
+
+
+class _Test:
+    def __init__(
+        self,
+        cluster: SimulatedCluster,
+        ensemble: SimulatedEnsemble,
+        configuration: Configuration,
+        faults: Sequence[SimulatedFault],
+        history: SimulatedHistory,
+        clients: Clients,
+    ) -> None:
+        self.cluster = cluster
+        self.ensemble = ensemble
+        self.configuration = configuration
+        self.faults = faults
+        self.ends: dict[int, int] = {}
+        self.phases: dict[str, tuple[int, int]] = {}
+        self.clients = clients
+        self.administrator = Administrator()
+        cluster.clients[ADMINISTRATOR] = self.administrator
+        self.nemesis = ZooKeeperNemesis(cluster, ensemble, configuration, history)
+
+    def run(self) -> None:
+        """Run all phases."""
+        for name, phase in (
+            ("set-up", self._set_up),
+            ("main", self._main_phase),
+            ("recovery", self._recover),
+            ("final", self._read_everything),
+        ):
+            with self._phase(name):
+                phase()
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        started_us = self.cluster.now_us
+        yield
+        self.phases[name] = (started_us, self.cluster.now_us)
+
+    def _set_up(self) -> None:
+        for node_id in self.cluster.machines:
+            self.cluster.start(node_id)
+        if not self.cluster.run_until(20_000 * MS, self._all_ready):
+            raise Violation("V-1", "not all brokers became ready within 20 s")
+        topic = NewTopic(TOPIC, self.configuration.partitions, self.configuration.replication_factor)
+        while not self.administrator.created:
+            self.administrator.asked += 1
+            request = CreateTopicsRequest((topic,), 5_000)
+            self.cluster.send_from_client(ADMINISTRATOR, self.administrator.asked, 1, request, 6_000)
+            self.cluster.run_until(self.cluster.now_us + 6_000 * MS, lambda: self.administrator.created)
+        if not self.cluster.run_until(self.cluster.now_us + 20_000 * MS, self._all_lead, _ASK_EVERY_US):
+            raise Violation("V-3", "not every partition has a leader 20 s after its creation")
+
+    def _main_phase(self) -> None:
+        faults = self.cluster.network.faults
+        faults.slow_of_1000 = self.configuration.slow_of_1000
+        faults.answer_lost_of_1000 = self.configuration.answer_lost_of_1000
+        faults.repeated_of_1000 = self.configuration.repeated_of_1000
+        self.nemesis.plan(self.faults)
+        for producer in self.clients.producers:
+            producer.start(self.cluster)
+        for reader in self.clients.readers:
+            reader.start(self.cluster)
+        self.cluster.run_until(self.configuration.duration_ms * MS)
+        faults.slow_of_1000 = faults.answer_lost_of_1000 = faults.repeated_of_1000 = 0
+        self.cluster.say("everything is healed")
+        self.nemesis.heal()
+
+    def _recover(self) -> None:
+        """V-3, V-5: after healing every partition is led, and every producer gets one more acknowledgement."""
+        if not self.cluster.run_until(self.cluster.now_us + _RECOVERY_MS * MS, self._all_lead, _ASK_EVERY_US):
+            raise Violation("V-3", f"not every partition has a leader {_RECOVERY_MS // 1000} s after healing")
+        producers = self.clients.producers
+        for producer in producers:
+            producer.carry_on(self.cluster)
+        before = {producer.client_id: producer.acknowledged for producer in producers}
+
+        def progressed() -> bool:
+            return all(producer.acknowledged > before[producer.client_id] for producer in producers)
+
+        if not self.cluster.run_until(self.cluster.now_us + _RECOVERY_MS * MS, progressed):
+            raise Violation("V-5", "no write was acknowledged within 60 s after the last fault was healed")
+        for producer in producers:
+            producer.stopped = True
+        self.cluster.run_until(self.cluster.now_us + 10_000 * MS, lambda: all(one.idle for one in producers))
+        for producer in producers:
+            producer.give_up(self.cluster)
+
+    def _read_everything(self) -> None:
+        self.cluster.say("the final reads")
+        if not self.cluster.run_until(self.cluster.now_us + _RECOVERY_MS * MS, self._all_lead, _ASK_EVERY_US):
+            raise Violation("V-3", f"not every partition has a leader {_RECOVERY_MS // 1000} s after the last write")
+        for number in range(self.configuration.partitions):
+            hosted = open_leader(self.cluster, self.ensemble.tree, (TOPIC, number))
+            assert hosted is not None
+            self.ends[number] = hosted.replica.high_watermark
+        for reader in self.clients.readers:
+            reader.assign_from_start()
+            reader.interval_ms = 1
+
+        def finished() -> bool:
+            return all(
+                reader.positions[number] >= end for reader in self.clients.readers for number, end in self.ends.items()
+            )
+
+        if not self.cluster.run_until(self.cluster.now_us + _RECOVERY_MS * MS, finished):
+            raise Violation("V-5", "the final reads did not reach the end of the log within 60 s")
+        self.clients.close(self.cluster)
+
+    def _all_ready(self) -> bool:
+        return sum(state.is_registered for _, state in states(self.cluster)) == len(self.cluster.machines)
+
+    def _all_lead(self) -> bool:
+        return all(
+            open_leader(self.cluster, self.ensemble.tree, (TOPIC, number)) is not None
+            for number in range(self.configuration.partitions)
+        )
