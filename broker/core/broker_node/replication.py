@@ -243,6 +243,12 @@ def _pause(broker: BrokerState, replica: Replica) -> None:
     replica.retry_fetch_at_ms = broker.runtime.now_ms + broker.settings.replica_fetch_backoff_ms
 
 
+def _go_on(broker: BrokerState, replica: Replica) -> None:
+    """TR-8: fetch without further delay; a leader whose log start moves on might be out of reach again."""
+    replica.retry_fetch_at_ms = broker.runtime.now_ms
+    fetch_from(broker, replica.leader)
+
+
 def _ask_offset(broker: BrokerState, replica: Replica, timestamp: int, purpose: str) -> None:
     broker.runtime.send(
         replica.leader,
@@ -270,6 +276,7 @@ def leader_end_known(broker: BrokerState, key: tuple[str, int], epoch: int, resp
             follower.truncate(replica, answer.offset)
             storage.checkpoint_lower_log_start(broker, replica, log_start)
         broker.runtime.log("warning", f"{replica.topic}-{replica.partition}: out of range; cut to {answer.offset}")
+        _go_on(broker, replica)
     else:
         _ask_offset(broker, replica, _EARLIEST, LEADER_START)
 
@@ -285,3 +292,4 @@ def leader_start_known(broker: BrokerState, key: tuple[str, int], epoch: int, re
         with directories.guarded(broker):
             follower.restart_at(replica, answer.offset, broker.rules)
         broker.runtime.log("warning", f"{replica.topic}-{replica.partition}: restarts at {answer.offset}")
+        _go_on(broker, replica)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from broker.core.broker_node import replication
@@ -214,6 +216,22 @@ def test_a_follower_deletes_what_its_leader_does_and_nothing_by_a_clock_of_its_o
     cluster.run_until(cluster.is_whole)
     cluster.run(2 * CHECK_MS)
     assert starts(cluster) == {0}
+
+
+def test_a_follower_whose_place_was_deleted_goes_on_at_the_log_start_without_delay() -> None:
+    """TR-8: a back-off, which is for errors, would let retention run away from it."""
+    cluster = cluster_of({"retention_bytes": "300"})
+    follower = follower_of(cluster)
+    cluster.kill(follower)
+    machine = cluster.machines[follower]
+    machine.settings = replace(machine.settings, replica_fetch_backoff_ms=5_000)
+    cluster.run_until(lambda: len(cluster.view()["isr"]) == 2)  # type: ignore[arg-type]
+    write(cluster, *[0] * 7)
+    cluster.run_until(lambda: cluster.replica(cluster.leader())["log_start"] == 6)
+    cluster.start(follower)
+    cluster.run_until(lambda: any("restarts at 6" in note for note in machine.notes))
+    cluster.run_until(cluster.is_whole, 1_000)
+    assert starts(cluster) == {6}
 
 
 def test_a_broker_that_knows_of_no_topics_yet_deletes_nothing() -> None:
