@@ -222,6 +222,9 @@ class Ghost:
     lossy: dict[int, int] = field(default_factory=dict)
     """Broker that lost data and was not in the ISR since -> its broker epoch when it lost them."""
 
+    superseded: dict[int, int] = field(default_factory=dict)
+    """Leader epoch -> how much was committed when the controllers chose a later one."""
+
     since_epoch: int = 0
     """The leader epoch of the last unclean election: leaders of earlier epochs are not checked any more."""
 
@@ -261,6 +264,17 @@ class Ghost:
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.number}"
+
+    def owed_to(self, member: int, epoch: int) -> int:
+        """How much of what is committed a replica that still follows the leader of `epoch` must not cut off.
+
+        All of it, but for one outside of ISR and ELR whose leader was deposed: what was committed after that may have
+        come to it before it followed that leader, who need not have it.
+        """
+        state = self.state
+        if state is None or member in state.isr or member in state.elr:
+            return len(self.committed)
+        return self.superseded.get(epoch, len(self.committed))
 
     def unfold(self, data: bytes) -> list[Batch]:
         """The batches in some bytes; those that compaction has emptied, or a part of, as they were committed.

@@ -48,6 +48,8 @@ def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offs
                 touched[id(ghost)] = ghost
                 changed_isr = True
                 if old is not None:
+                    for epoch in range(old.leader_epoch, record.state.leader_epoch):
+                        ghost.superseded[epoch] = len(ghost.committed)
                     _check_transition(known, ghost, old, record.state)
             case BrokerRegistered():
                 _registered(known, record, before.epoch if before is not None else -1)

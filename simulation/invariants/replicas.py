@@ -147,7 +147,7 @@ def truncated(
     same, high_watermark = mirror.same, mirror.high_watermark
     lost = max(end, ghost.log_start)
     if ghost.protects(mirror) or (ghost.trusted and not ghost.since_epoch):
-        if lost < same:
+        if lost < min(same, ghost.owed_to(mirror.holder, replica.leader_epoch)):
             known.fail(
                 ghost,
                 "P-6",

@@ -70,7 +70,10 @@ def take_answer(replica: Replica, asked: FetchPartition, answer: FetchedPartitio
         )
         if rules.truncation.ms_until_cut():
             return AppendOutcome(cut_later_to=offset)
-        return AppendOutcome(truncated_to=truncate(replica, offset))
+        truncate(replica, offset)
+        _adopt_start(replica, answer)  # what is left below it the leader cannot compare
+        replica.high_watermark = max(replica.high_watermark, replica.log.start_offset)
+        return AppendOutcome(truncated_to=replica.log.end_offset)
     before = replica.log.end_offset
     if answer.log_start_offset >= before:
         _adopt_bounds(replica, answer, rules)  # our log is empty, and its end may lie inside the first batch
@@ -84,11 +87,15 @@ def take_answer(replica: Replica, asked: FetchPartition, answer: FetchedPartitio
 
 def _adopt_bounds(replica: Replica, answer: FetchedPartition, rules: Rules) -> None:
     """LO-3, HW-5: adopt the leader's log start and high watermark, within our log."""
-    if answer.log_start_offset > replica.log.start_offset:
-        replica.log.advance_start(answer.log_start_offset)
+    _adopt_start(replica, answer)
     replica.high_watermark = rules.high_watermark.of_follower(
         answer.high_watermark, replica.log.start_offset, replica.log.end_offset
     )
+
+
+def _adopt_start(replica: Replica, answer: FetchedPartition) -> None:
+    if answer.log_start_offset > replica.log.start_offset:
+        replica.log.advance_start(answer.log_start_offset)
 
 
 def truncate(replica: Replica, offset: int) -> int:

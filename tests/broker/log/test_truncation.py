@@ -193,3 +193,12 @@ def test_tr_5_a_cut_is_made_at_once_unless_the_flaw_that_delays_it_is_planted() 
         following = replica_of([(1, 4)])
         assert take_answer(following, fetch_position(following, rules, 1 << 20), told, rules) == outcome
         assert following.log.end_offset == end
+
+
+def test_lo_3_what_a_cut_leaves_below_the_leaders_log_start_goes_too() -> None:
+    """Nobody can tell any more whether it is what the leader had there."""
+    following = replica_of([(0, 8)])
+    following.high_watermark = 3
+    told = FetchedPartition("t", 0, ErrorCode.NONE, log_start_offset=5, diverging_epoch=(0, 5))
+    assert take_answer(following, fetch_position(following, RULES, 1 << 20), told, RULES).truncated_to == 5
+    assert (following.log.start_offset, following.log.end_offset, following.high_watermark) == (5, 5, 5)

@@ -6,10 +6,11 @@ import pytest
 
 from broker.core.broker_node.node import BrokerNode
 from broker.core.log.log import Log, LogConfig
+from broker.core.metadata.records import PartitionState
 from broker.core.records import encode_batch
 from broker.core.replica.state import Replica, Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.invariants.ghost import Batch, Mirror
+from simulation.invariants.ghost import Batch, Ghost, Mirror
 from simulation.invariants.observer import PropertyObserver
 from simulation.invariants.replicas import reset_if_start_moved
 from simulation.scenario.configuration import SimulatedFault
@@ -295,3 +296,20 @@ def test_a_log_that_was_cut_and_starts_elsewhere_begins_anew(start: int, entries
     mirror = Mirror(1, entries=[*[None] * 5, OTHER], start=5)
     reset_if_start_moved(mirror, log)
     assert mirror.entries == entries
+
+
+@pytest.mark.parametrize(
+    ("member", "epoch", "owed"),
+    [
+        pytest.param(3, 4, 2, id="outside, behind a deposed leader: what was committed before"),
+        pytest.param(3, 5, 3, id="outside, behind the present leader: everything"),
+        pytest.param(1, 4, 3, id="in the ISR: everything"),
+        pytest.param(2, 4, 3, id="in the ELR: everything"),
+    ],
+)
+def test_only_who_counts_for_nothing_may_cut_what_was_committed_after_its_leader(
+    member: int, epoch: int, owed: int
+) -> None:
+    state = PartitionState((1, 2, 3), (1,), 1, 5, 7, elr=(2,))
+    ghost = Ghost(TOPIC, 0, committed=[None] * 3, state=state, superseded={4: 2})
+    assert ghost.owed_to(member, epoch) == owed
