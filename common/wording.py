@@ -63,6 +63,11 @@ def enumeration(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
+def printable(text: str) -> str:
+    """Replace what a terminal would obey or hide: control characters, line ends, marks of writing direction."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
 def partition_name(topic: object, partition: object) -> str:
     """Name a partition as Kafka does: "events-0"; "the run as a whole" if neither is given."""
     if topic is None:

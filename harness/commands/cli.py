@@ -35,6 +35,7 @@ def harrow(context: click.Context, debug: bool) -> None:  # noqa: ARG001 (`main`
     harrow run                     a minute of faults against three brokers, a verdict, a report
     harrow run --seed 7            the same faults again
     harrow sim --seeds 1:1000      a thousand simulated clusters
+    harrow explain latest          what went wrong in the newest run, and why
     harrow check store/latest      check a stored run again
     harrow heal                    clean up after a harness that was killed
     """  # noqa: D301 (\b is for click)
@@ -48,6 +49,7 @@ harrow.entries = {
     "sim": LazyCommand("harness.commands.simulation.sim", "Simulate clusters, each determined by a seed."),
     "replay": LazyCommand("harness.commands.check", "Repeat a stored run."),
     "shrink": LazyCommand("harness.commands.simulation.shrink", "Minimize a failing simulation."),
+    "explain": LazyCommand("harness.commands.simulation.explain", "Say what went wrong in a seed or a run, and why."),
     "known-flaws": LazyCommand(
         "harness.commands.simulation.known_flaws", "Hunt for every known flaw in simulation.", "known_flaws"
     ),

@@ -128,7 +128,7 @@ def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Sim
     outcome = cases.run(case, observers, (stream, recorder, sampler), to_the_end=True, keep_log=True)
     found = findings(outcome)
     run_id = directory.name
-    _write_json(directory / "spec.json", _specification(case, outcome))
+    _write_json(directory / "spec.json", _specification(directory, case, outcome))
     _write_json(directory / "schedule.json", [fault.to_json() for fault in outcome.faults])
     _write_json(directory / "outcome.json", _outcome_data(outcome, found, observed))
     (directory / FILE_NAME).write_text(choice_file_of(outcome, found).dumps(), encoding="utf-8")
@@ -207,7 +207,7 @@ def _write_moments(path: Path, moments: Sequence[LoggedEvent]) -> None:
     pq.write_table(pa.Table.from_arrays(arrays, schema=_MOMENTS), path, compression="zstd")
 
 
-def _specification(case: Case, outcome: SimulationOutcome) -> Mapping[str, object]:
+def _specification(directory: Path, case: Case, outcome: SimulationOutcome) -> Mapping[str, object]:
     configuration = outcome.configuration.to_json()
     kept = ("generation", "flaws", "brokers", "partitions", "replication_factor", "min_insync_replicas", "acks")
     return {
@@ -216,7 +216,9 @@ def _specification(case: Case, outcome: SimulationOutcome) -> Mapping[str, objec
         "seed": outcome.seed,
         **{key: configuration[key] for key in kept},
         "idempotence": outcome.configuration.idempotence,
-        "reproduce": repeat_command(["sim", "--seed", str(outcome.seed)], case.overrides),
+        "reproduce": repeat_command(["sim", "--seed", str(outcome.seed)], case.overrides)
+        if case.streams is None
+        else shlex.join(["harrow", "sim", "--schedule", str(directory / FILE_NAME)]),
         "configuration": configuration,
     }
 

@@ -5,20 +5,24 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from common.wording import plural
 from harness.commands.shared import store_option
 from harness.commands.simulation.sim import TimeLimit, configuration_flags, overrides_of
 from harness.run.stopping import Stop, on_signals
 from harness.store.run_directories import LATEST, find_run
 from harness.terminal.exits import ExitStatus
 from simulation.runs import choice_files
+from simulation.runs.failures import SimulationFinding
 from simulation.runs.pool import cores
 from simulation.scenario.case import Case
+from simulation.scenario.scenario import SimulationOutcome
 from simulation.shrinking.reduce import NOISE, SHAPE, CannotShrink, ShrinkTarget, Shrunk, failing, reduce
 from simulation.shrinking.shrinker import Lanes
 
@@ -72,22 +76,53 @@ def shrink(
         click.echo(f"harrow: {what}: nothing fails, so there is nothing to shrink", err=True)
         sys.exit(ExitStatus.UNKNOWN)
     console.print(Text(f"to be preserved: {finding}"), soft_wrap=True)
+    try:
+        smallest = shrink_failure(outcome, finding, jobs or cores(), time_limit, console)
+    except CannotShrink as error:
+        raise click.UsageError(f"{what}: {error}") from error
+    path = out or Path(f"shrunk-{_name(outcome.seed, what)}.json")
+    path.write_text(smallest.shrunk.choice_file.dumps(), encoding="utf-8")
+    for line in smallest.shrunk.choice_file.happens:
+        click.echo(line)
+    click.echo(str(smallest))
+    click.echo(f"harrow sim --schedule {path}")
+
+
+class Smallest(NamedTuple):
+    """A shrunk failure, and how long the search took."""
+
+    shrunk: Shrunk
+    seconds: float
+
+    def __str__(self) -> str:
+        choice_file = self.shrunk.choice_file
+        configuration = choice_file.configuration
+        return (
+            f"{plural(len(choice_file.faults), 'fault')}, {plural(configuration.brokers, 'broker')}, "
+            f"{plural(configuration.partitions, 'partition')}, {plural(configuration.operations, 'send')}, "
+            f"{plural(self.shrunk.steps, 'transition')}; "
+            f"{plural(self.shrunk.tried, 'candidate')} tried in {self.seconds:.0f} s"
+        )
+
+
+def shrink_failure(
+    outcome: SimulationOutcome, finding: SimulationFinding, jobs: int, time_limit_s: float, console: Console
+) -> Smallest:
+    """Shrink a failure until it is minimal, the time is over or a signal comes; shows the progress on a console.
+
+    Raises `CannotShrink`.
+    """
     stop = Stop()
     began_s = time.monotonic()
     with on_signals(stop), _ShrinkProgress(console, began_s) as progress:
-        try:
-            shrunk = reduce(
-                outcome,
-                ShrinkTarget(finding.layer, finding.property_id),
-                jobs or cores(),
-                stopped=lambda: stop.requested or time.monotonic() - began_s >= time_limit,
-                on_better=progress.show,
-            )
-        except CannotShrink as error:
-            raise click.UsageError(f"{what}: {error}") from error
-    path = out or Path(f"shrunk-{_name(outcome.seed, what)}.json")
-    path.write_text(shrunk.choice_file.dumps(), encoding="utf-8")
-    _print_result(shrunk, path, time.monotonic() - began_s)
+        shrunk = reduce(
+            outcome,
+            ShrinkTarget(finding.layer, finding.property_id),
+            jobs,
+            stopped=lambda: stop.requested or time.monotonic() - began_s >= time_limit_s,
+            on_better=progress.show,
+        )
+    return Smallest(shrunk, time.monotonic() - began_s)
 
 
 def _case(what: str, store: Path, overrides: dict[str, object]) -> Case:
@@ -100,6 +135,11 @@ def _case(what: str, store: Path, overrides: dict[str, object]) -> Case:
         path = choice_files.file_in(find_run(store, None if what == LATEST else what))
     if not path.is_file():
         raise click.UsageError(f"{what}: expected a seed, a simulated run, or a choice file, found another run")
+    return case_in(path)
+
+
+def case_in(path: Path) -> Case:
+    """The case of a choice file. Raises `click.UsageError`."""
     try:
         return choice_files.load(path).case()
     except choice_files.ChoiceFileError as error:
@@ -108,19 +148,6 @@ def _case(what: str, store: Path, overrides: dict[str, object]) -> Case:
 
 def _name(seed: int | None, what: str) -> str:
     return str(seed) if seed is not None else Path(what).stem
-
-
-def _print_result(shrunk: Shrunk, path: Path, seconds: float) -> None:
-    choice_file = shrunk.choice_file
-    for line in choice_file.happens:
-        click.echo(line)
-    configuration = choice_file.configuration
-    click.echo(
-        f"{len(choice_file.faults)} faults, {configuration.brokers} brokers, {configuration.partitions} partitions, "
-        f"{configuration.operations} sends, {shrunk.steps} transitions; "
-        f"{shrunk.tried} candidates tried in {seconds:.0f} s"
-    )
-    click.echo(f"harrow sim --schedule {path}")
 
 
 class _ShrinkProgress:
