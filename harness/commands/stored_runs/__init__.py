@@ -1,0 +1,1 @@
+"""The commands `harrow prune` and `diff`, about runs in the store."""
