@@ -41,7 +41,11 @@ _NAMES_WIDTH = 9
 @click.option("--shrink/--no-shrink", "shrinks", default=True, help="Make a failing simulation small, too (on).")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes for shrinking (one per core).")
 @click.option(
-    "--time-limit", type=TimeLimit(), default=TIME_LIMIT_S, metavar="TIME", help="Stop shrinking after this (60 s)."
+    "--time-limit",
+    type=TimeLimit(),
+    default=TIME_LIMIT_S,
+    metavar="TIME",
+    help="Begin no attempt to shrink after this time (60 s).",
 )
 def explain(
     what: str,
