@@ -5,6 +5,7 @@ simpler values), the schedule (one row per fault), the length of the trace (`mod
 the disk, the groups, the topics.
 
 The faults after the violation are removed first. After that no candidate runs much longer than the best one so far.
+None handles many more events than the original failure did.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ _EARLIEST_MS = 2_000
 
 _GRACE_MS = 5_000
 """A candidate may run this much longer than the best one so far."""
+
+_EVENTS_TIMES, _EVENTS_MIN = 5, 20_000
+"""A candidate may handle so many times the events of the original failure, and so many in any case: without delays of
+the network a simulation can be busy for long without getting anywhere."""
 
 _AS_IN_THE_SOLE_SURVIVOR_PHASE = ("kill", "restart")
 """Kinds of fault that replace what the sole-survivor phase does to all brokers in turn."""
@@ -181,6 +186,7 @@ class _Task(NamedTuple):
     position: int
     candidate: Candidate
     limit_ms: int | None
+    events_max: int
 
 
 class _Hit(NamedTuple):
@@ -191,12 +197,14 @@ class _Hit(NamedTuple):
 class _Patience:
     """An observer that ends a simulation that has run too long to be a simplification."""
 
-    def __init__(self, limit_ms: int) -> None:
-        self._limit_us = limit_ms * MS
+    def __init__(self, limit_ms: int | None, events_max: int) -> None:
+        self._limit_us = None if limit_ms is None else limit_ms * MS
+        self._events_left = events_max
 
     def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
-        if cluster.now_us > self._limit_us:
+        self._events_left -= 1
+        if self._events_left < 0 or (self._limit_us is not None and cluster.now_us > self._limit_us):
             raise Violation("patience", "expected a failure sooner")
 
     def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
@@ -234,6 +242,7 @@ def reduce(
     start = _by_one_fault(scale, start.lanes, target) or start
     tried = 0
     best_ms = start.virtual_ms
+    events_max = max(_EVENTS_MIN, _EVENTS_TIMES * outcome.events)
     hits: dict[int, _Hit] = {}
 
     def limit_ms() -> int | None:
@@ -244,7 +253,7 @@ def reduce(
         def test(candidates: Iterable[Candidate]) -> tuple[int, Lanes] | None:
             nonlocal tried
             hits.clear()
-            tasks = (_Task(index, candidate, limit_ms()) for index, candidate in enumerate(candidates))
+            tasks = (_Task(index, candidate, limit_ms(), events_max) for index, candidate in enumerate(candidates))
             for done in pool.run(takewhile(lambda _: not hits, tasks)):
                 tried += 1
                 if done.result is not None:
@@ -304,8 +313,8 @@ def case_of(scale: Scale, candidate: Candidate) -> Case:
 
 def _attempt(task: _Task, scale: Scale, target: ShrinkTarget) -> _Hit | None:
     observers = property_observers() if target.observed else ()
-    patience = () if task.limit_ms is None else (_Patience(task.limit_ms),)
-    if target.found(cases.run(case_of(scale, task.candidate), (*observers, *patience))) is None:
+    patience = _Patience(task.limit_ms, task.events_max)
+    if target.found(cases.run(case_of(scale, task.candidate), (*observers, patience))) is None:
         return None
     hit = _measured(scale, task.candidate, target)
     below = task.candidate.below

@@ -12,6 +12,7 @@ from simulation.invariants.observer import property_observers
 from simulation.runs.failures import Layer
 from simulation.scenario.case import run
 from simulation.scenario.configuration import SimulatedFault
+from simulation.shrinking import reduce as module
 from simulation.shrinking.reduce import ShrinkTarget, failing, reduce
 from tests.simulation.small import quick
 
@@ -47,6 +48,20 @@ def test_an_isr_that_shrinks_too_early_needs_no_fault() -> None:
     )
     assert (len(small.choice_file.faults), small.choice_file.configuration.operations) == (0, 1)
     assert small.steps <= 15, "three times the shortest schedule that is known"
+
+
+def test_a_candidate_that_is_busy_for_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the usual room this failure needs one send; without room for its events no candidate can show it."""
+    monkeypatch.setattr(module, "_EVENTS_TIMES", 0)
+    monkeypatch.setattr(module, "_EVENTS_MIN", 10)
+    outcome, finding = failing(quick(1, flaws=("ack-before-replication",)))
+    assert finding is not None
+    budget = iter(range(30))
+    small = reduce(
+        outcome, ShrinkTarget(finding.layer, finding.property_id), 1, stopped=lambda: next(budget, None) is None
+    )
+    assert small.tried > 0
+    assert small.choice_file.configuration.operations == outcome.configuration.operations > 1
 
 
 def test_faults_that_wait_for_a_condition_are_refused() -> None:
