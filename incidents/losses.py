@@ -79,6 +79,8 @@ def _takeover(evidence: Evidence, row: Row) -> Takeover | None:
         return None
     leading = evidence.history_of(row["topic"], row["partition"]).leading
     before = [sample for sample in leading if sample.at_ns <= at_ns]
+    if not before and leading and (leading[0].log_end or 0) > offset:
+        before = list(leading[:1])  # the first sample is younger than the record, and shows it or what replaced it
     epoch = before[-1].leader_epoch if before else -1
     end_before = before[-1].log_end or 0 if before else 0
     written_in = evidence.final_epochs(row["topic"], row["partition"]).get(offset, ())

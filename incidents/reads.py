@@ -133,7 +133,7 @@ def _node_lost(row: Row) -> Cause:
     after = f" after fault #{numbers[0]}" if numbers else ", and no fault had hit it"
     return Cause(
         "node-crash",
-        f"{nodes([row['broker']])} ended by itself at {moment(row['at_ns'])}{after}",
+        f"{nodes([row['broker']])} ended by itself at {moment(row['at_ns'])}{after} and did not come back",
         tuple(spoken),
         row["at_ns"],
         row["broker"],

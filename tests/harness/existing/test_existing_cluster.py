@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,6 +18,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from harness.commands import cli
 from harness.environments.existing.hooks import HOOK
 from harness.environments.existing.leftovers import TOPIC, heal_cluster
+from harness.environments.machine.helpers.programs import module_command
 from harness.store.journal import Journal, read_journal
 from harness.terminal.exits import ExitStatus
 from history.reader import read_table
@@ -79,9 +81,9 @@ def hooks(cluster: LocalCluster, tmp_path: Path) -> Iterator[Path]:
 
 
 def run(store: Path, *words: str) -> tuple[int, Path]:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["run", *words, "--store", str(store)])
-    return ended.value.code, store / "latest"
+    """In a process of its own, which may have a Spark session."""
+    done = subprocess.run(module_command("harness", "run", *words, "--store", str(store)), check=False)
+    return done.returncode, store / "latest"
 
 
 def topics(cluster: LocalCluster) -> set[str]:
@@ -179,11 +181,12 @@ def test_heal_starts_what_a_killed_harness_left_dead_and_removes_its_topic(
 
 
 def _refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, *words: str) -> tuple[int, str]:
-    status, _ = run(tmp_path / "store", *words)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["run", *words, "--store", str(tmp_path / "store")])
     line = capsys.readouterr().err.strip()
     assert "\n" not in line, line
     assert not (tmp_path / "store").exists(), "nothing was started"
-    return status, line
+    return ended.value.code, line
 
 
 def test_nobody_who_listens_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

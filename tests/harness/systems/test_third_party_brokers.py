@@ -48,7 +48,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def report_of(run: Path) -> str:
     out = io.StringIO()
-    Console(file=out, width=400).print(summary_lines(run))
+    Console(file=out, width=4_000).print(summary_lines(run))
     return out.getvalue()
 
 

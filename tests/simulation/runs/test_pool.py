@@ -110,7 +110,8 @@ def test_workers_are_replaced_by_ones_that_import_from_elsewhere(
         assert sorted(seen) == [f"task {number:02}" for number in range(30)]
         editions = list(seen.values())
         assert set(editions[:10]) == {"first"}
-        assert editions[10 + 2 * AHEAD : 20] == ["second"] * (10 - 2 * AHEAD)
-        assert editions[20 + 2 * AHEAD :] == ["first"] * (10 - 2 * AHEAD)
+        # two workers end what they hold before they are replaced, however long that takes them
+        assert editions[10:20].count("first") <= 2 * AHEAD
+        assert editions[20:].count("second") <= 2 * AHEAD
     with Pool(edition, 1, imports=tmp_path / "second") as pool:
         assert [done.result for done in pool.run(["a", "b"])] == ["second", "second"]

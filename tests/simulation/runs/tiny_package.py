@@ -17,7 +17,7 @@ print("twice", tiny.hot.twice(21))
 BUILDS = "import pathlib; pathlib.Path('tiny', 'made').touch()"
 """A build that makes nothing faster."""
 
-BUILDS_WRONG = f"{BUILDS}; hot = pathlib.Path('tiny', 'hot.py'); hot.write_text(hot.read_text().replace('2', '3'))"
+BUILDS_WRONG = f"{BUILDS}; hot = pathlib.Path('tiny', 'hot.py'); hot.write_text(hot.read_text().replace('2', '(3)'))"
 FAILS = "print('no such register'); raise SystemExit(1)"
 
 
