@@ -68,7 +68,7 @@ def explain(
 
     \b
     harrow explain 4 --flaw ack-before-replication
-    harrow explain 18 --generation K3 --time-limit 10m
+    harrow explain 12 --generation K3 --time-limit 10m
     harrow explain latest                             the newest run of the store, real or simulated
     harrow explain smallest.json --no-shrink
     harrow explain unclean-election                   a schedule; see `harrow schedules`
