@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from broker.core.log.log import Log
+from broker.core.log.producer_state import CachedBatch
 from broker.core.metadata.records import PartitionState
 from broker.core.records import CONTROL_FLAG, HEADER, PREFIX_BYTES, decode_records, iterate_headers
 from broker.core.replica.state import PendingIsr, Replica, Role
@@ -146,6 +147,19 @@ class Mirror:
         return last < self.start or (last < len(self.entries) and self.entries[last] == batch) or batch in self.dropped
 
 
+class Idle(NamedTuple):
+    """A producer's last batch in a log: since when it is the last, and when its holder has first found it idle, if so.
+
+    In ms of the clock of its holder's process.
+    """
+
+    batch: CachedBatch
+    since_ms: int
+    found_ms: int | None
+    was_cut: bool
+    """It was cut off since, and has not come back."""
+
+
 @dataclass(slots=True)
 class ReplicaMirror(Mirror):
     """A mirror of a replica of a partition."""
@@ -167,6 +181,18 @@ class ReplicaMirror(Mirror):
 
     segments: tuple[tuple[int, int], ...] = ()
     """Of a topic with retention: first offset and bytes of each segment of the log."""
+
+    idle: dict[int, Idle] = field(default_factory=dict)
+    """Where producers expire: the producers that its holder knows."""
+
+    first_last: dict[tuple[int, CachedBatch], int] = field(default_factory=dict)
+    """When each batch was first the last one of its producer: it may have been cut off, and fetched again, since."""
+
+    idle_truncations: int = 0
+    """How often the log had been cut when these were noted."""
+
+    forgotten: set[tuple[int, int]] = field(default_factory=set)
+    """The producers that its holder has forgotten, each with the end of its last batch then."""
 
     isr_state: tuple[tuple[int, ...], PendingIsr | None, int] = ((), None, 1)
 
@@ -214,6 +240,9 @@ class Ghost:
 
     sequences: dict[tuple[int, int], int] = field(default_factory=dict)
     """Producer (id, epoch) -> last committed sequence number."""
+
+    last_of: dict[int, int] = field(default_factory=dict)
+    """Producer id -> the last offset of its last committed batch."""
 
     acks_all_only: bool = True
     lossy: dict[int, int] = field(default_factory=dict)

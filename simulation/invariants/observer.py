@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.node import BrokerNode
+from broker.core.broker_node.requests.deletion import IDLE_PRODUCERS
 from broker.core.broker_node.state import BrokerState
 from broker.core.controller.node import ControllerNode
 from broker.core.log import checkpoints
@@ -22,12 +23,21 @@ from broker.core.messages import (
     ProduceRequest,
 )
 from broker.core.node import CombinedNode
-from broker.core.ports.events import Effect, Exit, Reply, RequestFailed, RequestReceived, ResponseReceived, Send
+from broker.core.ports.events import (
+    Effect,
+    Exit,
+    Reply,
+    RequestFailed,
+    RequestReceived,
+    ResponseReceived,
+    Send,
+    TimerFired,
+)
 from broker.core.replica.state import Replica, Role
 from broker.core.rules import Rules
 from history.contract import too_many_shutdowns
 from simulation.engine.cluster import EventStep, Observer, SimulatedCluster, fingerprint
-from simulation.invariants import clients, committed, deletion, derived, metadata, quorum, replicas, topics
+from simulation.invariants import clients, committed, deletion, derived, expiry, metadata, quorum, replicas, topics
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.groups import checks
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
@@ -117,6 +127,8 @@ class PropertyObserver:
             metadata.check_image(known, broker.broker_id, state.image)
             derived.check_min_isr(known, broker.broker_id, state)
         broker.image = state.image
+        if isinstance(event, TimerFired) and _is_idle_check(event) and expiry.producers_expire(known):
+            expiry.looked_for(known, broker)
         self._replicas(known, broker, state)
         if state.broker_epoch != broker.broker_epoch:
             broker.broker_epoch = state.broker_epoch
@@ -127,6 +139,7 @@ class PropertyObserver:
 
     def _replicas(self, known: Knowledge, broker: BrokerMirror, state: BrokerState) -> None:
         mirrors = broker.mirrors
+        expires = expiry.producers_expire(known)
         for key, replica in state.replicas.items():
             mirror = mirrors.get(key)
             log = replica.log
@@ -157,6 +170,8 @@ class PropertyObserver:
                 if broker.has_started:
                     topics.check_new_log(known, ghost, replica)
                 mirror.incarnation = broker.incarnation
+                mirror.idle = {}
+                mirror.first_last = {}
                 replicas.opened(known, ghost, mirror, replica)
                 derived.check_producers(known, ghost, mirror, replica)
             mirror.seen = now
@@ -165,12 +180,19 @@ class PropertyObserver:
             _changed(known, ghost, mirror, replica, state.rules)
             if ghost.times is not None:
                 mirror.segments = deletion.segments_of(known, mirror, replica)
+            if expires:
+                expiry.note(known, mirror, replica)
             if replica.topic == OFFSETS_TOPIC:
                 checks.committed_more(known, ghost)
         broker.has_started = True
         if len(mirrors) != len(state.replicas):
             for key in [key for key in mirrors if key not in state.replicas]:
                 _removed(known, broker, state, key)
+
+
+def _is_idle_check(event: TimerFired) -> bool:
+    """Whether a broker, alone or as a part of a node of both roles, has looked for idle producers."""
+    return isinstance(event.key, tuple) and event.key[-1] in (IDLE_PRODUCERS, (IDLE_PRODUCERS,))
 
 
 def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica, rules: Rules) -> None:

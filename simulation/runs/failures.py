@@ -11,6 +11,7 @@ from enum import StrEnum
 from itertools import combinations
 from typing import NamedTuple
 
+from broker.core.broker_node.requests.deletion import FORGOTTEN
 from broker.core.controller.recovery import LAST_LEADER
 from history.anomalies import CATALOGUE
 from history.contract import ACKS_ALL, loss_is_allowed, too_many_shutdowns
@@ -22,6 +23,10 @@ from simulation.scenario.configuration import Configuration
 from simulation.scenario.scenario import CRASH, SimulationOutcome
 from simulation.workload.recording import OperationRow
 from simulation.workload.sampling import ReplicaRecord, records_of
+
+_LAST_ATTEMPT_MS = 20_000
+"""How long after its first attempt the last one of a send may arrive: it is begun within the delivery timeout, 6 s, and
+a connection is late by 12 s at most."""
 
 
 class Layer(StrEnum):
@@ -135,6 +140,7 @@ def _anomalies(outcome: SimulationOutcome) -> Iterator[tuple[str, str]]:
     sends = {row.value: (row, operations[row.op]) for row in history.sends}
     exempt = _may_lose(outcome.configuration)
     deletions = Deletions(outcome)
+    may_repeat = _may_repeat(outcome)
     final: dict[int, set[tuple[int, int]]] = {}
     positions: dict[int, set[tuple[int, int]]] = {}
     at: dict[tuple[int, int], int] = {}
@@ -165,12 +171,23 @@ def _anomalies(outcome: SimulationOutcome) -> Iterator[tuple[str, str]]:
             yield "wrong-offset", f"{value} was acknowledged at {send.offset}, and read at {_position(min(where))}"
         # Where losses are allowed a record may be lost at one position and kept at another, but not be at two at once.
         copies = final.get(value, set()) if exempt else where
-        if len(copies) > 1 and outcome.configuration.idempotence and send.acks == ACKS_ALL:
+        if len(copies) > 1 and not may_repeat and outcome.configuration.idempotence and send.acks == ACKS_ALL:
             yield "duplicate", f"{value} is at {' and '.join(_position(one) for one in sorted(copies))}"
     if not exempt:
         yield from group_anomalies(history)
         durable = [(value, *pair) for value, pair in sends.items() if pair[0].acks == ACKS_ALL]
         yield from _reordered([(send.partition, send.offset, value, op) for value, send, op in durable])
+
+
+def _may_repeat(outcome: SimulationOutcome) -> bool:
+    """Whether a broker may have forgotten a producer before an attempt of a send that was still under way.
+
+    Only where producers expire sooner than the last attempt arrives, by the clock that has jumped most, and where one
+    was forgotten at all. Idempotence is promised within that time (`producer.id.expiration.ms`).
+    """
+    lifetime_ms = outcome.configuration.producer_expiration_ms
+    is_short = 0 < lifetime_ms <= _LAST_ATTEMPT_MS + outcome.clocks_jumped_ms
+    return is_short and bool(outcome.marks.get(FORGOTTEN.name, 0))
 
 
 def _may_lose(configuration: Configuration) -> bool:

@@ -147,6 +147,9 @@ class Configuration:
     clock_error_ms: int = 0
     """How wrong some clocks are (`simulation.scenario.clocks`)."""
 
+    producer_expiration_ms: int = 0
+    """After how long brokers forget an idle producer; 0: never in a simulation."""
+
     client: str = "model"
     """What sends and reads: the simulation's own `model` of clients, or a library (`simulation.workload.making`)."""
 
@@ -238,6 +241,8 @@ def draw_configuration(stream: Stream, overrides: Mapping[str, object] | None = 
             log_append_time=stream.draw("leaders' times", 3) == 2,
             clock_error_ms=stream.pick("wrong clocks", (0, 2_000, 30_000)),
         )
+    if stream.draw("producers expire", 6) == 5:
+        drawn = replace(drawn, producer_expiration_ms=stream.pick("lifetime of producers", (30_000, 5_000)))
     drawn = replace(drawn, fetch_wait_ms=min(_FETCH_WAIT_MS, drawn.lag_ms // 2))
     return replace(drawn, **(overrides or {}))  # type: ignore[arg-type]
 

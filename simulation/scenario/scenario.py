@@ -56,7 +56,7 @@ _COMPACTION_MS = 500
 _RETRY_MS = 250
 """Longer than the broker's default: a broker that is not registered yet repeats its requests all the time."""
 
-_RETENTION_CHECK_MS, _SELDOM_MS = 1_000, 300_000
+_RETENTION_CHECK_MS, _IDLE_CHECK_MS, _SELDOM_MS, _DAY_MS = 1_000, 500, 300_000, 86_400_000
 _UNLIMITED = -1
 """Of topics without a setting of their own: the batches of some clients have no times."""
 
@@ -145,6 +145,10 @@ def settings_of(configuration: Configuration) -> list[Settings]:
                 flaws=configuration.flaws,
                 auto_create_topics_enable=False,
                 log_cleaner_backoff_ms=_COMPACTION_MS,
+                producer_id_expiration_ms=configuration.producer_expiration_ms or _DAY_MS,
+                producer_id_expiration_check_interval_ms=(
+                    _IDLE_CHECK_MS if configuration.producer_expiration_ms else 2 * _SELDOM_MS
+                ),
                 log_retention_ms=_UNLIMITED,
                 log_retention_check_interval_ms=_RETENTION_CHECK_MS if _deletes(configuration) else _SELDOM_MS,
                 **group_settings(),

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from broker.core.log.log import Log
+from broker.core.log.producer_state import CachedBatch
 from broker.core.messages import NO_LEADER, UNKNOWN, AlterPartitionPartition
 from broker.core.replica.intake import Intake
 
@@ -75,8 +76,8 @@ class Replica:
     retry_fetch_at_ms: int = 0
     compares_logs: bool = True  # the next fetch says which epoch the log ends in
 
-    latest_of_producers: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Producer id -> (offset of its last record, monotonic ms at which that was first seen)."""
+    latest_of_producers: dict[int, tuple[CachedBatch, int]] = field(default_factory=dict)
+    """Producer id -> (its last batch, monotonic ms at which that was first seen)."""
 
     is_damaged: bool = False  # its files cannot be compacted
 

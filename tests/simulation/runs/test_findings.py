@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from broker.core.broker_node.requests.deletion import FORGOTTEN
 from broker.core.controller.recovery import LAST_LEADER
 from broker.core.records import encode_batch
 from simulation.invariants.knowledge import LAST_REPLICA_LOST
@@ -144,6 +145,26 @@ def test_what_was_deleted_on_purpose_is_not_lost(start: int, asked: int, lost: l
     shown.logs = {(1, 0): ReplicaLog(start, 2, 2, b"")}
     shown.deleted = {0: asked}
     assert [finding.property_id for finding in history_findings(shown)] == lost
+
+
+@pytest.mark.parametrize(
+    ("lifetime_ms", "forgotten", "jumped_ms", "anomalies"),
+    [
+        (5_000, 1, 0, []),
+        (5_000, 0, 0, ["duplicate"]),
+        (0, 1, 0, ["duplicate"]),
+        (30_000, 1, 0, ["duplicate"]),
+        (30_000, 1, 9_999, ["duplicate"]),
+        (30_000, 1, 10_000, []),
+    ],
+)
+def test_a_second_copy_is_excused_only_where_a_producer_was_forgotten_while_it_may_have_been_sending(
+    lifetime_ms: int, forgotten: int, jumped_ms: int, anomalies: list[str]
+) -> None:
+    brief = Configuration(producer_expiration_ms=lifetime_ms)
+    shown = outcome(FINE, [("final", 0, 1), ("final", 1, 2), ("final", 2, 1)], brief)
+    shown = replace(shown, marks={FORGOTTEN.name: forgotten}, clocks_jumped_ms=jumped_ms)
+    assert [finding.property_id for finding in history_findings(shown)] == anomalies
 
 
 def test_one_copy_of_two_may_be_lost_when_one_acknowledgement_is_enough() -> None:

@@ -127,12 +127,12 @@ def _expire_idle(broker: BrokerState, replica: Replica) -> None:
     now_ms = broker.runtime.now_ms
     before, replica.latest_of_producers = replica.latest_of_producers, {}
     for producer_id, state in list(replica.log.producers.states.items()):
-        last_offset = state.batches[-1].last_offset
-        known_offset, since_ms = before.get(producer_id, (last_offset, now_ms))
-        if known_offset != last_offset:
+        latest = state.batches[-1]
+        known, since_ms = before.get(producer_id, (latest, now_ms))
+        if known != latest:
             since_ms = now_ms
         if now_ms - since_ms >= broker.settings.producer_id_expiration_ms:
             broker.runtime.mark(FORGOTTEN)
             replica.log.producers.forget(producer_id)
         else:
-            replica.latest_of_producers[producer_id] = last_offset, since_ms
+            replica.latest_of_producers[producer_id] = latest, since_ms

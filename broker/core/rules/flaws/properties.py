@@ -40,6 +40,7 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "P-28": "producers equal log",
         "P-29": "min ISR as published",
         "P-D1": "deleted as asked or permitted",
+        "P-D2": "idle producers forgotten",
         "P-G1": "committed offsets stay",
         "P-G2": "generations grow",
         "P-G3": "assigned as sent",
