@@ -11,7 +11,8 @@ from broker.core.replica.state import Replica, Role
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
 
-_TO_HIGH_WATERMARK = -1
+TO_HIGH_WATERMARK = -1
+"""The offset in a DeleteRecords request that stands for the high watermark."""
 
 
 def asked(broker: BrokerMirror, request: DeleteRecordsRequest) -> None:
@@ -19,7 +20,7 @@ def asked(broker: BrokerMirror, request: DeleteRecordsRequest) -> None:
     for part in request.partitions:
         mirror = broker.mirrors.get((part.topic, part.partition))
         if mirror is not None:
-            wanted = mirror.high_watermark if part.offset == _TO_HIGH_WATERMARK else part.offset
+            wanted = mirror.high_watermark if part.offset == TO_HIGH_WATERMARK else part.offset
             mirror.asked_start = max(mirror.asked_start, wanted)
 
 

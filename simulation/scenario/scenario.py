@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -208,7 +208,7 @@ def run(
     history = SimulatedHistory()
     with clients_of(configuration, cluster, history) as clients:
         test = _Test(cluster, configuration, faults, history, clients)
-        failure, failed_property = _failure(cluster, test)
+        failure, failed_property = failure_of(cluster, test.run)
         digest, events = fingerprint(cluster)
     return SimulationOutcome(
         choices.seed,
@@ -231,10 +231,10 @@ def run(
     )
 
 
-def _failure(cluster: SimulatedCluster, test: _Test) -> tuple[str | None, str | None]:
+def failure_of(cluster: SimulatedCluster, run_test: Callable[[], None]) -> tuple[str | None, str | None]:
     """Run a test; what failed, and the property that is broken."""
     try:
-        test.run()
+        run_test()
     except Violation as violation:
         return str(violation), violation.property_id
     except NodeCrashed as crash:
@@ -243,6 +243,17 @@ def _failure(cluster: SimulatedCluster, test: _Test) -> tuple[str | None, str | 
         unjudged = not_judged(error, f"at {cluster.now_us // MS} ms")
         return str(unjudged), unjudged.property_id
     return None, None
+
+
+@contextmanager
+def unreliable_network(cluster: SimulatedCluster, configuration: Configuration) -> Iterator[None]:
+    """Messages are slow, repeated, or lost with their answers, as often as the configuration says."""
+    faults = cluster.network.faults
+    faults.slow_of_1000 = configuration.slow_of_1000
+    faults.answer_lost_of_1000 = configuration.answer_lost_of_1000
+    faults.repeated_of_1000 = configuration.repeated_of_1000
+    yield
+    faults.slow_of_1000 = faults.answer_lost_of_1000 = faults.repeated_of_1000 = 0
 
 
 class _Test:
@@ -294,22 +305,18 @@ class _Test:
         self.phases[name] = (started_us, self.cluster.now_us)
 
     def _main_phase(self) -> None:
-        faults = self.cluster.network.faults
-        faults.slow_of_1000 = self.configuration.slow_of_1000
-        faults.answer_lost_of_1000 = self.configuration.answer_lost_of_1000
-        faults.repeated_of_1000 = self.configuration.repeated_of_1000
-        self.nemesis.plan(self.faults)
-        for producer in self.producers:
-            producer.start(self.cluster)
-        for reader in self.readers:
-            reader.start(self.cluster)
-        self.group.start(self.cluster)
-        if self.configuration.side_topics:
-            self.side_topics.start(self.cluster)
-        if self.configuration.changing_settings:
-            self.side_settings.start(self.cluster)
-        self.cluster.run_until(self.configuration.duration_ms * MS)
-        faults.slow_of_1000 = faults.answer_lost_of_1000 = faults.repeated_of_1000 = 0
+        with unreliable_network(self.cluster, self.configuration):
+            self.nemesis.plan(self.faults)
+            for producer in self.producers:
+                producer.start(self.cluster)
+            for reader in self.readers:
+                reader.start(self.cluster)
+            self.group.start(self.cluster)
+            if self.configuration.side_topics:
+                self.side_topics.start(self.cluster)
+            if self.configuration.changing_settings:
+                self.side_settings.start(self.cluster)
+            self.cluster.run_until(self.configuration.duration_ms * MS)
         self.cluster.say("everything is healed")
         self.nemesis.heal()
         if self.configuration.changing_settings:

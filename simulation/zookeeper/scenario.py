@@ -9,11 +9,11 @@ from dataclasses import replace
 from broker.core.configuration.settings import Settings
 from broker.core.messages import CreateTopicsRequest, Listener, NewTopic
 from simulation.engine.choices import ChoiceSequence
-from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster, fingerprint
+from simulation.engine.cluster import Observer, SimulatedCluster, fingerprint
 from simulation.engine.event_queue import MS
-from simulation.invariants.properties import Violation, not_judged
+from simulation.invariants.properties import Violation
 from simulation.scenario.configuration import Configuration, SimulatedFault, draw_faults
-from simulation.scenario.scenario import CRASH, Administrator, SimulationOutcome
+from simulation.scenario.scenario import Administrator, SimulationOutcome, failure_of, unreliable_network
 from simulation.scenario.search import configuration_of
 from simulation.workload.administration import ADMINISTRATOR
 from simulation.workload.clients import TOPIC
@@ -108,7 +108,7 @@ def run(
     history = SimulatedHistory()
     with clients_of(configuration, cluster, history) as clients:
         test = _Test(cluster, ensemble, configuration, faults, history, clients)
-        failure, failed_property = _failure(cluster, test)
+        failure, failed_property = failure_of(cluster, test.run)
         digest, events = fingerprint(cluster)
     return SimulationOutcome(
         choices.seed,
@@ -127,19 +127,6 @@ def run(
         test.phases,
         cluster.log_entries or (),
     )
-
-
-def _failure(cluster: SimulatedCluster, test: _Test) -> tuple[str | None, str | None]:
-    try:
-        test.run()
-    except Violation as violation:
-        return str(violation), violation.property_id
-    except NodeCrashed as crash:
-        return str(crash), CRASH
-    except Exception as error:
-        unjudged = not_judged(error, f"at {cluster.now_us // MS} ms")
-        return str(unjudged), unjudged.property_id
-    return None, None
 
 
 class _Test:
@@ -195,17 +182,13 @@ class _Test:
             raise Violation("V-3", "not every partition has a leader 20 s after its creation")
 
     def _main_phase(self) -> None:
-        faults = self.cluster.network.faults
-        faults.slow_of_1000 = self.configuration.slow_of_1000
-        faults.answer_lost_of_1000 = self.configuration.answer_lost_of_1000
-        faults.repeated_of_1000 = self.configuration.repeated_of_1000
-        self.nemesis.plan(self.faults)
-        for producer in self.clients.producers:
-            producer.start(self.cluster)
-        for reader in self.clients.readers:
-            reader.start(self.cluster)
-        self.cluster.run_until(self.configuration.duration_ms * MS)
-        faults.slow_of_1000 = faults.answer_lost_of_1000 = faults.repeated_of_1000 = 0
+        with unreliable_network(self.cluster, self.configuration):
+            self.nemesis.plan(self.faults)
+            for producer in self.clients.producers:
+                producer.start(self.cluster)
+            for reader in self.clients.readers:
+                reader.start(self.cluster)
+            self.cluster.run_until(self.configuration.duration_ms * MS)
         self.cluster.say("everything is healed")
         self.nemesis.heal()
 

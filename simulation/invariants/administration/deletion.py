@@ -9,9 +9,7 @@ from broker.core.replica.state import Role
 from simulation.engine.cluster import EventStep
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
-
-_EVERYTHING = -1
-"""The offset that stands for the high watermark."""
+from simulation.invariants.log_starts import TO_HIGH_WATERMARK
 
 
 def arrived(broker: BrokerMirror, request: DeleteRecordsRequest) -> None:
@@ -41,7 +39,7 @@ def over(known: Knowledge, broker: BrokerMirror, step: EventStep) -> None:
 def _check(
     known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, deleted: DeletedRecords, offset: int, before: int
 ) -> None:
-    wanted = mirror.high_watermark if offset == _EVERYTHING else offset
+    wanted = mirror.high_watermark if offset == TO_HIGH_WATERMARK else offset
     error = ErrorCode(deleted.error_code)
     match error:
         case ErrorCode.NONE:
