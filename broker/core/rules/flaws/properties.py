@@ -47,7 +47,7 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "P-G2": "generations grow",
         "P-G3": "assigned as sent",
         "P-G4": "old members are fenced",
-        "P-A1": "administrators are told the truth",
+        "P-A1": "administrators get true answers",
         "P-T1": "topics as asked for",
         "P-T2": "new topics are new",
         "P-R1": "quorum election safety",
