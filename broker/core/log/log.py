@@ -15,7 +15,7 @@ from broker.core.log.checkpoints import RewrittenRange
 from broker.core.log.compaction.policy import Compaction
 from broker.core.log.compaction.swapping import swap
 from broker.core.log.epoch_cache import EpochCache
-from broker.core.log.producer_state import ProducerStates, delete_snapshots_above, prune_snapshots
+from broker.core.log.producer_state import ProducerStates, prune_snapshots
 from broker.core.log.recovery import Opened, Recovery, open_parts, restore_producers
 from broker.core.log.segments.segment import Segment
 from broker.core.log.segments.sequence import Segments
@@ -353,8 +353,8 @@ class Log:
             self.epochs.truncate_from_end(end_offset)
         if self.producers.states and self.config.rules.restores_producers():
             restore_producers(self._files, self.directory, self.producers, self._segments.all, end_offset)
-        else:  # none now means none before: the log need not be read for them
-            delete_snapshots_above(self._files, self.directory, end_offset)
+        else:  # none now means none before, or that they were idle: the log need not be read for them
+            self.producers.delete_snapshots_above(self._files, self.directory, end_offset)
         return end_offset
 
     def truncate_fully(self, start_offset: int) -> None:

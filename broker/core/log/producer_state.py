@@ -153,10 +153,8 @@ class ProducerStates:
 
         Without one, drop all state and return None. Later snapshots are deleted, unreadable ones skipped.
         """
-        while self._snapshots and self._snapshots[-1][0] > end_offset:
-            self._snapshots.pop()
+        self.delete_snapshots_above(files, directory, end_offset)
         in_memory = self._snapshots[-1][0] if self._snapshots else -1
-        delete_snapshots_above(files, directory, end_offset)
         for offset in reversed(snapshot_offsets(files, directory)):
             if offset > in_memory:
                 states = _read_snapshot(files, directory, offset)
@@ -170,6 +168,14 @@ class ProducerStates:
             return None
         self.states = self._snapshots[-1][1].copy()
         return in_memory
+
+    def delete_snapshots_above(self, files: Files, directory: str, end_offset: int) -> None:
+        """Delete the snapshots, in memory and on disk, of a longer log than the one that ends at `end_offset`."""
+        while self._snapshots and self._snapshots[-1][0] > end_offset:
+            self._snapshots.pop()
+        for offset in snapshot_offsets(files, directory):
+            if offset > end_offset:
+                files.delete(snapshot_name(directory, offset))
 
     def write_snapshot(self, files: Files, directory: str, end_offset: int) -> None:
         """Write a snapshot for a log that ends at `end_offset`, durably."""
@@ -197,13 +203,6 @@ def prune_snapshots(files: Files, directory: str, kept: Collection[int]) -> None
     """Delete all snapshots but those at the `kept` offsets."""
     for offset in snapshot_offsets(files, directory):
         if offset not in kept:
-            files.delete(snapshot_name(directory, offset))
-
-
-def delete_snapshots_above(files: Files, directory: str, end_offset: int) -> None:
-    """Delete the snapshots of a longer log than the one that ends at `end_offset`."""
-    for offset in snapshot_offsets(files, directory):
-        if offset > end_offset:
             files.delete(snapshot_name(directory, offset))
 
 

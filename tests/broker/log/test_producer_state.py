@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from broker.core.log.log import Log, LogConfig
 from broker.core.log.producer_state import (
     ACCEPT,
     MEMORY_SNAPSHOT_BATCHES,
@@ -171,6 +172,22 @@ def test_snapshots_in_memory_are_few_and_save_reading_the_log() -> None:
     assert at == batches - MEMORY_SNAPSHOT_BATCHES
     assert states.states[7].batches[-1].last_offset == at - 1
     assert states.roll_back(files, "t-0", MEMORY_SNAPSHOT_BATCHES) is None
+
+
+def test_a_snapshot_of_what_was_cut_off_goes_though_all_its_producers_are_forgotten_by_then() -> None:
+    log = Log.open(MemoryFiles(), "t-0", LogConfig(), clean=True)
+
+    def write(producer: int, epoch: int, records: int) -> None:
+        for sequence in range(records):
+            log.append_as_leader(encode_batch([(None, b"")], 0, 0, 0, producer, 0, sequence), epoch)
+
+    write(7, 1, MEMORY_SNAPSHOT_BATCHES)
+    log.producers.forget(7)
+    kept = log.truncate_to(MEMORY_SNAPSHOT_BATCHES - 10)
+    write(8, 2, 20)
+    log.truncate_to(log.end_offset - 1)
+    assert log.producers.states[7].batches[-1].last_offset == kept - 1
+    assert log.producers.states[8].run_records == 19
 
 
 def test_pruning_keeps_the_named_snapshots() -> None:
