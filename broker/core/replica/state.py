@@ -75,8 +75,8 @@ class Replica:
     retry_fetch_at_ms: int = 0
     compares_logs: bool = True  # the next fetch says which epoch the log ends in
 
-    latest_of_producers: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Producer id -> (offset of its last record, monotonic ms at which that was first seen)."""
+    latest_of_producers: dict[int, tuple[tuple[int, int], int]] = field(default_factory=dict)
+    """Producer id -> (truncations of the log and the offset of its last record, monotonic ms of when first seen so)."""
 
     is_damaged: bool = False  # its files cannot be compacted
 

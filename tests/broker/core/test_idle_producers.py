@@ -49,6 +49,22 @@ def test_only_the_idle_producer_is_forgotten_and_not_before_its_time() -> None:
     assert write(cluster, BUSY, 0) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 
 
+def test_a_batch_that_replaces_one_of_the_same_offset_is_not_taken_for_as_old() -> None:
+    cluster = new_cluster()
+    assert write(cluster, IDLE, 0) == ErrorCode.NONE
+    cluster.run_until(cluster.is_whole)
+    cluster.run(EXPIRATION_MS - CHECK_MS)
+    follower = next(number for number in (1, 2, 3) if number != cluster.leader())
+    log = cluster.machines[follower].node.state.replicas[TOPIC, 0].log  # type: ignore[union-attr]
+    again = log.read(0, 1_000, log.end_offset)
+    log.truncate_to(0)
+    log.append_as_follower(again, 100)
+    cluster.run(EXPIRATION_MS - 2 * CHECK_MS)
+    assert known(cluster) == [[IDLE] if number == follower else [] for number in (1, 2, 3)]
+    cluster.run(4 * CHECK_MS)
+    assert known(cluster) == [[], [], []]
+
+
 def test_a_restart_resets_the_timeout() -> None:
     cluster = new_cluster()
     assert write(cluster, IDLE, 0) == ErrorCode.NONE

@@ -3,7 +3,7 @@
 A log's producer state follows from its contents and holds no times. So each replica records at every check which
 batch was a producer's latest, and since when. The clock is this process's monotonic clock: unlike in Kafka,
 which uses record timestamps, neither a clock change nor an old timestamp lets a duplicate in. A restart
-restarts the expiration period.
+restarts the expiration period, and so does every truncation: what follows may end at the same offset, and is later.
 """
 
 from __future__ import annotations
@@ -129,12 +129,12 @@ def _expire_idle(broker: BrokerState, replica: Replica) -> None:
     now_ms = broker.runtime.now_ms
     before, replica.latest_of_producers = replica.latest_of_producers, {}
     for producer_id, state in list(replica.log.producers.states.items()):
-        last_offset = state.batches[-1].last_offset
-        known_offset, since_ms = before.get(producer_id, (last_offset, now_ms))
-        if known_offset != last_offset:
+        latest = replica.log.truncations, state.batches[-1].last_offset
+        known, since_ms = before.get(producer_id, (latest, now_ms))
+        if known != latest:
             since_ms = now_ms
         if now_ms - since_ms >= broker.settings.producer_id_expiration_ms:
             broker.runtime.mark(FORGOTTEN)
             replica.log.producers.forget(producer_id)
         else:
-            replica.latest_of_producers[producer_id] = last_offset, since_ms
+            replica.latest_of_producers[producer_id] = latest, since_ms
