@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker.core.replica.state import Role
+from simulation.invariants.expiry import TAKEN_TWICE, is_excused
 from simulation.invariants.ghost import Ghost, ReplicaMirror, describe
 from simulation.invariants.knowledge import Knowledge
 
@@ -10,7 +11,10 @@ _MASK = 0x7FFFFFFF
 
 
 def check_sequences(known: Knowledge, ghost: Ghost, first: int) -> None:
-    """P-14: check the batches that were committed from an offset on."""
+    """P-14: check the batches that were committed from an offset on.
+
+    A leader that has forgotten a producer accepts any sequence number from it, as Kafka's do.
+    """
     offset, end = first, len(ghost.committed)
     while offset < end:
         batch = ghost.committed[offset]
@@ -23,9 +27,14 @@ def check_sequences(known: Knowledge, ghost: Ghost, first: int) -> None:
         key = (batch.producer_id, batch.producer_epoch)
         last = ghost.sequences.get(key)
         expected = batch.first_sequence if last is None else (last + 1) & _MASK
+        before = ghost.last_of.get(batch.producer_id, -1)
+        ghost.last_of[batch.producer_id] = batch.last
         if batch.first_sequence != expected:
             back = (expected - batch.first_sequence) & _MASK <= _MASK // 2
-            if back or ghost.acks_all_only:
+            if is_excused(ghost.taken_anew, (batch.epoch, batch.base), before):
+                if back:
+                    known.cluster.count(TAKEN_TWICE)
+            elif back or ghost.acks_all_only:
                 known.fail(
                     ghost,
                     "P-14",
@@ -164,4 +173,5 @@ def restart_from(known: Knowledge, ghost: Ghost, leader: int, epoch: int) -> Non
     ghost.shown_end = min(ghost.shown_end, kept)
     ghost.first_seen.clear()
     ghost.sequences.clear()
+    ghost.last_of.clear()
     check_sequences(known, ghost, mirror.start if mirror is not None else 0)  # of what was deleted it may know nothing

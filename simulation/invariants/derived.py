@@ -7,7 +7,7 @@ from broker.core.broker_node.state import BrokerState
 from broker.core.log.producer_state import CACHED_BATCHES
 from broker.core.replica.state import Replica
 from simulation.invariants.ghost import Ghost, ReplicaMirror, batches_of
-from simulation.invariants.knowledge import Knowledge
+from simulation.invariants.knowledge import BrokerMirror, Knowledge
 
 Sequences = tuple[int, tuple[tuple[int, int, int], ...]]
 """A producer's epoch and its latest batches in it: first sequence number, base offset, last offset."""
@@ -16,13 +16,13 @@ Sequences = tuple[int, tuple[tuple[int, int, int], ...]]
 def check_producers(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:
     """P-28: of each producer in the log the state has the epoch and the latest batches, and it has no other one.
 
-    Of what was deleted before the log's start the state may know more. A producer that has been silent for too long
-    is forgotten (`producer.id.expiration.ms`). A log that was compacted for the sake of records that an unclean
+    Of what was deleted before the log's start the state may know more. A producer that was forgotten (P-D2) may be
+    missing, or lack its batches up to then. A log that was compacted for the sake of records that an unclean
     election gave up has lost batches for good: then the state may end anywhere between what is left and what was there.
     """
     start = mirror.start
     expected = batches_of_producers(mirror)
-    lost_for_good = may_have_lost_for_good(ghost)
+    lost_for_good = may_have_lost_for_good(known, ghost)
     if lost_for_good:
         expected |= _between(mirror, replica, expected)
     states = replica.log.producers.states
@@ -36,8 +36,10 @@ def check_producers(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, repli
             if batch.base_offset >= start
         )
         required = batches
+        if len(found) < len(batches):
+            required = tuple(batch for batch in batches if mirror.producers.must_know(producer, batch[2]))
         if ghost.contents is not None:  # compaction may have removed older ones, but not the last
-            found, required = found[-1:], batches[-1:]
+            found, required = found[-1:], required[-1:]
         if state.epoch != epoch or found != batches[-len(found) :] or len(found) < len(required):
             known.fail(
                 ghost,
@@ -45,14 +47,40 @@ def check_producers(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, repli
                 f"broker {mirror.holder} knows producer {producer} by epoch {state.epoch} and the batches (first "
                 f"sequence number, offsets) {list(found)}; in its log it has epoch {epoch} and {list(batches)}",
             )
-    lifetime_ms = known.settings.producer_id_expiration_ms
     left = batches_of_producers(what_is_left(mirror, replica)) if lost_for_good else expected
-    unknown = [producer for producer in left if producer not in states]
-    if unknown and lifetime_ms >= _A_RUN_MS:
+    unknown = [
+        producer
+        for producer, (_, batches) in left.items()
+        if producer not in states and mirror.producers.must_know(producer, batches[-1][2])
+    ]
+    if unknown:
         known.fail(ghost, "P-28", f"broker {mirror.holder} does not know the producers {unknown}, which are in its log")
     invented = [producer for producer in states if producer not in expected] if not start else []
     if invented:
         known.fail(ghost, "P-28", f"broker {mirror.holder} knows the producers {invented}, which are not in its log")
+
+
+def note_producers(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:
+    """P-D2, after a step in which a replica has changed: none is forgotten but when its broker looks for idle ones."""
+    now_ms = _now_ms(known, mirror)
+    gone = mirror.producers.note(replica.log, now_ms)
+    if gone:
+        known.fail(ghost, "P-D2", f"broker {mirror.holder} has forgotten the producers {gone} between its checks")
+
+
+def idle_looked_for(known: Knowledge, broker: BrokerMirror, state: BrokerState) -> None:
+    """P-D2, when a broker has looked for idle producers: which it has forgotten, and which it still knows."""
+    for key, replica in state.replicas.items():
+        mirror, ghost = broker.mirrors.get(key), known.ghost_held(broker, *key)
+        if mirror is None or ghost is None or mirror.replica is not replica:
+            continue
+        now_ms = _now_ms(known, mirror)
+        for wrong in mirror.producers.looked_for(replica.log, now_ms, known.settings.producer_id_expiration_ms):
+            known.fail(ghost, "P-D2", f"broker {mirror.holder} at {now_ms} ms by its clock: {wrong}")
+
+
+def _now_ms(known: Knowledge, mirror: ReplicaMirror) -> int:
+    return known.cluster.machines[mirror.holder].clock.now_ms(known.cluster.now_us)
 
 
 def check_min_isr(known: Knowledge, broker_id: int, state: BrokerState) -> None:
@@ -130,9 +158,6 @@ _OF_BROKER = {
 }
 """A topic's setting -> the broker's that stands for it, and its field among those of the file."""
 
-_A_RUN_MS = 3_600_000
-"""No simulation lasts longer: with a longer lifetime of producers none is forgotten."""
-
 
 def _between(mirror: ReplicaMirror, replica: Replica, there: dict[int, Sequences]) -> dict[int, Sequences]:
     """Of each producer what its state may end with: the batch that it does end with, if that was there, and no batch
@@ -151,9 +176,12 @@ def _between(mirror: ReplicaMirror, replica: Replica, there: dict[int, Sequences
     return found
 
 
-def may_have_lost_for_good(ghost: Ghost) -> bool:
-    """Whether a topic is compacted, and an unclean election gave up records for whose sake others may be gone."""
-    return ghost.contents is not None and bool(ghost.given_up)
+def may_have_lost_for_good(known: Knowledge, ghost: Ghost) -> bool:
+    """Whether a topic is compacted, and an unclean election gave up records for whose sake others may be gone.
+
+    Where producers expire, compaction also removes what a leader has forgotten, and others then fetch the log without.
+    """
+    return ghost.contents is not None and (bool(ghost.given_up) or known.producers_expire)
 
 
 def what_is_left(mirror: ReplicaMirror, replica: Replica) -> ReplicaMirror:

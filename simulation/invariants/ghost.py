@@ -14,6 +14,7 @@ from broker.core.log.log import Log
 from broker.core.metadata.records import PartitionState
 from broker.core.records import CONTROL_FLAG, HEADER, PREFIX_BYTES, decode_records, iterate_headers
 from broker.core.replica.state import PendingIsr, Replica, Role
+from simulation.invariants.expiry import SeenProducers
 
 _EVERYTHING = 1 << 62
 
@@ -171,6 +172,9 @@ class ReplicaMirror(Mirror):
     segments: tuple[tuple[int, int], ...] = ()
     """Of a topic with retention: first offset and bytes of each segment of the log."""
 
+    producers: SeenProducers = field(default_factory=SeenProducers)
+    """Where producers expire: those that its holder knows, or has forgotten."""
+
     isr_state: tuple[tuple[int, ...], PendingIsr | None, int] = ((), None, 1)
 
     def learns(self, epoch: int) -> None:
@@ -217,6 +221,12 @@ class Ghost:
 
     sequences: dict[tuple[int, int], int] = field(default_factory=dict)
     """Producer (id, epoch) -> last committed sequence number."""
+
+    last_of: dict[int, int] = field(default_factory=dict)
+    """Producer id -> the last offset of its last committed batch."""
+
+    taken_anew: dict[tuple[int, int], int] = field(default_factory=dict)
+    """(Leader epoch, base offset) of a batch whose leader had forgotten the producer -> its last offset until then."""
 
     acks_all_only: bool = True
     lossy: dict[int, int] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from broker.core.metadata.records import PartitionState
 from broker.core.ports.marks import sometimes
 from simulation.engine.cluster import SimulatedCluster
 from simulation.invariants.administration.asked import Administered
+from simulation.invariants.expiry import A_RUN_MS
 from simulation.invariants.ghost import Entries, Ghost, Lineage, Mirror, ReplicaMirror
 from simulation.invariants.groups.ghost import Asked
 from simulation.invariants.progress.calm import Calm
@@ -121,6 +122,9 @@ class Knowledge:
     cluster: SimulatedCluster
     """What is observed: of this only clocks, disks, and how often each mark was hit."""
 
+    producers_expire: bool = False
+    """Whether a producer may be forgotten in this simulation at all (P-D2)."""
+
     partitions: dict[tuple[str, int], Ghost] = field(default_factory=dict)
     """By topic id and partition."""
 
@@ -176,6 +180,7 @@ class Knowledge:
             {one.node_id: VoterMirror(one.node_id) for one in every if one.is_controller},
             {one.node_id: BrokerMirror(one.node_id) for one in brokers},
             cluster,
+            brokers[0].producer_id_expiration_ms < A_RUN_MS,
         )
 
     @property

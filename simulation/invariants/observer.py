@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.node import BrokerNode
+from broker.core.broker_node.requests.deletion import IDLE_PRODUCERS
 from broker.core.broker_node.state import BrokerState
 from broker.core.controller.node import ControllerNode
 from broker.core.log.checkpoints import read_clean_shutdown
@@ -23,7 +24,16 @@ from broker.core.messages import (
     ProduceRequest,
 )
 from broker.core.node import CombinedNode
-from broker.core.ports.events import Effect, Exit, Reply, RequestFailed, RequestReceived, ResponseReceived, Send
+from broker.core.ports.events import (
+    Effect,
+    Exit,
+    Reply,
+    RequestFailed,
+    RequestReceived,
+    ResponseReceived,
+    Send,
+    TimerFired,
+)
 from broker.core.replica.state import Replica, Role
 from broker.core.rules import Rules
 from history.contract import too_many_shutdowns
@@ -42,6 +52,7 @@ from simulation.invariants import (
     topics,
 )
 from simulation.invariants.administration import answers, deletion
+from simulation.invariants.expiry import SeenProducers
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.groups import checks
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
@@ -140,6 +151,8 @@ class PropertyObserver:
             derived.check_min_isr(known, broker.broker_id, state)
             derived.check_settings(known, broker.broker_id, state)
         broker.image = state.image
+        if known.producers_expire and isinstance(event, TimerFired) and _is_idle_check(event):
+            derived.idle_looked_for(known, broker, state)
         self._replicas(known, broker, state)
         if broker.deleting:
             deletion.over(known, broker, step)
@@ -179,9 +192,11 @@ class PropertyObserver:
                 if mirror.replica is not None and mirror.incarnation == broker.incarnation:
                     mirror.entries.clear()  # RT-8: it was deleted and created again in the same step
                     mirror.same = mirror.durable = 0
+                    mirror.producers = SeenProducers()
                 if broker.has_started:
                     topics.check_new_log(known, ghost, replica)
                 mirror.incarnation = broker.incarnation
+                mirror.producers.restart()
                 replicas.opened(known, ghost, mirror, replica)
                 derived.check_producers(known, ghost, mirror, replica)
             mirror.seen = now
@@ -190,12 +205,19 @@ class PropertyObserver:
             _changed(known, ghost, mirror, replica, state.rules)
             if ghost.times is not None:
                 mirror.segments = log_starts.segments_of(known, mirror, replica)
+            if known.producers_expire:
+                derived.note_producers(known, ghost, mirror, replica)
             if replica.topic == OFFSETS_TOPIC:
                 checks.committed_more(known, ghost)
         broker.has_started = True
         if len(mirrors) != len(state.replicas):
             for key in [key for key in mirrors if key not in state.replicas]:
                 _removed(known, broker, state, key)
+
+
+def _is_idle_check(event: TimerFired) -> bool:
+    """Whether a broker, alone or as a part of a node of both roles, has looked for idle producers."""
+    return isinstance(event.key, tuple) and event.key[-1] in (IDLE_PRODUCERS, (IDLE_PRODUCERS,))
 
 
 def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica, rules: Rules) -> None:

@@ -131,6 +131,8 @@ def log_changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: 
             known.fail(ghost, "P-3", f"broker {mirror.holder} has no batch at {len(mirror.entries)}, only other bytes")
         if replica.role is Role.LEADER:
             _check_author(known, ghost, mirror, replica, batches)
+            if known.producers_expire:
+                _note_taken_anew(ghost, mirror, batches)
         if not log.start_offset and log.last_epoch != batches[-1].epoch:
             _check_epochs(known, ghost, mirror, replica)
 
@@ -161,6 +163,7 @@ def truncated(
                 f"broker {mirror.holder} cut its log from {was} to {end}, below its high watermark {high_watermark}",
             )
     cut(mirror, end)
+    mirror.producers.cut(end)
     reset_if_start_moved(mirror, replica.log)
     if not fails and replica.log.end_offset <= len(
         mirror.entries
@@ -221,6 +224,7 @@ def _lost(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, log: Log, end: 
     if ghost.state is not None and ghost.state.isr == (mirror.holder,):
         known.sole_member_lost(ghost)
     cut(mirror, end)
+    mirror.producers.cut(end)
 
 
 def _check_author(
@@ -236,6 +240,14 @@ def _check_author(
                 f"broker {mirror.holder}, leader of epoch {replica.leader_epoch}, appended {batch}; "
                 f"broker {author} leads that epoch",
             )
+
+
+def _note_taken_anew(ghost: Ghost, mirror: ReplicaMirror, batches: list[Batch]) -> None:
+    """Remember which of the batches that a leader has just appended are of producers that it had forgotten (P-D2)."""
+    for place, batch in enumerate(batches):
+        forgotten = mirror.producers.taken_anew(batch.producer_id)
+        if forgotten is not None and all(one.producer_id != batch.producer_id for one in batches[:place]):
+            ghost.taken_anew[batch.epoch, batch.base] = forgotten
 
 
 def check_epochs(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:

@@ -150,6 +150,9 @@ class Configuration:
     clock_error_ms: int = 0
     """How wrong some clocks are (`simulation.scenario.clocks`)."""
 
+    producer_expiration_ms: int = 0
+    """After how long brokers forget an idle producer; 0: never in a simulation."""
+
     client: str = "model"
     """What sends and reads: the simulation's own `model` of clients, or a library (`simulation.workload.making`)."""
 
@@ -246,6 +249,13 @@ def draw_configuration(stream: Stream) -> Configuration:
             clock_error_ms=stream.pick("wrong clocks", (0, 2_000, 30_000)),
         )
     return replace(drawn, fetch_wait_ms=min(_FETCH_WAIT_MS, drawn.lag_ms // 2))
+
+
+def draw_later(stream: Stream, drawn: Configuration) -> Configuration:
+    """Draw what was added after the searches: behind their draws, so that earlier seeds keep theirs."""
+    if stream.draw("producers expire", 6) == 5:
+        return replace(drawn, producer_expiration_ms=stream.pick("lifetime of producers", (30_000, 5_000, 1_000)))
+    return drawn
 
 
 class SimulatedFault(NamedTuple):

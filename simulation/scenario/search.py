@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from common.names import SpecError, unknown
 from simulation.engine.choices import Stream
-from simulation.scenario.configuration import RECIPES, Configuration, draw_configuration
+from simulation.scenario.configuration import RECIPES, Configuration, draw_configuration, draw_later
 
 Search = Callable[[Stream, Configuration], Configuration]
 """Draws on from the stream of the configuration; returns what replaces the configuration that was drawn so far."""
@@ -91,4 +91,4 @@ def configuration_of(stream: Stream, overrides: Mapping[str, object] | None = No
     given = overrides or {}
     drawn = draw_configuration(stream)
     searched = SEARCHES[str(given.get("search", USUAL))](stream, drawn)
-    return replace(searched, **given)  # type: ignore[arg-type]
+    return replace(draw_later(stream, searched), **given)  # type: ignore[arg-type]

@@ -104,6 +104,7 @@ _SIMPLER: _Choices = (
     (("retention_ms", "retention_bytes"), ((0, 0),)),
     (("log_append_time",), ((False,), (True,))),
     (("clock_error_ms",), ((0,),)),
+    (("producer_expiration_ms",), ((0,),)),
     (("retries",), ((False,), (True,))),
     (("idempotence",), ((False,), (True,))),
     *(((name,), ((0,),)) for name in _ACCIDENTS),

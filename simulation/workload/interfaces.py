@@ -12,6 +12,9 @@ from simulation.scenario.clocks import clock_ahead_ms
 from simulation.scenario.configuration import Configuration
 from simulation.workload.clients import ProducerPlan
 
+DELIVERY_TIMEOUT_MS = 6_000
+"""How long after its first attempt a producer begins another one of a send."""
+
 _CLOSING_US_MAX: Final = 10_000 * MS
 
 
@@ -91,7 +94,7 @@ def producer_plan(configuration: Configuration, client_id: int) -> ProducerPlan:
         interval_ms=max(1, configuration.duration_ms * configuration.producers // (2 * configuration.operations)),
         batch_max=3,
         request_timeout_ms=1_500,
-        delivery_timeout_ms=6_000,
+        delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
         operations=-(-configuration.operations // configuration.producers),
         compression="none" if configuration.compacted else configuration.compression,
         keyed=configuration.compacted,

@@ -89,7 +89,7 @@ def _settings(run: Recorded) -> Row:
         configuration.replication_factor,
         configuration.min_insync_replicas,
         configuration.acks,
-        configuration.idempotence and configuration.acks == -1,
+        configuration.idempotence and configuration.acks == -1 and not run.outcome.may_repeat,
         # Both choose availability before what was acknowledged.
         configuration.unclean_election
         or configuration.unclean_recovery == "Aggressive"

@@ -59,6 +59,7 @@ def configured(drawn: Configuration) -> Configuration:
         retention_bytes=0,
         log_append_time=False,
         clock_error_ms=0,
+        producer_expiration_ms=0,
         sole_survivor=False,
         client=MODEL,
         faults=kinds,

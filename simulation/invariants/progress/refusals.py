@@ -44,7 +44,7 @@ def refused(known: Knowledge, broker: BrokerMirror, produced: ProducedPartition,
 def _check_sequence(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, sent: Batch, error: ErrorCode) -> None:
     """A batch that follows its producer's last one in this log, or repeats one of the latest, is not refused."""
     found = batches_of_producers(mirror).get(sent.producer_id)
-    if may_have_lost_for_good(ghost) and mirror.replica is not None:
+    if may_have_lost_for_good(known, ghost) and mirror.replica is not None:
         left = batches_of_producers(what_is_left(mirror, mirror.replica)).get(sent.producer_id)
         if left is None or found is None or left[1][-1] != found[1][-1]:
             return  # what the leader knows of it ends somewhere between the two
@@ -64,6 +64,7 @@ def _check_sequence(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, sent:
             and any(
                 (number, end - begin) == (sent.first_sequence, length)
                 for number, begin, end in batches[-CACHED_BATCHES:]
+                if mirror.producers.must_know(sent.producer_id, end)
             )
         )
     if follows:

@@ -43,6 +43,7 @@ ALONE: dict[str, object] = {
     "retention_bytes": 0,
     "log_append_time": False,
     "clock_error_ms": 0,
+    "producer_expiration_ms": 0,
 }
 """What seeds meant before there were groups and side topics: those of a test are about something else."""
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from broker.core.broker_node.requests.deletion import FORGOTTEN
 from broker.core.controller.changes import UNCLEAN
 from broker.core.controller.recovery import LAST_LEADER
 from broker.core.ports.marks import Mark
@@ -15,8 +16,9 @@ from simulation.invariants.knowledge import LAST_REPLICA_LOST
 from simulation.invariants.properties import is_documented
 from simulation.runs.failures import Layer, findings, history_findings, log_findings
 from simulation.scenario.case import run
-from simulation.scenario.configuration import Configuration
+from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.scenario.scenario import CRASH, SimulationOutcome
+from simulation.workload import tables
 from simulation.workload.recording import (
     CommitRow,
     OperationRow,
@@ -163,6 +165,28 @@ def test_what_was_deleted_on_purpose_is_not_lost(start: int, asked: int, lost: l
     shown.logs = {(1, 0): ReplicaLog(start, 2, 2, b"")}
     shown.deleted = {0: asked}
     assert [finding.property_id for finding in history_findings(shown)] == lost
+
+
+@pytest.mark.parametrize(
+    ("lifetime_ms", "forgotten", "held_ms", "jumped_ms", "anomalies"),
+    [
+        (5_000, 1, 0, 0, []),
+        (5_000, 0, 0, 0, ["duplicate"]),
+        (0, 1, 0, 0, ["duplicate"]),
+        (30_000, 1, 5_000, 13_999, ["duplicate"]),
+        (30_000, 1, 5_000, 14_000, []),
+        (30_000, 1, 12_000, 0, []),
+    ],
+)
+def test_a_second_copy_is_excused_only_where_a_producer_was_forgotten_while_it_may_have_been_sending(
+    lifetime_ms: int, forgotten: int, held_ms: int, jumped_ms: int, anomalies: list[str]
+) -> None:
+    brief = Configuration(producer_expiration_ms=lifetime_ms)
+    shown = outcome(FINE, [("final", 0, 1), ("final", 1, 2), ("final", 2, 1)], brief)
+    faults = [SimulatedFault(2_000, "stalled-link", 0, held_ms, 0)]
+    shown = replace(shown, marks={FORGOTTEN.name: forgotten}, faults=faults, clocks_jumped_ms=jumped_ms)
+    assert [finding.property_id for finding in history_findings(shown)] == anomalies
+    assert tables._settings(tables.Recorded("id", "name", shown, ()))[11] is bool(anomalies)
 
 
 def test_one_copy_of_two_may_be_lost_when_one_acknowledgement_is_enough() -> None:

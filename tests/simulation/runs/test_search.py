@@ -15,7 +15,7 @@ from simulation.runs.failures import findings
 from simulation.runs.stored import replay_run, store
 from simulation.runs.sweep import simulate
 from simulation.scenario.case import Case, run
-from simulation.scenario.configuration import Configuration, draw_configuration
+from simulation.scenario.configuration import Configuration, draw_configuration, draw_later
 from simulation.scenario.overrides import check_overrides, repeat_command
 from simulation.scenario.search import FOCUSED_KINDS, SEARCHES, configuration_of
 from simulation.shrinking.reduce import ShrinkTarget, reduce
@@ -30,7 +30,8 @@ def drawn(seed: int, **overrides: object) -> Configuration:
 
 def test_the_usual_search_takes_each_seed_as_it_is_drawn() -> None:
     for seed in range(1, 21):
-        assert drawn(seed) == drawn(seed, search="usual") == draw_configuration(ChoiceSequence(seed)["configuration"])
+        stream = ChoiceSequence(seed)["configuration"]
+        assert drawn(seed) == drawn(seed, search="usual") == draw_later(stream, draw_configuration(stream))
 
 
 def test_a_dense_seed_has_more_faults_of_the_kinds_that_it_has_anyway() -> None:

@@ -43,6 +43,7 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "P-31": "refusals have a reason",
         "P-32": "settings as published",
         "P-D1": "deleted as asked or permitted",
+        "P-D2": "idle producers forgotten",
         "P-G1": "committed offsets stay",
         "P-G2": "generations grow",
         "P-G3": "assigned as sent",
