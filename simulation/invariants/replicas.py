@@ -164,11 +164,20 @@ def truncated(
             )
     cut(mirror, end)
     mirror.producers.cut(end)
+    if ghost.contents is not None:
+        _filler_cut(mirror, replica.log, end)
     reset_if_start_moved(mirror, replica.log)
     if not fails and replica.log.end_offset <= len(
         mirror.entries
     ):  # else it was cut and has grown in one step, and the epochs include the new batches
         check_epochs(known, ghost, mirror, replica)
+
+
+def _filler_cut(mirror: ReplicaMirror, log: Log, end: int) -> None:
+    """What fills the place of compacted records is written anew by a cut within it, and not synced then (TR-3)."""
+    header = log.batch_at(end - 1)
+    if header is not None and header.is_filler and header.last_offset == end - 1:
+        mirror.durable = min(mirror.durable, max(header.base_offset, log.flushed_offset))
 
 
 def opened(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:

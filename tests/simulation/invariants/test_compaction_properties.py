@@ -14,7 +14,7 @@ from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.observer import property_observers
 from simulation.invariants.properties import Violation
-from simulation.invariants.replicas import compacted
+from simulation.invariants.replicas import _filler_cut, compacted
 from simulation.runs.failures import findings
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
@@ -100,3 +100,16 @@ def test_a_leader_that_was_deposed_uncleanly_may_compact_for_the_sake_of_what_it
         with pytest.raises(Violation, match=r"has compacted 0…0 of epoch 0 .* to something else"):
             compacted(known, ghost, mirror, log)
     assert ghost.given_up == ([(1, later)] if is_excused else [])
+
+
+@pytest.mark.parametrize(("is_filler", "durable"), [(True, 1), (False, 11)])
+def test_only_what_fills_the_place_of_compacted_records_is_not_synced_any_more_after_a_cut(
+    is_filler: bool, durable: int
+) -> None:
+    log = Log.open(MemoryFiles(), "t-0", LogConfig(), clean=True)
+    log.append_as_leader(encode_batch([(None, b"value")], 0, 0, 0), 0)
+    log.mark_flushed(1)
+    log.append_as_leader(filler(0, 9, 0) if is_filler else encode_batch([(None, b"value")] * 10, 0, 0, 0), 0)
+    mirror = ReplicaMirror(1, durable=11)
+    _filler_cut(mirror, log, 11)
+    assert mirror.durable == durable

@@ -92,7 +92,12 @@ def test_seeds_that_once_failed_pass(seed: int) -> None:
 
 
 def test_a_static_member_may_get_another_id_before_its_generation_is_stored() -> None:
-    assert simulate(1_200_578, {"changing_settings": False}, observed=True).findings == ()
+    overrides = {"changing_settings": False, "producer_expiration_ms": 0}
+    assert simulate(1_200_578, overrides, observed=True).findings == ()
+
+
+def test_what_fills_the_place_of_compacted_records_may_be_lost_after_a_cut_within_it() -> None:
+    assert simulate(1_600_205, {"producer_expiration_ms": 0}, observed=True).findings == ()
 
 
 def test_a_record_of_k3_that_was_deleted_before_followers_had_it_is_acknowledged_again() -> None:

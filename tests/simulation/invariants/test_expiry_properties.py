@@ -103,14 +103,14 @@ def test_a_follower_that_does_not_take_over_what_a_leader_took_anew_breaks_p_28(
 
     expire = deletion._expire_idle
 
-    def sometimes_late(broker: Any, replica: Replica) -> None:
-        """Followers keep their producers, and say that these are new."""
+    def only_as_leader(broker: Any, replica: Replica) -> None:
+        """Followers keep their producers."""
         if replica.role is Role.LEADER:
             expire(broker, replica)
 
     monkeypatch.setattr(ProducerStates, "update", strict)
     monkeypatch.setattr(SeenProducers, "looked_for", _only_forgotten)
-    expiring(monkeypatch, sometimes_late)
+    expiring(monkeypatch, only_as_leader)
     faults = [SimulatedFault(at_ms, "restart", 0, 500, 0) for at_ms in (6_000, 9_000, 12_000)]
     broken = {observe(seed=seed, faults=faults, **UNRELIABLE, **BRIEF).failed_property for seed in range(1, 4)}
     assert "P-28" in broken
