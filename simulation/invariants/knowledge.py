@@ -12,6 +12,7 @@ from broker.core.messages import AnyRequest
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import PartitionState
 from broker.core.ports.marks import sometimes
+from broker.core.quorum.state import Quorum
 from simulation.engine.cluster import SimulatedCluster
 from simulation.invariants.administration.asked import Administered
 from simulation.invariants.ghost import Entries, Ghost, Lineage, Mirror, ReplicaMirror
@@ -76,6 +77,9 @@ class BrokerMirror:
 @dataclass(slots=True)
 class VoterMirror(Mirror):
     """A mirror of a controller: its metadata log and its role in the quorum."""
+
+    quorum: Quorum | None = None
+    """Of its present process."""
 
     incarnation: int = 0
     epoch: int = 0
