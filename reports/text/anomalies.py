@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from reports.data.joined import UNKNOWN, Joined
 from reports.data.stored_run import Run, is_one_of, rows_where
 from reports.data.suspects import Suspect, suspects
 from reports.pictures.replica_logs import AFTER, LogPicture, LogRow, log_picture
-from reports.text.incidents import promise_of
+from reports.text.incidents import incidents_of_record, promise_of
 from reports.text.record_timeline import TimelineEvent, record_timeline
 from reports.text.totals import AnomalyTotal, anomaly_totals
 
@@ -43,6 +43,11 @@ class AnomalyExplanation:
     picture: LogPicture | None
     evidence: str
     """The checker's evidence, JSON made readable."""
+    row: dict[str, Any]
+    anchor: str = ""
+    """The id of its place in the page."""
+    incidents: tuple[int, ...] = ()
+    """The numbers of the incidents that it belongs to."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,12 @@ class AnomalyGroup:
     """Those that are listed and not explained in full."""
 
     @property
+    def records(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return where in the page each explained or listed anomaly is, with its row."""
+        explained = [(explanation.anchor, explanation.row) for explanation in self.explanations]
+        return [*explained, *((row["anchor"], row) for row in self.rows)]
+
+    @property
     def unlisted(self) -> int:
         """Return how many are neither explained nor listed."""
         return self.total - len(self.explanations) - len(self.rows)
@@ -86,7 +97,16 @@ def groups(run: Run, joined: Joined, history_of: HistoryOf) -> list[AnomalyGroup
         for total in totals:
             number = total.within_contract if within else total.violations
             if number:
-                group = _group(run, joined, history_of, total, within, number, min(budget, EXPLANATIONS_PER_GROUP))
+                group = _group(
+                    run,
+                    joined,
+                    history_of,
+                    total,
+                    within,
+                    number,
+                    min(budget, EXPLANATIONS_PER_GROUP),
+                    f"record-{len(found) + 1}",
+                )
                 budget -= len(group.explanations)
                 found.append(group)
     return found
@@ -100,6 +120,7 @@ def _group(
     within: bool,
     number: int,
     explanations: int,
+    anchor: str,
 ) -> AnomalyGroup:
     table = rows_where(run.tables["anomalies"], anomaly=total.name)
     allowed = is_one_of(table, "within_contract", True)
@@ -115,8 +136,18 @@ def _group(
         total=number,
         recorded=table.num_rows,
         partitions=tuple(_partitions(table)),
-        explanations=tuple(_explanation(run, joined, history_of, row) for row in _rows(table, first)),
-        rows=tuple(_rows(table, rest[:ROWS_PER_GROUP])),
+        explanations=tuple(
+            replace(
+                _explanation(run, joined, history_of, row),
+                anchor=f"{anchor}-{index}",
+                incidents=tuple(incidents_of_record(run, row)),
+            )
+            for index, row in enumerate(_rows(table, first), start=1)
+        ),
+        rows=tuple(
+            {**row, "anchor": f"{anchor}-{index}", "incidents": incidents_of_record(run, row)}
+            for index, row in enumerate(_rows(table, rest[:ROWS_PER_GROUP]), start=1 + len(first))
+        ),
     )
 
 
@@ -216,6 +247,7 @@ def _explained(
         moments=moments,
         picture=picture,
         evidence=_readable(evidence),
+        row=row,
     )
 
 
