@@ -28,7 +28,8 @@ from reports.pictures.timeline import timeline
 from reports.pictures.workbench import workbench
 from reports.rules import with_rules
 from reports.text import configuration
-from reports.text.anomalies import AnomalyGroup, groups
+from reports.text.anomalies import groups
+from reports.text.anomaly_groups import AnomalyGroup
 from reports.text.configuration import reproduce_command
 from reports.text.incidents import INCIDENTS_SHOWN, incidents_of_fault, shown_incidents
 from reports.text.summary import summarize
@@ -96,7 +97,7 @@ def html(run: Run) -> str:
         log_lines=LOG_LINES_MAX,
         configuration=_configuration(run),
     )
-    return with_rules(page)
+    return with_rules(templating.neutral(page))
 
 
 def _anchors(run: Run) -> dict[int, int]:

@@ -18,7 +18,7 @@ from reports.data.stored_run import Run
 from reports.pictures.fault_lanes import KIND_CHARACTERS
 from reports.pictures.strips import PARTITIONS_MAX
 from reports.pictures.theme import fault_family
-from reports.text.anomalies import AnomalyGroup
+from reports.text.anomaly_groups import AnomalyGroup
 from reports.text.incidents import INCIDENTS_SHOWN, incidents_of_fault, incidents_of_record
 
 FAULTS_MAX: Final = 1_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from history.anomalies import CATALOGUE
 from incidents.partition_history import PartitionHistory
 from reports.data.joined import UNKNOWN, Joined
 from reports.data.stored_run import Run, is_one_of, rows_where
-from reports.data.suspects import Suspect, suspects
+from reports.data.suspects import suspects
 from reports.pictures.replica_logs import AFTER, LogPicture, LogRow, log_picture
+from reports.text.anomaly_groups import AnomalyExplanation, AnomalyGroup, PartitionKey
 from reports.text.incidents import incidents_of_record, promise_of
 from reports.text.record_timeline import TimelineEvent, record_timeline
 from reports.text.totals import AnomalyTotal, anomaly_totals
@@ -29,63 +30,6 @@ ROWS_PER_GROUP = 100
 EVIDENCE_CHARACTERS = 2_000
 
 HistoryOf = Callable[[str, int], PartitionHistory]
-
-
-@dataclass(frozen=True)
-class AnomalyExplanation:
-    """One anomaly explained in full."""
-
-    title: str
-    happened: str
-    replicas: tuple[str, ...]
-    suspects: tuple[Suspect, ...]
-    moments: tuple[TimelineEvent, ...]
-    picture: LogPicture | None
-    evidence: str
-    """The checker's evidence, JSON made readable."""
-    row: dict[str, Any]
-    anchor: str = ""
-    """The id of its place in the page."""
-    incidents: tuple[int, ...] = ()
-    """The numbers of the incidents that it belongs to."""
-
-
-@dataclass(frozen=True)
-class PartitionKey:
-    """The anomalies of a group in one partition."""
-
-    name: str
-    rows: int
-    offsets: str
-    times: str
-
-
-@dataclass(frozen=True)
-class AnomalyGroup:
-    """All anomalies of one name on one side of the contract."""
-
-    name: str
-    within_contract: bool
-    promised: str
-    total: int
-    """Exact, whatever is shown."""
-    recorded: int
-    """Rows in the table of anomalies; the checkers may keep fewer than they count."""
-    partitions: tuple[PartitionKey, ...]
-    explanations: tuple[AnomalyExplanation, ...]
-    rows: tuple[dict[str, Any], ...]
-    """Those that are listed and not explained in full."""
-
-    @property
-    def records(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return where in the page each explained or listed anomaly is, with its row."""
-        explained = [(explanation.anchor, explanation.row) for explanation in self.explanations]
-        return [*explained, *((row["anchor"], row) for row in self.rows)]
-
-    @property
-    def unlisted(self) -> int:
-        """Return how many are neither explained nor listed."""
-        return self.total - len(self.explanations) - len(self.rows)
 
 
 def groups(run: Run, joined: Joined, history_of: HistoryOf) -> list[AnomalyGroup]:

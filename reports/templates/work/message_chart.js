@@ -42,7 +42,7 @@
         const kind = row.startup ? "" : story.steps[index].noise;
         counts[kind] = (counts[kind] || 0) + 1;
       }
-      const parts = Object.entries(counts).filter(([kind]) => kind).sort((one, other) => other[1] - one[1]).map(([kind, number]) => `${number.toLocaleString("en")} × ${kind}`);
+      const parts = Object.entries(counts).filter(([kind]) => kind).sort((one, other) => other[1] - one[1]).map(([kind, number]) => `${kind}: ${number.toLocaleString("en")}`);
       if (row.startup) return `start-up: ${plural(row.steps.length, "step")}`;
       return parts.join(", ");
     }
@@ -51,14 +51,15 @@
       const wide = 100 / story.lanes.length, x = (lane) => `${(column.get(lane) + 0.5) * wide}%`;
       const svg = drawn("svg", { class: "lanes", "aria-hidden": "true", focusable: "false" });
       for (const [lane] of story.lanes) drawn("line", { class: "lane", x1: x(lane), x2: x(lane), y1: 0, y2: "100%" }, svg);
-      if (!step) return svg;
+      const cell = made("span", { class: "cell" }, svg);
+      if (!step) return cell;
       if (step.source !== undefined && step.source !== step.lane) {
         drawn("line", { class: "arrow", x1: x(step.source), x2: x(step.lane), y1: 13, y2: 13 }, svg);
         const tip = drawn("svg", { x: x(step.lane), y: 13, overflow: "visible" }, svg);
         const way = column.get(step.source) < column.get(step.lane) ? -1 : 1;
         drawn("path", { class: "tip", d: `M0 0l${7 * way} -4v8z` }, tip);
       } else drawn("circle", { class: "dot", cx: x(step.lane), cy: 13, r: 4.5 }, svg);
-      return svg;
+      return cell;
     }
 
     const idOf = (row) => (row.id ? `chart-fold-${row.id}` : `chart-step-${row.index}`);
@@ -76,7 +77,7 @@
       const who = step.source === undefined ? names.get(step.lane) : `${names.get(step.source)} to ${names.get(step.lane)}`;
       const element = made("div", { class: `step ${kind}`, role: "option", id: idOf(row), "aria-selected": String(row.index === current) },
         made("span", { class: "at" }, (step.at_us / 1e6).toFixed(3)), lanePicture(step),
-        made("span", { class: "what" }, made("span", { class: "who" }, `${who}: `), step.text, ...(step.state ? [made("span", { class: "delta" }, " state")] : [])));
+        made("span", { class: "what" }, ...(step.text.startsWith("VIOLATION") ? [] : [made("span", { class: "who" }, `${who}: `)]), step.text, ...(step.state ? [made("span", { class: "delta" }, " state")] : [])));
       element.addEventListener("click", () => choose(row.index));
       return element;
     }
