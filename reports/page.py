@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import jinja2
@@ -16,17 +18,20 @@ from reports import templating
 from reports.data.availability import FAULTS_MAX, outages, quiet_gap_ns
 from reports.data.joined import Joined
 from reports.data.stored_run import LOG_LINES_MAX, Run, load_run, node_logs
+from reports.data.story import load_story
 from reports.data.suspects import fault_parameters, fault_role
 from reports.pictures.linearizability import draw_objects, picture_name
 from reports.pictures.sequence import sequence
 from reports.pictures.strips import PARTITIONS_MAX, controller_strip, fault_segments, partition_strips, ticks
 from reports.pictures.theme import fault_family
 from reports.pictures.timeline import timeline
+from reports.pictures.workbench import workbench
 from reports.rules import with_rules
 from reports.text import configuration
 from reports.text.anomalies import groups
+from reports.text.anomaly_groups import AnomalyGroup
 from reports.text.configuration import reproduce_command
-from reports.text.incidents import INCIDENTS_SHOWN, shown_incidents
+from reports.text.incidents import INCIDENTS_SHOWN, incidents_of_fault, shown_incidents
 from reports.text.summary import summarize
 from reports.text.totals import disagreements
 
@@ -58,6 +63,9 @@ def html(run: Run) -> str:
         return partition_history(run.tables["cluster"], topic, partition)
 
     histories = [history_of(*pair) for pair in joined.partitions[:PARTITIONS_MAX]]
+    story = load_story(run.directory)
+    anomalies = groups(run, joined, history_of)
+    anchors = _anchors(run)
     template = _environment().get_template("page.html")
     page = template.render(
         run=run,
@@ -67,9 +75,12 @@ def html(run: Run) -> str:
         problems=[*run.problems, *disagreements(run)],
         problems_shown=PROBLEMS_SHOWN,
         timeline=timeline(run, joined),
-        diagram=sequence(run.directory),
+        diagram=sequence(story),
+        story=None if story is None else story.to_json(),
         contract=configuration.contract_sentences(run),
-        groups=groups(run, joined, history_of),
+        groups=anomalies,
+        workbench=workbench(run, joined, histories, anomalies, anchors),
+        records=_records(anomalies),
         incidents=shown_incidents(run),
         incidents_left=max(0, len(run.incidents) - INCIDENTS_SHOWN),
         strips=partition_strips(run, histories),
@@ -80,13 +91,13 @@ def html(run: Run) -> str:
         outages=outages(run, joined, histories),
         quiet_gap_ns=quiet_gap_ns(run, joined),
         faults=run.faults[:FAULTS_MAX],
-        anchors=_anchors(run),
+        anchors=anchors,
         troubles_max=TROUBLES_MAX,
         node_logs=node_logs(run.directory),
         log_lines=LOG_LINES_MAX,
         configuration=_configuration(run),
     )
-    return with_rules(page)
+    return with_rules(templating.neutral(page))
 
 
 def _anchors(run: Run) -> dict[int, int]:
@@ -96,6 +107,16 @@ def _anchors(run: Run) -> dict[int, int]:
         if fault["fault"] is not None:
             indices.setdefault(fault["fault"], index)
     return indices
+
+
+def _records(anomalies: Sequence[AnomalyGroup]) -> Mapping[int, list[tuple[str, str]]]:
+    """Return the number of each incident → anchors and titles of the records that are explained with it."""
+    found: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    for group in anomalies:
+        for explanation in group.explanations:
+            for number in explanation.incidents:
+                found[number].append((explanation.anchor, f"{group.name}: {explanation.title}"))
+    return found
 
 
 def _configuration(run: Run) -> list[tuple[str, str]]:
@@ -127,5 +148,7 @@ def _environment() -> jinja2.Environment:
         role=fault_role,
         parameters=lambda fault: {key: value for key, value in fault_parameters(fault).items() if key != "role"},
     )
-    environment.globals.update(partition_name=wording.partition_name, malformed=MALFORMED)
+    environment.globals.update(
+        partition_name=wording.partition_name, malformed=MALFORMED, incidents_of_fault=incidents_of_fault
+    )
     return environment

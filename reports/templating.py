@@ -1,10 +1,26 @@
-"""Sets up Jinja for all pages: escapes by default, and raises on every undefined name."""
+"""Sets up Jinja for all pages: escapes by default, cuts texts without end, and raises on every undefined name."""
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 import jinja2
+from markupsafe import Markup
 
 from common import wording
+
+TEXT_CHARACTERS_MAX: Final = 4_000
+"""Characters of one value in a page; what is longer says how much is left out."""
+_OBEYED: Final = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+class Whole(str):
+    """A text that is shown in full, because something else bounds it."""
+
+    __slots__ = ()
 
 
 def environment() -> jinja2.Environment:
@@ -13,9 +29,21 @@ def environment() -> jinja2.Environment:
         loader=jinja2.PackageLoader("reports", "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_bounded,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(count=wording.count)
+    made.filters.update(count=wording.count, whole=Whole)
     made.globals.update(plural=wording.plural)
     return made
+
+
+def neutral(page: str) -> str:
+    """Replace in a page what a terminal would obey, what turns the direction of writing, and halves of characters."""
+    return _OBEYED.sub("\N{REPLACEMENT CHARACTER}", page)
+
+
+def _bounded(value: object) -> object:
+    if not isinstance(value, str) or isinstance(value, Markup | Whole) or len(value) <= TEXT_CHARACTERS_MAX:
+        return value
+    return f"{value[:TEXT_CHARACTERS_MAX]}… {wording.count(len(value) - TEXT_CHARACTERS_MAX)} more characters"

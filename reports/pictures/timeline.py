@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
@@ -13,11 +13,12 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
-from common.wording import CLIENTS, FIRST_CONTROLLER, enumeration, plural
+from common.wording import count, enumeration, plural, printable
 from reports.data.joined import UNKNOWN, Joined
 from reports.data.series import QUANTILES, Bins, bins_over, latency_quantiles_ms, progress, throughput
 from reports.data.stored_run import Run, integers, is_one_of
 from reports.pictures import theme
+from reports.pictures.fault_lanes import BARS_MAX, KIND_CHARACTERS, draw_faults, fault_rows, shade_faults
 
 WIDTH_INCHES = 11.0
 LANE_INCHES = 0.25
@@ -25,18 +26,10 @@ PANEL_INCHES = 1.35
 PANEL_SHARE = 0.895
 """Width of the panels as a share of the picture's."""
 CHARACTER_INCHES = 0.072
-"""Width of a character of a fault's name, on the safe side for any font the page may use."""
-BARS_MAX = 400
-"""Faults drawn; a run with more says so."""
+"""Width of a character of a label, on the safe side for any font the page may use."""
 VIOLATION_LINES_MAX = 30
 """Moments of violations that are drawn through all panels; more of them would hide the curves."""
 
-_FAMILY_COLOURS = {
-    "process": theme.PROCESS,
-    "network": theme.NETWORK,
-    "storage": theme.STORAGE,
-    "other": theme.OTHER,
-}
 _STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "harrow",
@@ -60,31 +53,20 @@ class Timeline(NamedTuple):
     notes: tuple[str, ...]
 
 
-class _Bar(NamedTuple):
-    number: int
-    kind: str
-    start_s: float
-    end_s: float
-    took_hold: bool
-
-
-class _Row(NamedTuple):
-    label: str
-    lanes: list[list[_Bar]]
-
-
 def timeline(run: Run, joined: Joined) -> Timeline | None:
     """Draw the time line; None if there is nothing to draw."""
     start_ns, end_ns = run.span_ns
     if end_ns <= start_ns:
         return None
     bins = bins_over(start_ns, end_ns)
-    rows = _fault_rows(run, bins)
+    end_s = float(bins.edges_s[-1])
+    character_s = CHARACTER_INCHES * (end_s - bins.start_s) / (WIDTH_INCHES * PANEL_SHARE)
+    rows = fault_rows(run, bins.start_s, character_s=character_s)
     lanes = sum(len(row.lanes) for row in rows)
     with mpl.rc_context(_STYLE):
-        figure, axes = _panels(lanes + 3)
+        figure, axes = _panels(lanes + 4)
         axes[0].set_xlim(bins.start_s, bins.edges_s[-1])
-        _draw_faults(axes[0], rows)
+        draw_faults(axes[0], rows, character_s, end_s)
         _draw_anomalies(axes, run, bins, lanes)
         _draw_incidents(axes[0], run, lanes + 2)
         _draw_throughput(axes[1], joined, bins)
@@ -92,7 +74,7 @@ def timeline(run: Run, joined: Joined) -> Timeline | None:
         _draw_progress(axes[3], joined, bins)
         _draw_phases(axes, run)
         for panel in axes:
-            _shade_faults(panel, rows)
+            shade_faults(panel, rows)
             panel.set_xlim(bins.start_s, bins.edges_s[-1])
         axes[-1].set_xlabel("seconds of the run's clock")
         buffer = io.StringIO()
@@ -120,97 +102,6 @@ def _panels(lanes: int) -> tuple[Figure, list[Axes]]:
         axes.append(panel)
         above += panel_height + gap
     return figure, axes
-
-
-def _fault_rows(run: Run, bins: Bins) -> list[_Row]:
-    """Sort the faults by target, and where faults on one target overlap give each a lane of its own."""
-    by_target: dict[int, list[_Bar]] = {}
-    end_s = run.span_ns[1] / 1e9
-    for fault in run.faults[:BARS_MAX]:
-        if fault["started_ns"] is None:
-            continue
-        until_s = end_s if fault["ended_ns"] is None else fault["ended_ns"] / 1e9
-        bar = _Bar(
-            fault["fault"] or 0,
-            fault["kind"] or "unknown",
-            max(fault["started_ns"] / 1e9, bins.start_s),
-            until_s,
-            bool(fault["took_hold"]),
-        )
-        for target in sorted(set(fault["targets"] or [UNKNOWN])):
-            by_target.setdefault(target, []).append(bar)
-    return [_Row(_target_label(target), _lanes(bars)) for target, bars in sorted(by_target.items())]
-
-
-def _lanes(bars: Sequence[_Bar]) -> list[list[_Bar]]:
-    lanes: list[list[_Bar]] = []
-    for bar in bars:
-        free = next((lane for lane in lanes if lane[-1].end_s <= bar.start_s), None)
-        if free is None:
-            lanes.append([bar])
-        else:
-            free.append(bar)
-    return lanes
-
-
-def _target_label(target: int) -> str:
-    if target == UNKNOWN:
-        return "no target"
-    if target == CLIENTS:
-        return "clients"
-    return f"controller {target}" if target >= FIRST_CONTROLLER else f"broker {target}"
-
-
-def _draw_faults(panel: Axes, rows: Sequence[_Row]) -> None:
-    panel.set_title("Faults and anomalies", loc="left", pad=8)
-    labels: list[tuple[float, str]] = []
-    row_number = 0
-    for row in rows:
-        labels.append((row_number + (len(row.lanes) - 1) / 2, row.label))
-        for lane in row.lanes:
-            ends = [following.start_s for following in lane[1:]]
-            for bar, free_until_s in zip(lane, [*ends, panel.get_xlim()[1]], strict=True):
-                _draw_bar(panel, bar, free_until_s, row_number)
-            row_number += 1
-        panel.axhline(row_number - 0.5, color=theme.RULE, linewidth=0.6)
-    labels += [(row_number, "violations"), (row_number + 1, "within contract"), (row_number + 2, "incidents")]
-    panel.set_yticks([at for at, _ in labels], [text for _, text in labels])
-    panel.set_ylim(row_number + 2.5, -0.5)
-
-
-def _draw_bar(panel: Axes, bar: _Bar, free_until_s: float, row_number: int) -> None:
-    """Draw one fault. Its name stands in the bar, or else behind it, or else only its number is given."""
-    left, right = panel.get_xlim()
-    panel.barh(
-        row_number,
-        max(bar.end_s - bar.start_s, 0.05),
-        left=bar.start_s,
-        height=0.78,
-        color=_FAMILY_COLOURS[theme.fault_family(bar.kind)] if bar.took_hold else "none",
-        edgecolor="none" if bar.took_hold else theme.MUTED,
-        hatch=None if bar.took_hold else "////",
-        linewidth=0.8,
-    )
-    seconds_per_inch = (right - left) / (WIDTH_INCHES * PANEL_SHARE)
-    name = f"{bar.number} {bar.kind}" + ("" if bar.took_hold else " (did not take effect)")
-    needed_s = (len(name) + 1.5) * CHARACTER_INCHES * seconds_per_inch
-    inside = bar.took_hold and needed_s <= bar.end_s - bar.start_s
-    behind = needed_s <= free_until_s - bar.end_s
-    panel.annotate(
-        name if inside or behind else str(bar.number),
-        (bar.end_s if behind and not inside else bar.start_s, row_number),
-        xytext=(3, 0),
-        textcoords="offset points",
-        va="center_baseline",
-        fontsize=8,
-        color=theme.INK if behind and not inside else theme.ON_FILL,
-    )
-
-
-def _shade_faults(panel: Axes, rows: Sequence[_Row]) -> None:
-    for bar in {bar for row in rows for lane in row.lanes for bar in lane if bar.took_hold}:
-        colour = _FAMILY_COLOURS[theme.fault_family(bar.kind)]
-        panel.axvspan(bar.start_s, bar.end_s, color=colour, alpha=0.16, linewidth=0, zorder=0)
 
 
 def _draw_phases(axes: Sequence[Axes], run: Run) -> None:
@@ -241,45 +132,74 @@ def _draw_anomalies(axes: Sequence[Axes], run: Run, bins: Bins, first_lane: int)
     sides = ((~within, theme.VIOLATION, "X"), (within, theme.ALLOWED, "o"))
     for lane, (chosen, colour, marker) in enumerate(sides, start=first_lane):
         filled, counts = np.unique(bins.of(at_ns[chosen & (at_ns >= 0)]), return_counts=True)
-        centres = bins.start_s + bins.width_s * (filled + 0.5)
-        axes[0].scatter(centres, np.full(filled.shape, lane), marker=marker, s=30, color=colour, zorder=4)
-        left_s = bins.start_s
-        for centre, number in zip(centres.tolist(), counts.tolist(), strict=True):
-            # The number stands left of its mark, where the right edge cannot cut it, if no other mark is there.
-            needed_s = (len(str(number)) + 2) * CHARACTER_INCHES * bins.size * bins.width_s / WIDTH_INCHES
-            if number > 1 and centre - needed_s > left_s:
-                axes[0].annotate(
-                    str(number),
-                    (centre, lane),
-                    xytext=(-6, 0),
-                    textcoords="offset points",
-                    ha="right",
-                    va="center_baseline",
-                    fontsize=8,
-                    color=colour,
-                )
-            left_s = centre
+        centres = (bins.start_s + bins.width_s * (filled + 0.5)).tolist()
+        room = _room(axes[0])
+        for at_s, numbers in room.share(zip(centres, counts.tolist(), strict=True), _total):
+            axes[0].scatter([at_s], [lane], marker=marker, s=30, color=colour, zorder=4)
+            if sum(numbers) > 1:
+                _beside(axes[0], at_s, lane, _total(numbers), colour)
         if marker == "X" and filled.size <= VIOLATION_LINES_MAX:
             for panel in axes[1:]:
-                for centre in centres.tolist():
+                for centre in centres:
                     panel.axvline(centre, color=colour, linewidth=0.9, alpha=0.8)
 
 
-def _draw_incidents(panel: Axes, run: Run, lane: int) -> None:
-    """Mark when each incident first did harm, by its number; numbers that would collide are left out."""
-    free_from_s = panel.get_xlim()[0] - 1
+class _Room(NamedTuple):
+    """A lane of marks, each with a text to the right of it. Marks that lack the room for that become one."""
+
+    end_s: float
+    character_s: float
+
+    def share(
+        self, marks: Iterable[tuple[float, int]], text: Callable[[list[int]], str]
+    ) -> Iterator[tuple[float, list[int]]]:
+        """Yield where marks stand and the numbers of each; `marks` are in the order of their times."""
+        at_s, numbers = 0.0, list[int]()
+        for mark_s, number in marks:
+            if numbers and mark_s < at_s + self._needed_s(text(numbers)):
+                numbers.append(number)
+                continue
+            if numbers:
+                yield at_s, numbers
+            at_s, numbers = mark_s, [number]
+        if numbers:
+            yield min(at_s, self.end_s - self._needed_s(text(numbers))), numbers
+
+    def _needed_s(self, text: str) -> float:
+        return (len(text) + 2.5) * self.character_s
+
+
+def _room(panel: Axes) -> _Room:
     left, right = panel.get_xlim()
-    needed_s = 3 * CHARACTER_INCHES * (right - left) / (WIDTH_INCHES * PANEL_SHARE)
-    dated = [(one.at_ns / 1e9, number, one) for number, one in enumerate(run.incidents, 1) if one.at_ns is not None]
-    for at_s, number, incident in sorted(dated, key=lambda one: one[:2])[:BARS_MAX]:
-        colour = theme.ALLOWED if incident.within_contract else theme.VIOLATION
-        panel.scatter([at_s], [lane], marker="v", s=34, color=colour, zorder=4)
-        if at_s >= free_from_s:
-            panel.annotate(
-                str(number), (at_s, lane), xytext=(5, 0), textcoords="offset points", va="center_baseline",
-                fontsize=8, color=colour,
-            )  # fmt: skip
-            free_from_s = at_s + needed_s
+    return _Room(right, CHARACTER_INCHES * (right - left) / (WIDTH_INCHES * PANEL_SHARE))
+
+
+def _total(numbers: list[int]) -> str:
+    return count(sum(numbers))
+
+
+def _named(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers)) if len(numbers) < 4 else f"{len(numbers)} from {numbers[0]} on"
+
+
+def _beside(panel: Axes, at_s: float, lane: int, text: str, colour: str) -> None:
+    panel.annotate(
+        text, (at_s, lane), xytext=(6, 0), textcoords="offset points", va="center_baseline", fontsize=8, color=colour
+    )
+
+
+def _draw_incidents(panel: Axes, run: Run, lane: int) -> None:
+    """Mark when each incident first did harm, by its number."""
+    room = _room(panel)
+    for within, colour in ((False, theme.VIOLATION), (True, theme.ALLOWED)):
+        dated = [
+            (one.at_ns / 1e9, number)
+            for number, one in enumerate(run.incidents, 1)
+            if one.at_ns is not None and one.within_contract == within
+        ]
+        for at_s, numbers in room.share(sorted(dated)[:BARS_MAX], _named):
+            panel.scatter([at_s], [lane + within], marker="v", s=34, color=colour, zorder=4)
+            _beside(panel, at_s, lane + within, _named(numbers), colour)
 
 
 def _steps(panel: Axes, bins: Bins, values: Any, colour: str, label: str, width: float = 1.3) -> None:  # noqa: ANN401
@@ -342,8 +262,12 @@ def _finish(panel: Axes, title: str) -> None:
 
 
 def _label(run: Run, bins: Bins) -> str:
-    kinds = [f"{fault['kind']} on {enumeration([str(t) for t in fault['targets'] or []])}" for fault in run.faults]
-    named = enumeration(kinds[:12]) + (f" and {len(kinds) - 12} more" if len(kinds) > 12 else "")
+    kinds = [
+        f"{printable((fault['kind'] or 'unknown')[:KIND_CHARACTERS])} on"
+        f" {enumeration([str(target) for target in fault['targets'] or []])}"
+        for fault in run.faults[:13]
+    ]
+    named = enumeration(kinds[:12]) + (f" and {len(run.faults) - 12} more" if len(run.faults) > 12 else "")
     return (
         f"Time line of {bins.size * bins.width_s:.0f} seconds: {plural(len(run.faults), 'fault')}"
         f"{f' ({named})' if named else ''}, operations per second, latency of writes, and reading progress."

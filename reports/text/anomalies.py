@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,10 @@ from history.anomalies import CATALOGUE
 from incidents.partition_history import PartitionHistory
 from reports.data.joined import UNKNOWN, Joined
 from reports.data.stored_run import Run, is_one_of, rows_where
-from reports.data.suspects import Suspect, suspects
+from reports.data.suspects import suspects
 from reports.pictures.replica_logs import AFTER, LogPicture, LogRow, log_picture
-from reports.text.incidents import promise_of
+from reports.text.anomaly_groups import AnomalyExplanation, AnomalyGroup, PartitionKey
+from reports.text.incidents import incidents_of_record, promise_of
 from reports.text.record_timeline import TimelineEvent, record_timeline
 from reports.text.totals import AnomalyTotal, anomaly_totals
 
@@ -31,52 +32,6 @@ EVIDENCE_CHARACTERS = 2_000
 HistoryOf = Callable[[str, int], PartitionHistory]
 
 
-@dataclass(frozen=True)
-class AnomalyExplanation:
-    """One anomaly explained in full."""
-
-    title: str
-    happened: str
-    replicas: tuple[str, ...]
-    suspects: tuple[Suspect, ...]
-    moments: tuple[TimelineEvent, ...]
-    picture: LogPicture | None
-    evidence: str
-    """The checker's evidence, JSON made readable."""
-
-
-@dataclass(frozen=True)
-class PartitionKey:
-    """The anomalies of a group in one partition."""
-
-    name: str
-    rows: int
-    offsets: str
-    times: str
-
-
-@dataclass(frozen=True)
-class AnomalyGroup:
-    """All anomalies of one name on one side of the contract."""
-
-    name: str
-    within_contract: bool
-    promised: str
-    total: int
-    """Exact, whatever is shown."""
-    recorded: int
-    """Rows in the table of anomalies; the checkers may keep fewer than they count."""
-    partitions: tuple[PartitionKey, ...]
-    explanations: tuple[AnomalyExplanation, ...]
-    rows: tuple[dict[str, Any], ...]
-    """Those that are listed and not explained in full."""
-
-    @property
-    def unlisted(self) -> int:
-        """Return how many are neither explained nor listed."""
-        return self.total - len(self.explanations) - len(self.rows)
-
-
 def groups(run: Run, joined: Joined, history_of: HistoryOf) -> list[AnomalyGroup]:
     """Group the anomalies by name, violations first, and explain the first few of each."""
     budget = EXPLANATIONS_MAX
@@ -86,7 +41,16 @@ def groups(run: Run, joined: Joined, history_of: HistoryOf) -> list[AnomalyGroup
         for total in totals:
             number = total.within_contract if within else total.violations
             if number:
-                group = _group(run, joined, history_of, total, within, number, min(budget, EXPLANATIONS_PER_GROUP))
+                group = _group(
+                    run,
+                    joined,
+                    history_of,
+                    total,
+                    within,
+                    number,
+                    min(budget, EXPLANATIONS_PER_GROUP),
+                    f"record-{len(found) + 1}",
+                )
                 budget -= len(group.explanations)
                 found.append(group)
     return found
@@ -100,6 +64,7 @@ def _group(
     within: bool,
     number: int,
     explanations: int,
+    anchor: str,
 ) -> AnomalyGroup:
     table = rows_where(run.tables["anomalies"], anomaly=total.name)
     allowed = is_one_of(table, "within_contract", True)
@@ -115,8 +80,18 @@ def _group(
         total=number,
         recorded=table.num_rows,
         partitions=tuple(_partitions(table)),
-        explanations=tuple(_explanation(run, joined, history_of, row) for row in _rows(table, first)),
-        rows=tuple(_rows(table, rest[:ROWS_PER_GROUP])),
+        explanations=tuple(
+            replace(
+                _explanation(run, joined, history_of, row),
+                anchor=f"{anchor}-{index}",
+                incidents=tuple(incidents_of_record(run, row)),
+            )
+            for index, row in enumerate(_rows(table, first), start=1)
+        ),
+        rows=tuple(
+            {**row, "anchor": f"{anchor}-{index}", "incidents": incidents_of_record(run, row)}
+            for index, row in enumerate(_rows(table, rest[:ROWS_PER_GROUP]), start=1 + len(first))
+        ),
     )
 
 
@@ -216,6 +191,7 @@ def _explained(
         moments=moments,
         picture=picture,
         evidence=_readable(evidence),
+        row=row,
     )
 
 

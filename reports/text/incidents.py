@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from common.wording import plural
 from history.anomalies import CATALOGUE
 from history.protocol import failure_sentences
-from incidents import Cause, Incident
+from incidents import Cause, Incident, Span
 from incidents.causes import KINDS
 from incidents.headlines import gravest
 from reports.data.stored_run import Run
@@ -59,6 +61,34 @@ def promise_of(name: str) -> str:
     if name in CATALOGUE:
         return CATALOGUE[name].promise
     return failure_sentences().get(name, "")
+
+
+def incidents_of_fault(run: Run, number: int | None) -> list[int]:
+    """Return the numbers of the listed incidents that a fault made possible, or may have."""
+    return [
+        index
+        for index, incident in enumerate(run.incidents[:INCIDENTS_SHOWN], start=1)
+        if any(number in cause.faults for cause in incident.causes)
+    ]
+
+
+def incidents_of_record(run: Run, row: Mapping[str, Any]) -> list[int]:
+    """Return the numbers of the listed incidents that an anomaly belongs to: by its name and where it was found."""
+    return [
+        index
+        for index, incident in enumerate(run.incidents[:INCIDENTS_SHOWN], start=1)
+        if row["anomaly"] in incident.anomalies and any(_within(span, row) for span in incident.spans or (None,))
+    ]
+
+
+def _within(span: Span | None, row: Mapping[str, Any]) -> bool:
+    if span is None or span.topic is None:
+        return True
+    if (span.topic, span.partition) != (row["topic"], row["partition"]):
+        return False
+    if row["offset"] is None or span.first_offset is None or span.last_offset is None:
+        return True
+    return bool(span.first_offset <= row["offset"] <= span.last_offset)
 
 
 def _cause(cause: Cause) -> ShownCause:

@@ -19,11 +19,9 @@ from simulation.workload.clients import TOPIC
 def controllers(cluster: SimulatedCluster) -> Iterator[tuple[int, ControllerState]]:
     """The controllers that are up, with their state."""
     for node_id, machine in cluster.machines.items():
-        node = machine.node
-        if isinstance(node, ControllerNode):
-            yield node_id, node.state
-        elif isinstance(node, CombinedNode):
-            yield node_id, node.controller.state
+        state = controller_state(machine.node)
+        if state is not None:
+            yield node_id, state
 
 
 def brokers(cluster: SimulatedCluster) -> Iterator[tuple[int, BrokerState]]:
@@ -32,6 +30,13 @@ def brokers(cluster: SimulatedCluster) -> Iterator[tuple[int, BrokerState]]:
         state = broker_state(machine.node)
         if state is not None:
             yield node_id, state
+
+
+def controller_state(node: Node | None) -> ControllerState | None:
+    """The controller's part of a node, if it has one."""
+    if isinstance(node, ControllerNode):
+        return node.state
+    return node.controller.state if isinstance(node, CombinedNode) else None
 
 
 def broker_state(node: Node | None) -> BrokerState | None:

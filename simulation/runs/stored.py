@@ -6,7 +6,7 @@
 | `choices.json` | all that is needed to repeat the simulation (`choice_files`) |
 | `outcome.json` | hash, findings, marks |
 | `events.parquet` | every event, to find the first that differs in a replay |
-| `story.json` | the transitions that led to the failure, for the sequence diagram |
+| `story.json` | the transitions that led to the failure, with causes and states, for the message chart |
 | `history/` | the clients' history, and the final logs of the replicas |
 """
 
@@ -33,7 +33,8 @@ from simulation.invariants.observer import property_observers
 from simulation.runs import choice_files
 from simulation.runs.choice_files import FILE_NAME, ChoiceFile
 from simulation.runs.failures import SimulationFinding, findings
-from simulation.runs.trace import US_PER_S, Line, TraceRecorder, node_name, trace_lines
+from simulation.runs.story import StoryRecorder, story_of
+from simulation.runs.trace import US_PER_S, Line, node_name, trace_lines
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import repeat_command
@@ -123,7 +124,7 @@ _MOMENTS = pa.schema(
 
 def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[SimulationFinding]:
     """Simulate a case again and write its run into an empty directory; returns the findings."""
-    recorder, sampler, stream = TraceRecorder(), ReplicaSampler(), EventStream()
+    recorder, sampler, stream = StoryRecorder(), ReplicaSampler(), EventStream()
     observers = property_observers() if observed else ()
     outcome = cases.run(case, observers, (stream, recorder, sampler), to_the_end=True, keep_log=True)
     found = findings(outcome)
@@ -133,8 +134,8 @@ def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Sim
     _write_json(directory / "outcome.json", _outcome_data(outcome, found, observed))
     (directory / FILE_NAME).write_text(choice_file_of(outcome, found).dumps(), encoding="utf-8")
     _write_moments(directory / "events.parquet", stream.moments)
-    lines = trace_lines(recorder, outcome.history, outcome.log_entries)
-    _write_json(directory / "story.json", [line._asdict() for line in relevant(lines)])
+    story = story_of(recorder, outcome.history, outcome.log_entries or ())
+    _write_json(directory / "story.json", story)
     tables.write(directory, "0", [tables.Recorded(run_id, NAME, outcome, sampler.samples)])
     write_results(directory, run_id, found)
     return found
@@ -289,7 +290,7 @@ SCHEDULE_NAME = "schedule"
 
 def store_schedule_run(directory: Path, path: Path, *, flawed: bool) -> ScheduleResult:
     """Play a schedule and write its run into an empty directory. Raises `DirectedScheduleError`."""
-    recorder, sampler = TraceRecorder(), ReplicaSampler()
+    recorder, sampler = StoryRecorder(), ReplicaSampler()
     result = play_schedule(path, flawed=flawed, keep_log=True, recorders=(recorder, sampler))
     outcome, run_id = result.outcome, directory.name
     configuration = outcome.configuration.to_json()
@@ -307,11 +308,11 @@ def store_schedule_run(directory: Path, path: Path, *, flawed: bool) -> Schedule
     }
     trace = trace_lines(recorder, outcome.history, outcome.log_entries)
     outcome.history.faults += _crashes(trace)
-    lines = _from_first_step(relevant(trace))
+    story = story_of(recorder, outcome.history, outcome.log_entries or (), first_text=_STEP)
     for name, data in (
         ("spec.json", specification),
         ("schedule.json", []),
-        ("story.json", [line._asdict() for line in lines]),
+        ("story.json", story),
         ("outcome.json", {"hash": outcome.digest, "findings": [finding._asdict() for finding in result.findings]}),
     ):
         (directory / name).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
@@ -337,9 +338,3 @@ def _crashes(lines: Sequence[Line]) -> list[FaultRow]:
                 for row in rows
             ]
     return rows
-
-
-def _from_first_step(lines: Sequence[Line]) -> Sequence[Line]:
-    """The trace from the first step on, without the set-up."""
-    first = next((place for place, line in enumerate(lines) if line.text.startswith(_STEP)), 0)
-    return lines[first:]

@@ -286,7 +286,7 @@ def trace_lines(
 ) -> list[Line]:
     """All lines, with the results of the clients' sends."""
     recorder.catch_up(log_entries)
-    return sorted([*recorder.lines, *_sends(history)], key=lambda line: line.at_us)
+    return sorted([*recorder.lines, *lines_of_sends(history)], key=lambda line: line.at_us)
 
 
 def without_repetitions(lines: Sequence[Line]) -> list[Line]:
@@ -317,7 +317,8 @@ def _rounds(lines: Sequence[Line], index: int, period: int) -> int:
     return times
 
 
-def _sends(history: SimulatedHistory) -> Iterable[Line]:
+def lines_of_sends(history: SimulatedHistory) -> Iterable[Line]:
+    """The results of the clients' sends."""
     values: dict[int, list[int]] = {}
     for send in history.sends:
         values.setdefault(send.op, []).append(send.value)

@@ -7,6 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from reports import render
+from reports.data.story import load_story
 from reports.pictures.sequence import STEPS_MAX, sequence
 
 STEPS = [
@@ -23,13 +24,17 @@ def stored_transitions(directory: Path, content: object) -> Path:
     return directory
 
 
+def drawn(directory: Path):
+    return sequence(load_story(directory))
+
+
 def texts(svg: str) -> list[str]:
     root = ET.fromstring(svg)
     return ["".join(element.itertext()) for element in root.iter("text")]
 
 
 def test_every_transition_is_drawn_with_its_lane(tmp_path):
-    diagram = sequence(stored_transitions(tmp_path, STEPS))
+    diagram = drawn(stored_transitions(tmp_path, STEPS))
     assert (diagram.shown, diagram.left_out) == (5, 0)
     shown = texts(diagram.svg)
     assert shown[:4] == ["nemesis", "clients", "broker 1", "controller 100"]
@@ -39,17 +44,17 @@ def test_every_transition_is_drawn_with_its_lane(tmp_path):
 
 
 def test_only_the_last_transitions_of_many_are_drawn(tmp_path):
-    diagram = sequence(stored_transitions(tmp_path, STEPS * 100))
+    diagram = drawn(stored_transitions(tmp_path, STEPS * 100))
     assert (diagram.shown, diagram.left_out) == (STEPS_MAX, 500 - STEPS_MAX)
 
 
 @pytest.mark.parametrize("content", ["", "{", "3", "{}", "[]", '[1, null, {"at_us": "soon"}]', '[{"at_us": 1}]'])
 def test_nonsense_is_not_drawn(tmp_path, content):
-    assert sequence(stored_transitions(tmp_path, content)) is None
+    assert drawn(stored_transitions(tmp_path, content)) is None
 
 
 def test_a_run_that_was_not_simulated_has_none(tmp_path):
-    assert sequence(tmp_path) is None
+    assert drawn(tmp_path) is None
     assert "What led to it" not in render(tmp_path).read_text()
 
 

@@ -1,0 +1,15 @@
+  // The page: what the script takes over, links to the time line, and all parts open in print.
+  addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((part) => { part.open = true; }));
+  const timelineData = dataOf("workbench-data");
+  const line = timelineData && timeLine(timelineData);
+  const storyData = dataOf("chart-data");
+  if (storyData) messageChart(storyData);
+  for (const still of document.querySelectorAll("details.still")) still.open = false;
+  // Links lead into folded parts, too; and those to the time line show their item there.
+  addEventListener("click", (event) => {
+    const link = event.target.closest && event.target.closest("a[href^='#']");
+    if (!link) return;
+    const item = link.dataset.show && line ? line.find(link.dataset.show) : null;
+    for (let part = byId(link.getAttribute("href").slice(1)); part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
+    if (item) { event.preventDefault(); byId("timeline").scrollIntoView(); line.go(item, true); }
+  });
