@@ -138,8 +138,15 @@ def night_text(name: str) -> str:
 def _cell(
     directory: Path, cell: Mapping[str, Any], entries: Sequence[KnownFailure], earlier: Earlier, day: date
 ) -> SuiteCell:
-    texts = {key: str(cell[key]) for key in ("name", "environment", "configuration", "faults", "seeds")}
-    waiting = SuiteCell(**texts, state="waiting", anomaly=cell["anomaly"])
+    waiting = SuiteCell(
+        name=cell["name"],
+        environment=cell["environment"],
+        configuration=cell["configuration"],
+        faults=cell["faults"],
+        seeds=cell["seeds"],
+        state="waiting",
+        anomaly=cell["anomaly"],
+    )
     waiting = replace(
         waiting,
         before=earlier.cells.get(waiting.title),
