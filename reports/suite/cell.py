@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
+from history.anomalies import CATALOGUE
 from reports.suite.earlier import EarlierResult
 from reports.suite.known import KnownFailure
 
@@ -115,7 +116,9 @@ class SuiteCell:
         """Whether it is a failure that nobody excuses, and that the earlier night did not have."""
         if not self.failing or self.known:
             return False
-        return self.before is None or not self.before.counted or not set(self.signature) <= set(self.before.signature)
+        if self.before is None or not self.before.counted:
+            return True
+        return bool(set(self.signature) - set(self.before.signature) - _no_graver(self.before.signature))
 
     @property
     def change(self) -> Change | None:
@@ -135,3 +138,13 @@ class SuiteCell:
             for entry in self.expired
         )
         return (*((self.tried,) if self.tried else ()), *new, *known, *expired)
+
+
+def _no_graver(signature: Sequence[str]) -> set[str]:
+    """The checkers' anomalies that are no graver than the gravest of these.
+
+    Which of them show beside the gravest differs from one run of a real cluster to the next.
+    """
+    order = list(CATALOGUE)
+    shown = [order.index(name) for name in signature if name in CATALOGUE]
+    return set(order[min(shown) :]) if shown else set()

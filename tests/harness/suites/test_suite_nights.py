@@ -23,6 +23,7 @@ from harness.suites.nights import compare_with_earlier
 from harness.suites.runner import SuiteHooks, SuiteOutcome, run_suite
 from harness.suites.suite_state import Night, SuiteState, resume_or_start
 from harness.terminal.exits import ExitStatus
+from history.anomalies import CATALOGUE
 from reports.suite import render_suite
 from reports.suite.cell import Change, SuiteCell
 from reports.suite.known import KnownFailure
@@ -217,11 +218,34 @@ def test_only_what_is_new_decides_if_asked(nights: Nights) -> None:
     assert outcome.status == ExitStatus.FAILED, "a new crash"
 
 
-def test_another_anomaly_of_a_failing_run_is_new(nights: Nights) -> None:
-    nights.play(FIRST, {"a kill": [LOST]}, HEAD)
-    _, outcome, suite = nights.play(SECOND, {"a kill": [STALE]}, HEAD, fail_on=FailOn.NEW)
-    assert names(suite) == {"new": ["a kill"]}
-    assert outcome.status == ExitStatus.ANOMALIES
+@pytest.mark.parametrize(
+    ("before", "now", "change"),
+    [
+        ([STALE], [LOST], "new"),
+        ([LOST], [STALE], "still"),
+        ([LOST], [LOST, STALE], "still"),
+        ([STALE], [STALE, LOST], "new"),
+        ([LOST], ["crash"], "new"),
+        (["crash"], [STALE], "new"),
+        (["crash"], ["crash"], "still"),
+    ],
+)
+def test_only_a_graver_anomaly_of_a_failing_run_is_new(
+    nights: Nights, before: Sequence[str], now: Sequence[str], change: Change
+) -> None:
+    assert list(CATALOGUE).index(LOST) < list(CATALOGUE).index(STALE)
+    nights.play(FIRST, {"a kill": before}, HEAD)
+    _, outcome, suite = nights.play(SECOND, {"a kill": now}, HEAD, fail_on=FailOn.NEW)
+    assert names(suite) == {change: ["a kill"]}
+    assert (outcome.status == ExitStatus.VALID) is (change == "still")
+
+
+def test_another_property_of_a_sweep_is_new(nights: Nights) -> None:
+    nights.swept = [(3, "P-12")]
+    nights.play(FIRST, {}, HEAD + SWEEP)
+    nights.swept = [(3, "P-12"), (4, "P-13")]
+    _, _, suite = nights.play(SECOND, {}, HEAD + SWEEP)
+    assert names(suite) == {"new": ["a all"]}
 
 
 def test_everything_is_new_in_the_first_night(nights: Nights) -> None:
