@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,13 +36,16 @@ Judge = Callable[[Path], "RunResult"]
 _REASONS = 5
 
 
-def run_cell(cell: Cell, directory: Path, judge: Judge, stop: Stop) -> CellResult | None:
-    """Run a cell in the suite's directory; return None if it was interrupted. Every error is a result, too."""
+def run_cell(cell: Cell, directory: Path, judge: Judge, stop: Stop, attempt: int = 1) -> CellResult | None:
+    """Run a cell in the suite's directory; return None if it was interrupted. Every error is a result, too.
+
+    `attempt` is 2 when it is run for the second time.
+    """
     try:
         require_possible(cell)
     except Skipped as skipped:
         return _result(cell, "skipped", [str(skipped)])
-    log = directory / "logs" / cell.name
+    log = directory / "logs" / (cell.name if attempt == 1 else f"{cell.name}-attempt-{attempt}")
     ending = run_process(arguments(cell, directory), log, cell.limit_s, stop)
     if ending.stopped:
         heal(directory)
@@ -92,7 +95,9 @@ def _of_sweep(cell: Cell, ended: ProcessResult, details: Mapping[str, Any], dire
     details = {**details, "run": None if stored is None else str(Path(stored).absolute().relative_to(directory))}
     reasons = [f"seed {failure['seed']}: {failure['findings'][0]['what']}" for failure in failures]
     verdict: Verdict = "invalid" if failures else "valid" if ended.status == ExitStatus.VALID else "crashed"
-    return _result(cell, verdict, reasons, **details, counts={"seeds": seeds}, anomalies=swept["failed_by_property"])
+    failed = tuple(failure["seed"] for failure in failures)
+    found = _result(cell, verdict, reasons, **details, counts={"seeds": seeds}, anomalies=swept["failed_by_property"])
+    return replace(found, failed_seeds=failed) if sum(found.anomalies.values()) == len(failed) else found
 
 
 def _describe_exit(status: int) -> str:

@@ -15,16 +15,18 @@ from harness.spec.spec import Spec
 from harness.spec.toml_table import Table
 from harness.suites import cells
 from harness.suites.cells import SIMULATION, Cell
+from harness.suites.known_failures import anomalies_in, read_known_failures, seed_ranges
+from reports.suite.known import KnownFailure
 
 KNOWN_ENVIRONMENTS: Final = (SIMULATION, "local", "docker", "ssh")
 
 _SEE: Final = "see docs/guide/suites.md"
-_SEEDS: Final = re.compile(r"(\d+)(?::(\d+))?")
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)([smh])")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
 _NOT_FOR_CELLS: Final = frozenset({"seed", "name", "environment", "faults"})
 _CELLS_MAX: Final = 900
+RERUNS_MAX: Final = 20
 _LIMIT_BEYOND_DURATION_S: Final = 300.0
 _LIMIT_OF_SIMULATION_S: Final = 1_800.0
 _DURATION_S: Final = 60.0
@@ -40,12 +42,14 @@ class Suite:
     canary: Sequence[Cell]  # run one after the other until one of them is found
     cells: Sequence[Cell]
     digest: str  # of the file: a suite that was started from another file is not resumed
+    known_failures: Sequence[KnownFailure] = ()
+    reruns: int = 0  # how often a run of a real cluster that failed, now or in the last night, is run again
 
 
 def load(path: Path) -> Suite:
     """Read a suite. Raises `SpecError`."""
     table = Table.load(path, "a suite", _SEE)
-    table.only("name", "about", "budget", "canary", "configurations", "matrix")
+    table.only("name", "about", "budget", "reruns", "canary", "configurations", "matrix", "known-failures")
     name = table.text("name")
     if not _NAME.fullmatch(name):
         raise table.wrong("name", "up to 32 letters, digits, dots, dashes and underscores", repr(name))
@@ -70,6 +74,8 @@ def load(path: Path) -> Suite:
         canary=canary,
         cells=numbered,
         digest=hashlib.sha256(path.read_bytes()).hexdigest(),
+        known_failures=read_known_failures(table, numbered),
+        reruns=table.number("reruns", 0, 0, RERUNS_MAX),
     )
 
 
@@ -102,19 +108,11 @@ def _canary(table: Table) -> Sequence[Cell]:
         raise table.wrong("settings.flaws", "a flaw that the suite must find", "none")
     environment = table.one_of("environment", KNOWN_ENVIRONMENTS)
     anomaly, faults = table.text("anomaly", "any"), table.text("faults")
-    table.require_known("anomaly", [anomaly], _anomalies(environment))
+    table.require_known("anomaly", [anomaly], ("any", *anomalies_in([environment])))
     return [
         Cell(number, environment, "canary", faults, *seeds, settings, _limit(table, environment, settings), anomaly)
         for number, seeds in enumerate(_seeds(table, environment), 1)
     ]
-
-
-def _anomalies(environment: str) -> Sequence[str]:
-    """What may reveal a canary: anomalies of the checkers, and properties of the simulation."""
-    from history.anomalies import OF_THE_SYSTEM
-    from simulation.invariants.properties import PROPERTY_IDS
-
-    return ("any", *OF_THE_SYSTEM, *(("crash", *PROPERTY_IDS) if environment == SIMULATION else ()))
 
 
 def _cells(table: Table, configurations: Mapping[str, Mapping[str, Any]]) -> Iterator[Cell]:
@@ -140,19 +138,7 @@ def _cells(table: Table, configurations: Mapping[str, Mapping[str, Any]]) -> Ite
 
 def _seeds(table: Table, environment: str) -> Sequence[tuple[int, int]]:
     """First and last seed of each cell: a simulation sweeps a range, a real cluster runs one seed per cell."""
-    value = table.raw.get("seeds", 1)
-    expected = 'a seed, a range like "1:20", or a list of these'
-    ranges = []
-    for each in value if isinstance(value, list) else [value]:
-        found = _SEEDS.fullmatch(str(each)) if isinstance(each, str | int) and not isinstance(each, bool) else None
-        if found is None:
-            raise table.wrong("seeds", expected, repr(each))
-        first, last = int(found[1]), int(found[2] or found[1])
-        if first > last or last - first >= 1_000_000:
-            raise table.wrong("seeds", expected, repr(each))
-        ranges.append((first, last))
-    if not ranges:
-        raise table.wrong("seeds", expected, "none")
+    ranges = seed_ranges(table, table.raw.get("seeds", 1))
     if environment == SIMULATION:
         return ranges
     return [(seed, seed) for first, last in ranges for seed in range(first, min(last, first + _CELLS_MAX) + 1)]

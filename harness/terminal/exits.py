@@ -25,6 +25,7 @@ def worst(verdicts: list[str]) -> ExitStatus:
 
 
 _OURS = (
+    "harrow",
     "harness",
     "simulation",
     "nemesis",

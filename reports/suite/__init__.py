@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from common.atomic_files import replacing
-from reports.suite.documents import junit, markdown, page
+from reports.suite.documents import page
+from reports.suite.junit import junit
 from reports.suite.loaded import load_suite
+from reports.suite.markdown import markdown
 
 __all__ = ["render_suite"]
 

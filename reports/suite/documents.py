@@ -1,22 +1,24 @@
-"""Writes a suite as a page, as a JUnit file for continuous integration, and as a summary in Markdown."""
+"""Writes a suite as a page, with the matrix of its runs and their course over the nights."""
 
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Sequence
-from typing import NamedTuple
-from xml.etree import ElementTree as ET
+from typing import Final, NamedTuple
 
 import jinja2
 
 from common import wording
 from reports import templating
 from reports.rules import with_rules
-from reports.suite.loaded import GRAVEST, STATES, LoadedSuite, SuiteCell
+from reports.suite.cell import CHANGES, GRAVEST, STATES, SuiteCell
+from reports.suite.loaded import LoadedSuite, night_text
 
-_NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd]")
-_MARKS = {"valid": "✓", "invalid": "✗", "unknown": "?", "crashed": "!", "skipped": "-", "waiting": "·"}
+MARKS: Final = {"valid": "✓", "invalid": "✗", "unknown": "?", "crashed": "!", "skipped": "-", "waiting": "·"}
+"""A letter for each state."""
+
+CHANGES_LISTED_MAX: Final = 6
+"""Runs of one kind of change on the first screen; the others are below."""
 
 
 class MatrixRow(NamedTuple):
@@ -59,8 +61,13 @@ def page(suite: LoadedSuite) -> str:
     template = _environment().get_template("suite/page.html")
     shown = template.render(
         suite=suite,
+        since=night_text(suite.earlier.night) if suite.earlier.night else "",
+        meanings=CHANGES,
+        listed_max=CHANGES_LISTED_MAX,
         tables=tables(suite),
         states=STATES,
+        marks=MARKS,
+        trend=[suite.summary, *reversed(suite.earlier.nights)],
         troubles=sorted(troubles, key=lambda cell: GRAVEST.index(cell.state)),
         skipped=skipped,
     )
@@ -70,96 +77,6 @@ def page(suite: LoadedSuite) -> str:
 @functools.cache
 def _environment() -> jinja2.Environment:
     environment = templating.environment()
+    environment.filters["night"] = night_text
     environment.filters["seconds"] = lambda seconds: wording.duration(round(seconds * 1e9))
     return environment
-
-
-def junit(suite: LoadedSuite) -> str:
-    """Return the file: a case for each run, and one for the canary."""
-    root = ET.Element("testsuites")
-    cases = [_case(cell) for cell in suite.cells]
-    cases.insert(0, _canary_case(suite))
-    counted = {name: sum(case.find(name) is not None for case in cases) for name in ("failure", "error", "skipped")}
-    whole = ET.SubElement(
-        root,
-        "testsuite",
-        name=suite.name,
-        tests=str(len(cases)),
-        failures=str(counted["failure"]),
-        errors=str(counted["error"]),
-        skipped=str(counted["skipped"]),
-        time=f"{suite.spent_s:.1f}",
-    )
-    whole.extend(cases)
-    ET.indent(root)
-    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def _case(cell: SuiteCell) -> ET.Element:
-    case = ET.Element(
-        "testcase",
-        classname=_clean(f"{cell.environment}.{cell.configuration}"),
-        name=_clean(f"{cell.faults}, {cell.seeds}"),
-        time=f"{cell.seconds:.1f}",
-    )
-    element = {"invalid": "failure", "unknown": "error", "crashed": "error", "skipped": "skipped", "waiting": "skipped"}
-    if cell.state in element:
-        message = cell.reasons[0] if cell.reasons else "not run yet"
-        result = ET.SubElement(case, element[cell.state], message=_clean(message), type=cell.state)
-        result.text = _clean(
-            "\n".join([*cell.reasons, f"report: {cell.link}" if cell.link else "", cell.again]).strip()
-        )
-    return case
-
-
-def _canary_case(suite: LoadedSuite) -> ET.Element:
-    spent = sum(cell.seconds for cell in suite.canary)
-    case = ET.Element("testcase", classname="canary", name="a planted flaw is found", time=f"{spent:.1f}")
-    if suite.canary_found is None:
-        ET.SubElement(case, "skipped", message="not run yet")
-    elif not suite.canary_found:
-        reasons = [f"{cell.seeds}: {cell.state} {'; '.join(cell.reasons)}" for cell in suite.canary]
-        failure = ET.SubElement(case, "failure", message="the flaw was not found", type="canary")
-        failure.text = _clean("\n".join(reasons))
-    return case
-
-
-def _clean(text: str) -> str:
-    return _NOT_IN_XML.sub("�", text)
-
-
-def markdown(suite: LoadedSuite) -> str:
-    """Return the summary: the verdict, the matrix, and a line for everything that is not valid."""
-    lines = [f"# {suite.name}: {suite.verdict}", "", suite.sentence.capitalize(), ""]
-    lines += [f"Canary: {_canary_text(suite)}", ""]
-    for table in tables(suite):
-        lines += [f"## {table.environment}", "", f"| | {' | '.join(_text(faults) for faults in table.columns)} |"]
-        lines.append(f"|---|{'---|' * len(table.columns)}")
-        for row in table.rows:
-            marks = ["".join(_mark(cell) for cell in cells) for cells in row.cells]
-            lines.append(f"| {_text(row.configuration)} | {' | '.join(marks)} |")
-        lines.append("")
-    listed = sorted(
-        (cell for cell in suite.cells if cell.state not in ("valid", "waiting")),
-        key=lambda cell: GRAVEST.index(cell.state),
-    )
-    for cell in listed:
-        where = f" ([{'report' if cell.page else 'log'}]({cell.link}))" if cell.link else ""
-        lines.append(f"- **{cell.state}** {_text(cell.title)}{where}: {_text('; '.join(cell.reasons))}")
-    legend = ", ".join(f"{mark} {state}" for state, mark in _MARKS.items())
-    return "\n".join([*lines, "", f"({legend})", ""])
-
-
-def _canary_text(suite: LoadedSuite) -> str:
-    if suite.canary_found is None:
-        return "not run yet"
-    return "found" if suite.canary_found else "**not found**"
-
-
-def _mark(cell: SuiteCell) -> str:
-    mark = _MARKS[cell.state]
-    return f"[{mark}]({cell.link})" if cell.link else mark
-
-
-def _text(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())

@@ -47,11 +47,20 @@ def write(directory: Path, part: str, runs: Sequence[Recorded]) -> None:
 
 def _write_part(directory: Path, part: str, schema: pa.Schema, rows: Sequence[Row]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    by_column = zip(*rows, strict=True) if rows else ((),) * len(schema)
-    columns = [pa.array(list(values), field.type) for values, field in zip(by_column, schema, strict=True)]
     path = directory / f"part-{part}.parquet"
     with replacing(path) as unfinished:
-        pq.write_table(pa.Table.from_arrays(columns, schema=schema), unfinished)
+        pq.write_table(_table(schema, rows), unfinished)
+
+
+def _table(schema: pa.Schema, rows: Sequence[Row]) -> pa.Table:
+    by_column = zip(*rows, strict=True) if rows else ((),) * len(schema)
+    columns = [pa.array(list(values), field.type) for values, field in zip(by_column, schema, strict=True)]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def arrow_tables(run: Recorded) -> dict[str, pa.Table]:
+    """The tables of one simulation, in memory."""
+    return {name: _table(TABLES[name], [(run.run_id, *row) for row in found]) for name, found in _rows(run).items()}
 
 
 def _rows(run: Recorded) -> dict[str, Iterable[Row]]:

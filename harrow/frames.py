@@ -1,0 +1,28 @@
+"""Turns tables and results into data frames of pandas; whole numbers stay whole, and what is missing is NA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from harrow.checking import CheckResult
+    from harrow.simulating import Simulation
+
+
+def to_frame(results: Iterable[Simulation | CheckResult]) -> pd.DataFrame:
+    """A frame with one row for each result: `verdict`, the first reason, and what else its `row` has."""
+    import pandas as pd
+
+    return pd.DataFrame([result.row() for result in results])
+
+
+def frame_of(table: pa.Table) -> pd.DataFrame:
+    """A table of a history as a frame with Arrow's types: offsets and times in nanoseconds are exact."""
+    import pandas as pd
+
+    frame: Any = table.to_pandas(types_mapper=pd.ArrowDtype)
+    return frame
