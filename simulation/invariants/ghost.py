@@ -171,6 +171,9 @@ class ReplicaMirror(Mirror):
     segments: tuple[tuple[int, int], ...] = ()
     """Of a topic with retention: first offset and bytes of each segment of the log."""
 
+    offline: bool = False
+    """Its log directory has failed, as its broker knows: it is in no broker's memory, and may come back."""
+
     isr_state: tuple[tuple[int, ...], PendingIsr | None, int] = ((), None, 1)
 
     def learns(self, epoch: int) -> None:

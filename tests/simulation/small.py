@@ -20,6 +20,7 @@ QUICK: dict[str, object] = {
     "retention_bytes": 0,
     "log_append_time": False,
     "clock_error_ms": 0,
+    "log_directories": 1,
 }
 """A seed of this takes some ten milliseconds."""
 

@@ -49,6 +49,7 @@ SIMPLEST: dict[str, object] = {
     "retention_bytes": 0,
     "log_append_time": False,
     "clock_error_ms": 0,
+    "log_directories": 1,
 }
 """A small cluster to which nothing happens but what a test asks for."""
 
