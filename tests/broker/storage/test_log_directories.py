@@ -355,7 +355,7 @@ def deleted_and_created_anew(place):
     cluster = cluster_of(partitions=2)
     partition = partitions_in(cluster, 1, LOG_DIRS[place])[0]
     cluster.produce(cluster.leader(partition), 5, partition=partition)
-    break_directory(cluster, 1, place)
+    break_directory(cluster, 1, place, ("append", "truncate", "replace", "sync"))
     cluster.produce(cluster.leader(partition), 6, partition=partition)
     node = cluster.machines[1].node
     cluster.run_until(lambda: node.describe()["offline_partitions"])

@@ -126,3 +126,12 @@ def test_the_faults_of_whole_disks_are_survived_with_two_directories_too(kind: s
 def test_older_versions_survive_the_fault_too(generation: str) -> None:
     faults = [SimulatedFault(4_000 + 500 * node, "directory-error", node, 5_000, 1) for node in range(3)]
     assert findings(simulated(*faults, generation=generation)) == []
+
+
+@pytest.mark.parametrize(("fails", "losses"), [(True, 1), (False, 2)])
+def test_a_broker_that_lost_data_counts_as_lossy_until_its_failed_directory_is_back(fails: bool, losses: int) -> None:
+    error = (SimulatedFault(3_500, "directory-error", 0, 8_000, 11),) if fails else ()
+    lost = [SimulatedFault(at_ms, "page-cache-loss", node, 1_000, 0) for at_ms, node in ((4_000, 0), (10_000, 1))]
+    outcome = simulated(*error, *lost, lossy_budget=1)
+    assert findings(outcome) == []
+    assert sum(text.startswith("page-cache-loss of") for _, _, text in outcome.log_entries) == losses
