@@ -48,6 +48,7 @@ _DEEDS: Mapping[str, str] = {
     "halves": "was cut off from half of the cluster",
     "one-way": "was cut off in one direction",
     "disk-error": "had its disk fail",
+    "directory-error": "had a log directory fail",
 }
 
 

@@ -101,6 +101,9 @@ LISTED_KINDS: Final[Mapping[str, ListedKind]] = {
         "disk", _SIM, "let the power of a node fail in the middle of a change to its files; start it again later"
     ),
     "torn-append": ListedKind("disk", _SIM, "let the next append to a node's disk fail after some of its bytes"),
+    "directory-error": ListedKind(
+        "disk", _SIM, "make one of a broker's log directories fail (EIO) at writing, or at reading too"
+    ),
     "clock-jump": ListedKind(
         "clock", _BOTH, "set the wall clock of a node forward or back, by half a second to a year"
     ),

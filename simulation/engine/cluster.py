@@ -143,6 +143,7 @@ class SimulatedCluster(EventQueue):
         machine.backlog = []
         machine.paused = False
         machine.exit_status = None
+        machine.disk.refused = set()
         try:
             machine.node = make_node(machine.settings, machine.disk, f"{node_id}/{machine.incarnation}")
         except StorageError:

@@ -11,6 +11,8 @@ back what was cut off, as far as it survives, in place of all that was written s
 replacements are durable when they return (`Files`), but not before: a power failure in the middle of one leaves either
 the old state or the new, and of a directory that was being deleted any of its files (`InterruptedChange`).
 
+A disk may hold several log directories. A power failure takes all of them; an error, one or all (TR-6, KIP-112).
+
 The indexes of a segment count as mapped into memory, though the broker writes them whole: until the segment was synced
 a power failure leaves each of them on its own as it is, as it was before, cut short, or not at all.
 """
@@ -18,13 +20,14 @@ a power failure leaves each of them on its own as it is, as it was before, cut s
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import NamedTuple
 
 from broker.core.log.segments.indexes import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from broker.core.log.segments.segment import LOG_SUFFIX
 from broker.core.metadata.records import METADATA_DIRECTORY
-from broker.core.ports.files import StorageError
+from broker.core.ports.files import StorageError, directory_of
 from broker.core.records import MalformedBatch, iterate_headers
 from simulation.engine.choices import Stream
 
@@ -112,16 +115,30 @@ class InterruptedChange:
 class SimulatedDisk:
     """One node's disk. `failing` makes every write fail, as a disk does that is full or broken.
 
+    `failing_directories` are the log directories, by their index, of which every write and deletion fails; of those in
+    `unreadable_directories` every read too. `refused` are those in which something has failed since the node started.
     `tears_next_append_at`, if given, lets the next append to a replica's log fail after so many bytes. `interrupted`,
     if given, lets the power fail in the middle of a change, which raises `PowerFailed`.
     """
 
-    __slots__ = ("_fails_now", "failing", "files", "interrupted", "tears_next_append_at")
+    __slots__ = (
+        "_fails_now",
+        "failing",
+        "failing_directories",
+        "files",
+        "interrupted",
+        "refused",
+        "tears_next_append_at",
+        "unreadable_directories",
+    )
 
     def __init__(self) -> None:
         self._fails_now = False
         self.files: dict[str, _File] = {}
         self.failing = False
+        self.failing_directories: set[int] = set()
+        self.unreadable_directories: set[int] = set()
+        self.refused: set[int] = set()
         self.interrupted: InterruptedChange | None = None
         self.tears_next_append_at: int | None = None
 
@@ -129,16 +146,22 @@ class SimulatedDisk:
 
     def list(self, directory: str) -> list[str]:
         """See `Files.list`."""
+        if self.unreadable_directories:
+            self._check_readable(f"{directory}/")
         prefix = f"{directory}/" if directory else ""
         return sorted({name[len(prefix) :].split("/", 1)[0] for name in self.files if name.startswith(prefix)})
 
     def size(self, name: str) -> int:
         """See `Files.size`."""
+        if self.unreadable_directories:
+            self._check_readable(name)
         file = self.files.get(name)
         return len(file.data) if file is not None else 0
 
     def read(self, name: str, position: int, size: int) -> bytes:
         """See `Files.read`."""
+        if self.unreadable_directories:
+            self._check_readable(name)
         file = self.files.get(name)
         return bytes(file.data[position : position + size]) if file is not None else b""
 
@@ -152,7 +175,7 @@ class SimulatedDisk:
             if self.tears_next_append_at is not None and data and _is_replicas_log(name):
                 file.data += data[: self.tears_next_append_at]
                 self.tears_next_append_at = None
-                raise StorageError(f"{name}: EIO", name)
+                raise self._refusal(name)
             file.data += data
         self._go_on()
 
@@ -187,6 +210,8 @@ class SimulatedDisk:
         doomed, order = self._under(name), self.interrupted
         if not doomed:
             return
+        if self.failing_directories and directory_of(doomed[0]) in self.failing_directories:
+            raise self._refusal(name)
         if order is not None and order.strikes():
             doomed = [old for old in doomed if order.leaves_new()]
             self._fails_now = True
@@ -232,10 +257,38 @@ class SimulatedDisk:
             sync.end()
 
     def _check(self, name: str) -> None:
-        if self.failing:
-            raise StorageError(f"{name}: EIO", name)
+        if self.failing or (self.failing_directories and directory_of(name) in self.failing_directories):
+            raise self._refusal(name)
+
+    def _check_readable(self, name: str) -> None:
+        if directory_of(name) in self.unreadable_directories:
+            raise self._refusal(name)
+
+    def _refusal(self, name: str) -> StorageError:
+        self.refused.add(directory_of(name))
+        return StorageError(f"{name}: EIO", name)
 
     # --- faults ------------------------------------------------------------------------------------------------------
+
+    def fail_directory(self, index: int, *, reads: bool) -> None:
+        """From now on every write in a log directory fails, and with `reads` every read."""
+        self.failing_directories.add(index)
+        if reads:
+            self.unreadable_directories.add(index)
+
+    def mend_directory(self, index: int) -> None:
+        """A log directory works again."""
+        self.failing_directories.discard(index)
+        self.unreadable_directories.discard(index)
+
+    @contextmanager
+    def laid_open(self) -> Iterator[None]:
+        """Let whoever looks at the disk from outside read what its node cannot."""
+        unreadable, self.unreadable_directories = self.unreadable_directories, set()
+        try:
+            yield
+        finally:
+            self.unreadable_directories = unreadable
 
     def lose_power(self, survival: Survival, stream: Stream, names: Stream) -> Loss:
         """Keep what the mode says. `names` decides about names and cuts that were not synced."""
@@ -323,6 +376,9 @@ class SimulatedDisk:
         """An independent disk with the same contents."""
         twin = SimulatedDisk()
         twin.failing = self.failing
+        twin.failing_directories = set(self.failing_directories)
+        twin.unreadable_directories = set(self.unreadable_directories)
+        twin.refused = set(self.refused)
         twin.tears_next_append_at = self.tears_next_append_at
         twin.files = {name: _File(bytes(file.data), file.durable, file.before_cut) for name, file in self.files.items()}
         return twin

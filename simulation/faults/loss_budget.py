@@ -2,7 +2,8 @@
 
 The windows are those of real clusters (`nemesis.loss_budget`). Here a broker's window lasts until its next incarnation
 is in the ISR of all partitions that it replicates, and within its window a broker may lose more, but only while no
-partition counts on it.
+partition counts on it. A log directory that fails loses nothing, as a kill loses nothing: what was written is there
+again after a restart. But a window stays open as long as a directory of its broker fails, whose replicas are in no ISR.
 """
 
 from __future__ import annotations

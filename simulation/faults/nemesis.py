@@ -95,8 +95,8 @@ class SimulatedNemesis:
     def heal(self) -> None:
         """Heal all faults; those that still wait for a condition never strike."""
         self._over = True
-        for number in list(self._undo):
-            self._close(number)
+        while self._undo:  # the end of a fault may begin a restart
+            self._close(min(self._undo))
         self.cluster.transport.mend(frozenset(self.cluster.network.cut))
         for node_id, machine in self.cluster.machines.items():
             machine.fsync_us = 500
@@ -197,6 +197,31 @@ class SimulatedNemesis:
             self.cluster.start(target)
 
         self._opened("disk-error", (target,), mend, fault.duration_ms)
+
+    def _directory_error(self, fault: SimulatedFault, target: int) -> None:
+        """ST-7, KIP-112: every write in one of a broker's log directories fails, for a half every read too.
+
+        Then it works again, and the broker is started again, for a half after a controlled shutdown: only so do the
+        directory's replicas come back.
+        """
+        broker = target if target in self.brokers else self._target(len(self.brokers) + len(self.controllers))
+        machine = self.cluster.machines[broker]
+        index = fault.parameter % len(machine.settings.log_dirs)
+        if index in machine.disk.failing_directories:
+            return
+        reads, stops = bool(fault.parameter // 10 % 2), bool(fault.parameter // 100 % 2)
+        machine.disk.fail_directory(index, reads=reads)
+
+        def mend() -> None:
+            machine.disk.mend_directory(index)
+            if stops:
+                self._restart(fault, broker)
+            else:
+                self.cluster.kill(broker)
+                self.cluster.start(broker)
+
+        why = f"log directory {index}, {'reads and writes' if reads else 'writes'}"
+        self._opened("directory-error", (broker,), mend, fault.duration_ms, why)
 
     def _torn_append(self, fault: SimulatedFault, target: int) -> None:
         """ST-7: the next append fails after some bytes, so that the node exits; then the disk works again."""

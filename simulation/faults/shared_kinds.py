@@ -118,7 +118,7 @@ _PARAMETER_OF: Mapping[str, Callable[[ScheduledFault, int], int]] = {
 
 def simulated(schedule: Schedule, case: Case) -> tuple[SimulatedFault, ...]:
     """The schedule's faults for a case. Raises `ScheduleError` for a kind or role that the simulation lacks."""
-    configuration = configuration_of(case.choices()["configuration"], case.overrides)
+    configuration = configuration_of(case.choices(), case.overrides)
     return tuple(_fault(entry, configuration.brokers, configuration.controllers) for entry in schedule.entries)
 
 

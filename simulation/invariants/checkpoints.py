@@ -56,7 +56,7 @@ def _note(known: Knowledge, broker: BrokerMirror, clock_ms: int) -> None:
     due.noted = {}
     for key, mirror in broker.mirrors.items():
         replica = mirror.replica
-        if replica is not None:
+        if replica is not None and not mirror.offline:
             log = replica.log
             mirror.lowest_high_watermark = mirror.high_watermark
             due.noted[key] = Noted(replica, log.truncations, log.flushed_offset, log.start_offset)
@@ -65,7 +65,7 @@ def _note(known: Knowledge, broker: BrokerMirror, clock_ms: int) -> None:
 def _check(known: Knowledge, broker: BrokerMirror, disk: SimulatedDisk) -> None:
     for key, mirror in broker.mirrors.items():
         noted = broker.checkpoints.noted.get(key)
-        if not isinstance(noted, Noted) or noted.replica is not mirror.replica:
+        if not isinstance(noted, Noted) or noted.replica is not mirror.replica or mirror.offline:
             continue
         was_cut = noted.replica.log.truncations != noted.truncations
         least = (mirror.lowest_high_watermark, 0 if was_cut else noted.flushed, 0 if was_cut else noted.start)
@@ -79,8 +79,8 @@ def closed(known: Knowledge, broker: BrokerMirror, disk: SimulatedDisk) -> None:
     """P-30 when a broker has ended cleanly: the next process starts from what this one knew (BL-8)."""
     for key, mirror in broker.mirrors.items():
         replica = mirror.replica
-        if replica is None:
-            continue
+        if replica is None or directory_of(replica.log.directory) in broker.failed_directories:
+            continue  # maybe only since the last step
         log = replica.log
         exact = (replica.high_watermark, log.end_offset, log.start_offset)
         for name, expected, found in _compared(disk, key, replica, exact):

@@ -175,6 +175,9 @@ class ReplicaMirror(Mirror):
     producers: SeenProducers = field(default_factory=SeenProducers)
     """Where producers expire: those that its holder knows, or has forgotten."""
 
+    offline: bool = False
+    """Its log directory has failed, as its broker knows: it is in no broker's memory, and may come back."""
+
     isr_state: tuple[tuple[int, ...], PendingIsr | None, int] = ((), None, 1)
 
     def learns(self, epoch: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -54,6 +55,9 @@ class BrokerMirror:
 
     interrupted: bool = False
     """Whether the power failed in the last step of its process, which may have been that of a clean stop."""
+
+    failed_directories: Mapping[int, str] = field(default_factory=dict)
+    """What its process holds to be the log directories that have failed, and why."""
 
     mirrors: dict[tuple[str, int], ReplicaMirror] = field(default_factory=dict)
     alterations: dict[int, tuple[str, int, int, int]] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from broker.core.metadata.records import (
     TopicDeleted,
 )
 from broker.core.ports.events import Event, ResponseReceived
-from simulation.invariants import committed, replicas, topics
+from simulation.invariants import committed, directories, replicas, topics
 from simulation.invariants.ghost import Ghost
 from simulation.invariants.knowledge import Deciding, Knowledge, Version
 from simulation.invariants.partition_state import broken_epochs, compare_sets
@@ -102,10 +102,12 @@ def _registered(known: Knowledge, record: BrokerRegistered, previous_epoch: int)
 
 
 def _check_members(known: Knowledge, ghost: Ghost) -> None:
-    """P-7 and P-16, of the present state of a partition."""
+    """P-7, P-16 and P-33, of the present state of a partition."""
     state = ghost.state
     if state is None:
         return
+    if state.offline:
+        directories.check_recorded(known, ghost)
     for member in ghost.unadmitted:
         if member in state.isr or member in state.elr or member == state.leader:
             known.fail(

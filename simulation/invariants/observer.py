@@ -13,7 +13,6 @@ from broker.core.broker_node.node import BrokerNode
 from broker.core.broker_node.requests.deletion import IDLE_PRODUCERS
 from broker.core.broker_node.state import BrokerState
 from broker.core.controller.node import ControllerNode
-from broker.core.log.checkpoints import read_clean_shutdown
 from broker.core.messages import (
     AlterPartitionRequest,
     DeleteRecordsRequest,
@@ -45,6 +44,7 @@ from simulation.invariants import (
     clients,
     committed,
     derived,
+    directories,
     log_starts,
     metadata,
     quorum,
@@ -76,6 +76,14 @@ class PropertyObserver:
 
     def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
+        disk = cluster.machines[step.node_id].disk
+        if disk.unreadable_directories:
+            with disk.laid_open():
+                self._stepped(cluster, step)
+        else:
+            self._stepped(cluster, step)
+
+    def _stepped(self, cluster: SimulatedCluster, step: EventStep) -> None:
         known = self._known
         if known is None:
             known = self._known = Knowledge.of(cluster)
@@ -98,7 +106,10 @@ class PropertyObserver:
         """See `Observer.crashed`."""
         if self._known is None:
             self._known = Knowledge.of(cluster)
-        known = self._known
+        with cluster.machines[node_id].disk.laid_open():
+            self._ended(self._known, cluster, node_id, lost_bytes)
+
+    def _ended(self, known: Knowledge, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         voter, broker = known.voters.get(node_id), known.brokers.get(node_id)
         if voter is not None:
             quorum.ended(known, voter)
@@ -111,8 +122,7 @@ class PropertyObserver:
         if broker.up:
             _last_cuts(known, broker)
             may_have_stopped = (machine.settings.is_controller or broker.interrupted) and _is_closed(broker)
-            stored = read_clean_shutdown(machine.disk) if may_have_stopped else None
-            _process_ended(broker, clean_epoch=-1 if stored is None else stored)
+            _process_ended(broker, clean_epoch=directories.clean_epoch(machine) if may_have_stopped else -1)
         if disk_lost:
             broker.clean_epoch = -1
         if lost_bytes >= 0:
@@ -139,7 +149,9 @@ class PropertyObserver:
         broker = known.brokers[step.node_id]
         event = step.event
         if broker.incarnation != incarnation:
-            _process_started(known, broker, incarnation, state.incarnation_id)
+            _process_started(known, broker, incarnation, state)
+        if broker.failed_directories:
+            directories.check_failures(broker, known.cluster.machines[step.node_id])
         if event.__class__ is RequestReceived:
             assert isinstance(event, RequestReceived)
             _request_arrived(known, broker, event)
@@ -185,7 +197,11 @@ class PropertyObserver:
             if mirror is not None and mirror.replica is replica and mirror.seen == now:
                 continue
             ghost = known.ghost(replica.topic, replica.topic_id, replica.partition)
-            if mirror is None or ghost.mirrors.get(broker.broker_id) is not mirror:
+            if (
+                mirror is None
+                or ghost.mirrors.get(broker.broker_id) is not mirror
+                or (mirror.offline and directories.is_another_log(known, ghost, mirror, replica))
+            ):
                 mirror = ReplicaMirror(broker.broker_id)
                 mirrors[key] = ghost.mirrors[broker.broker_id] = mirror
             if mirror.replica is not replica:
@@ -285,14 +301,17 @@ def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Rep
 
 
 def _removed(known: Knowledge, broker: BrokerMirror, state: BrokerState, key: tuple[str, int]) -> None:
-    """RT-8: the replica was deleted; a new one of the same name will start empty."""
-    mirror = broker.mirrors.pop(key)
+    """RT-8: the replica was deleted, and a new one of the same name will start empty; or it is offline (KIP-112)."""
+    mirror = broker.mirrors[key]
+    if (state.failed_directories or state.offline) and directories.is_offline(known, broker, state, key, mirror):
+        return
+    del broker.mirrors[key]
     for (topic_id, number), ghost in known.partitions.items():
         if ghost.mirrors.get(broker.broker_id) is mirror:
             del ghost.mirrors[broker.broker_id]
-            if mirror.incarnation != broker.incarnation:
+            if mirror.incarnation != broker.incarnation and not mirror.offline:
                 replicas.vanished(known, ghost, mirror)
-            elif key not in state.offline:
+            else:
                 metadata.check_removal(known, ghost, broker.broker_id, state.image.end_offset, (topic_id, number))
 
 
@@ -318,14 +337,15 @@ def _effects(known: Knowledge, broker: BrokerMirror, state: BrokerState, effects
 # --- processes -------------------------------------------------------------------------------------------------------
 
 
-def _process_started(known: Knowledge, broker: BrokerMirror, incarnation: int, incarnation_id: str) -> None:
+def _process_started(known: Knowledge, broker: BrokerMirror, incarnation: int, state: BrokerState) -> None:
     answers.broker_ended(known, broker.broker_id)
     broker.incarnation = incarnation
     broker.up = True
     broker.has_started = False
     broker.broker_epoch = -1
     broker.image_end = 0
-    known.ended_cleanly[incarnation_id] = broker.clean_epoch
+    broker.failed_directories = state.failed_directories
+    known.ended_cleanly[state.incarnation_id] = broker.clean_epoch
     broker.clean_epoch = -1
 
 
@@ -349,11 +369,7 @@ def _forget_requests(broker: BrokerMirror) -> None:
 def _last_cuts(known: Knowledge, broker: BrokerMirror) -> None:
     """A process that fails during a step may have cut a log before: the records that it cut off are not lost data."""
     for key, mirror in broker.mirrors.items():
-        replica, ghost = mirror.replica, known.ghost_held(broker, *key)
-        if replica is not None and ghost is not None and replica.log.truncations != mirror.truncations:
-            mirror.truncations = replica.log.truncations
-            end = min(replica.log.end_offset, len(mirror.entries))
-            replicas.truncated(known, ghost, mirror, replica, end, fails=True)
+        directories.last_cut(known, broker, key, mirror)
 
 
 def _request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestReceived) -> None:
@@ -385,7 +401,7 @@ def _exited(known: Knowledge, step: EventStep, machine: SimulatedMachine) -> Non
     for effect in step.effects:
         if isinstance(effect, Exit) and effect.status == 0:
             checkpoints.closed(known, broker, machine.disk)
-            _process_ended(broker, clean_epoch=broker.broker_epoch)
+            _process_ended(broker, clean_epoch=-1 if broker.failed_directories else broker.broker_epoch)
 
 
 def _is_closed(broker: BrokerMirror) -> bool:

@@ -184,6 +184,7 @@ def opened(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Repli
     """Check the log of a new process, or a new log that replaces a deleted one: what it still has (P-6, ST-6)."""
     log = replica.log
     mirror.replica, mirror.log = replica, log
+    mirror.offline = False
     mirror.truncations = log.truncations
     mirror.seen = ()
     mirror.compacted = log.compacted_offset

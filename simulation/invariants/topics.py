@@ -8,6 +8,7 @@ from broker.core.messages import CreateTopicsResponse, DeleteTopicsRequest, Dele
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import METADATA_TOPIC, TopicCreated, TopicDeleted
 from broker.core.ports.events import Effect, Reply
+from broker.core.ports.files import name_in
 from broker.core.replica.state import Replica
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.node_views import brokers, leading
@@ -112,7 +113,13 @@ def leftovers(cluster: SimulatedCluster) -> list[str]:
 
 
 def _directories(cluster: SimulatedCluster, broker_id: int) -> Iterator[tuple[str, str, str]]:
-    for directory in cluster.machines[broker_id].disk.list(""):
+    machine = cluster.machines[broker_id]
+    for index in range(len(machine.settings.log_dirs)):
+        yield from _logs_in(machine.disk.list(name_in(index, "").rstrip("/")))
+
+
+def _logs_in(names: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    for directory in names:
         parts = directory.rpartition("-")
         if parts[2].isdigit() and parts[0] != METADATA_TOPIC:
             yield parts

@@ -59,7 +59,10 @@ RECIPES = tuple(name for name, kind in LISTED_KINDS.items() if kind.family == "r
 CLOSE_FAULTS = ("late-connection", *RECIPES, "interrupted-change")
 """Kinds of fault, each of which a third of the seeds have."""
 
-FAULTS = (*COMMON_FAULTS, *RARER_FAULTS, "torn-page-cache-loss", *CLOSE_FAULTS)
+DIRECTORY_FAULTS = ("directory-error",)
+"""Kinds of fault that every seed has in which brokers have several log directories."""
+
+FAULTS = (*COMMON_FAULTS, *RARER_FAULTS, "torn-page-cache-loss", *CLOSE_FAULTS, *DIRECTORY_FAULTS)
 """Kinds of fault that a schedule may contain. `torn-page-cache-loss` is never drawn, only named."""
 
 RECIPE_PARAMETERS = 1_000_000_000
@@ -155,6 +158,9 @@ class Configuration:
 
     client: str = "model"
     """What sends and reads: the simulation's own `model` of clients, or a library (`simulation.workload.making`)."""
+
+    log_directories: int = 1
+    """How many log directories each broker has."""
 
     search: str = "usual"
     """Which simulations the seeds are spent on (`simulation.scenario.search`)."""
@@ -256,6 +262,14 @@ def draw_later(stream: Stream, drawn: Configuration) -> Configuration:
     if stream.draw("producers expire", 6) == 5:
         return replace(drawn, producer_expiration_ms=stream.pick("lifetime of producers", (30_000, 5_000, 1_000)))
     return drawn
+
+
+def draw_directories(stream: Stream) -> int:
+    """How many log directories each broker has: two in a fifth of the seeds.
+
+    It has a stream of its own, so that the other seeds are what they were before there was such a choice.
+    """
+    return 1 + (stream.draw("two log directories", 5) == 4)
 
 
 class SimulatedFault(NamedTuple):

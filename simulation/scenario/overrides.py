@@ -67,6 +67,7 @@ _LOWEST = {"acks": -1}
 _AT_LEAST_ONE = frozenset({
     "brokers", "controllers", "partitions", "replication_factor", "min_insync_replicas", "producers", "readers",
     "operations", "polls", "fault_interval_ms", "fault_duration_ms", "session_timeout_ms", "heartbeat_ms", "lag_ms",
+    "log_directories",
 })  # fmt: skip
 
 

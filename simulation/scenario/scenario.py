@@ -135,7 +135,7 @@ def settings_of(configuration: Configuration) -> list[Settings]:
                 roles=(*roles, "controller") if node_id in controllers else roles,
                 voters=dict.fromkeys(controllers, ("controller", 1)),
                 listeners=(Listener("CLIENT", f"b{node_id}", 1), Listener("BROKER", f"b{node_id}", 2)),
-                log_dirs=("/",),
+                log_dirs=log_dirs_of(configuration, node_id),
                 log_flush_interval_messages=configuration.flush_messages,
                 log_flush_interval_ms=configuration.flush_ms,
                 min_insync_replicas=min_isr_of_file(configuration, node_id),
@@ -192,6 +192,13 @@ def _deletes(configuration: Configuration) -> bool:
     return bool(configuration.retention_ms or configuration.retention_bytes)
 
 
+def log_dirs_of(configuration: Configuration, node_id: int) -> tuple[str, ...]:
+    """A node's log directories; a node that is a controller alone has one."""
+    if node_id > configuration.brokers:
+        return ("/",)
+    return ("/", *(f"/{index}" for index in range(1, configuration.log_directories)))
+
+
 def min_isr_of_file(configuration: Configuration, node_id: int) -> int:
     """What a node's own file says; the cluster's min ISR is that of the controllers' files."""
     if node_id in controllers_of(configuration):
@@ -214,7 +221,7 @@ def run(
     keep_log: bool = False,
 ) -> SimulationOutcome:
     """Simulate a choice sequence. `overrides` replace parts of its configuration, `faults` its schedule."""
-    configuration = configuration_of(choices["configuration"], overrides)
+    configuration = configuration_of(choices, overrides)
     if faults is None:
         faults = draw_faults(choices["schedule"], configuration)
     cluster = SimulatedCluster(choices, settings_of(configuration), observers)

@@ -11,8 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from common.names import SpecError, unknown
-from simulation.engine.choices import Stream
-from simulation.scenario.configuration import RECIPES, Configuration, draw_configuration, draw_later
+from simulation.engine.choices import ChoiceSequence, Stream
+from simulation.scenario.configuration import (
+    DIRECTORY_FAULTS,
+    RECIPES,
+    Configuration,
+    draw_configuration,
+    draw_directories,
+    draw_later,
+)
 
 Search = Callable[[Stream, Configuration], Configuration]
 """Draws on from the stream of the configuration; returns what replaces the configuration that was drawn so far."""
@@ -86,9 +93,18 @@ def check_search(name: str) -> None:
         raise SpecError(f"search: {unknown(name, SEARCHES, 'the name of a search')}")
 
 
-def configuration_of(stream: Stream, overrides: Mapping[str, object] | None = None) -> Configuration:
-    """Draw the configuration of a seed for the search that the overrides name. They replace parts after all draws."""
+def configuration_of(choices: ChoiceSequence, overrides: Mapping[str, object] | None = None) -> Configuration:
+    """Draw the configuration of a seed for the search that the overrides name. They replace parts after all draws.
+
+    Where brokers have several log directories these fail one by one, unless the overrides say which faults there are.
+    """
     given = overrides or {}
+    stream = choices["configuration"]
     drawn = draw_configuration(stream)
     searched = SEARCHES[str(given.get("search", USUAL))](stream, drawn)
-    return replace(draw_later(stream, searched), **given)  # type: ignore[arg-type]
+    later = draw_later(stream, searched)
+    several = replace(later, log_directories=draw_directories(choices["directories"]))
+    configuration = replace(several, **given)  # type: ignore[arg-type]
+    if configuration.log_directories > 1 and "faults" not in given:
+        return replace(configuration, faults=(*configuration.faults, *DIRECTORY_FAULTS))
+    return configuration

@@ -66,6 +66,7 @@ SHAPE: Mapping[str, Lane] = {
     "topics": Lane(LaneKind.NOISE),
     "settings": Lane(LaneKind.NOISE),
     "zookeeper": Lane(LaneKind.NOISE),
+    "directories": Lane(LaneKind.NOISE),
 }
 
 NOISE = tuple(name for name, lane in SHAPE.items() if lane.kind is LaneKind.NOISE)
@@ -95,6 +96,7 @@ _SIMPLER: _Choices = (
     (("controllers",), ((1,), (3,))),
     (("combined",), ((False,), (True,))),
     (("brokers", "replication_factor"), ((2, 2), (3, 3), (4, 3))),
+    (("log_directories",), ((1,), (2,))),
     (("flush_messages", "flush_ms"), ((0, 0),)),
     (("metadata_snapshot_records",), ((5_000,),)),
     (("metadata_fetch_bytes",), ((8 << 20,),)),

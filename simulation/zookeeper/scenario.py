@@ -54,6 +54,7 @@ def configured(drawn: Configuration) -> Configuration:
         group_members=0,
         side_topics=False,
         changing_settings=False,
+        log_directories=1,
         in_flight=1,
         retention_ms=0,
         retention_bytes=0,
@@ -97,7 +98,7 @@ def run(
     keep_log: bool = False,
 ) -> SimulationOutcome:
     """Simulate a choice sequence, as `simulation.scenario.scenario.run` does those of KRaft."""
-    configuration = configured(configuration_of(choices["configuration"], overrides))
+    configuration = configured(configuration_of(choices, overrides))
     if faults is None:
         faults = draw_faults(choices["schedule"], configuration)
     faults = [fault for fault in faults if fault.kind in KINDS]

@@ -21,6 +21,7 @@ QUICK: dict[str, object] = {
     "log_append_time": False,
     "clock_error_ms": 0,
     "producer_expiration_ms": 0,
+    "log_directories": 1,
 }
 """A seed of this takes some ten milliseconds."""
 

@@ -5,8 +5,10 @@ answered with KAFKA_STORAGE_ERROR, and the broker reports them to the controller
 leaderships, ISRs and ELRs. Code that catches a `StorageError` of one replica passes it to `fail`; if the last
 directory fails, or nothing catches the error, the broker stops.
 
-After a restart a replica belongs to the directory it is found in. If a directory is unreadable at startup, an assigned
-replica that is not found may be in it and stays offline, unless the partition is new to this broker.
+After a restart a replica belongs to the directory it is found in; if two have a log of it, to the one that was claimed
+last, and the other log is deleted: its partition was given up and came back while its directory had failed. If a
+directory is unreadable at startup, an assigned replica that is not found may be in it and stays offline, unless the
+partition is new to this broker.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections import Counter
 from types import TracebackType
 
 from broker.core.broker_node.state import CONTROL, BrokerState
+from broker.core.log.checkpoints import Claim
 from broker.core.messages import LOST_DIRECTORY, AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import METADATA_DIRECTORY, PartitionState
@@ -45,6 +48,27 @@ def choose(broker: BrokerState) -> int:
         return candidates[0]
     counts = Counter(of(replica) for replica in broker.replicas.values())
     return min(candidates, key=lambda index: counts[index])
+
+
+def claim(broker: BrokerState) -> Claim | None:
+    """The claim of a replica that is created now; None with a single directory, where no log can have another."""
+    if len(broker.settings.log_dirs) == 1:
+        return None
+    return Claim(broker.broker_epoch, len(broker.failed_directories))
+
+
+def claim_again(broker: BrokerState) -> list[Replica]:
+    """RT-8: after a start without some directories claim the replicas that were found, so that they count for more
+    than logs that may be there.
+
+    Returns those whose claim is to be made durable: all, before the first roles are taken; later none.
+    """
+    if not broker.has_unread_directories or broker.published:
+        return []
+    found = list(broker.replicas.values())
+    for replica in found:
+        replica.claim = claim(broker)
+    return found
 
 
 def fail(broker: BrokerState, error: StorageError) -> None:

@@ -255,7 +255,7 @@ def _reconfigure(broker: BrokerState, replica: Replica, config: LogConfig) -> No
 
 def _create_missing(broker: BrokerState) -> None:
     """Create the replicas that the image assigns to this broker and that it lacks, all at once."""
-    created = []
+    created = directories.claim_again(broker)
     _remove(broker, [replica for replica in broker.replicas.values() if _is_replaced(broker.image, replica)])
     for topic in broker.image.topics.values():
         for number, state in topic.partitions.items():
@@ -270,7 +270,7 @@ def _create_missing(broker: BrokerState) -> None:
             replica = storage.create_replica(broker, topic.name, number, topic.topic_id)
             if replica is not None:
                 created.append(replica)
-    storage.record_topic_ids(broker, created)
+    storage.record_topic_ids(broker, [replica for replica in created if broker.replicas.get(replica.key) is replica])
 
 
 def _is_offline(broker: BrokerState, topic: TopicImage, number: int, state: PartitionState) -> bool:

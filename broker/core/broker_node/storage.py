@@ -32,6 +32,7 @@ REOPENED_ABOVE_ZERO = sometimes("opening: the log begins above 0")
 ROLLED = sometimes("storage: a segment that was rolled is flushed")
 STARTS_LOWER = sometimes("storage: a log restarts below its start, and the checkpoint says so at once (TR-4)")
 DISK_FAILED = sometimes("storage: the log directory failed, the broker ends (TR-6)")
+SUPERSEDED = sometimes("opening: a log is deleted, another directory has a later one of its partition (RT-8)")
 CLOSED_CLEANLY = sometimes("storage: all is synced and the marker is written (BL-8)")
 
 CHECKPOINT = "checkpoint"
@@ -102,6 +103,7 @@ def _open_directory(broker: BrokerState, index: int) -> None:
     log_starts = _offsets(broker, index, checkpoints.LOG_START)
     high_watermarks = _offsets(broker, index, checkpoints.HIGH_WATERMARK)
     topic_ids = checkpoints.read_topic_ids(broker.files, name_in(index, checkpoints.TOPIC_IDS))
+    claims = checkpoints.read_claims(broker.files, name_in(index, checkpoints.TOPIC_IDS))
     checkpointed = {*recovery_points, *log_starts, *high_watermarks}
     lowered = False
     for directory in broker.files.list(name_in(index, "").rstrip("/")):
@@ -112,12 +114,9 @@ def _open_directory(broker: BrokerState, index: int) -> None:
         topic_id = _read_topic_id(broker.files, name_in(index, directory)) or topic_ids.get(directory)
         if topic_id is None:
             continue
-        if key in broker.replicas:
-            raise CorruptLog(
-                f"expected {directory} in one log directory, found it in "
-                f"{broker.settings.log_dirs[directories.of(broker.replicas[key])]} too: remove one of the two",
-                name_in(index, directory),
-            )
+        if key in broker.replicas and _is_superseded(broker, key, index, claims.get(directory)):
+            broker.files.delete(name_in(index, directory))
+            continue
         log = Log.open(
             broker.files,
             name_in(index, directory),
@@ -152,9 +151,38 @@ def _open_directory(broker: BrokerState, index: int) -> None:
             broker.broker_id,
             log,
             high_watermark,
+            claim=claims.get(directory),
         )
-    if lowered or any(key not in broker.replicas for key in checkpointed):
+    here = {key for key, replica in broker.replicas.items() if directories.of(replica) == index}
+    if lowered or not checkpointed <= here:
         _checkpoint_directory(broker, index)
+
+
+def _is_superseded(broker: BrokerState, key: tuple[str, int], index: int, claim: checkpoints.Claim | None) -> bool:
+    """RT-8: whether the log of a partition that another directory has too is the older one; else delete the other.
+
+    The partition was given up while the directory of the older one had failed, and came back: with the topic id of
+    another topic, or as a replica that starts empty. Raises `CorruptLog` if nothing says which is older: somebody has
+    copied it.
+    """
+    other = broker.replicas[key]
+    path, directory = broker.settings.log_dirs[directories.of(other)], f"{key[0]}-{key[1]}"
+    if claim is None or other.claim is None or claim == other.claim:
+        raise CorruptLog(
+            f"expected {directory} in one log directory, found it in {path} too: remove one of the two",
+            name_in(index, directory),
+        )
+    is_older = claim < other.claim
+    broker.runtime.mark(SUPERSEDED)
+    broker.runtime.log(
+        "warning",
+        f"{directory}: its log in {broker.settings.log_dirs[index] if is_older else path} is deleted, it is older than "
+        f"the one in {path if is_older else broker.settings.log_dirs[index]}",
+    )
+    if not is_older:
+        del broker.replicas[key]
+        delete_logs(broker, [other])
+    return is_older
 
 
 def create_replica(broker: BrokerState, topic: str, partition: int, topic_id: str) -> Replica | None:
@@ -180,6 +208,7 @@ def create_replica(broker: BrokerState, topic: str, partition: int, topic_id: st
         topic_id,
         broker.broker_id,
         log,
+        claim=directories.claim(broker),
     )
     broker.replicas[replica.key] = replica
     return replica
@@ -191,15 +220,13 @@ def record_topic_ids(broker: BrokerState, created: Collection[Replica]) -> None:
     It counts where a power failure has left a replica's records without its own file that says so.
     """
     for index in sorted({directories.of(replica) for replica in created}):
+        here = {f"{one.topic}-{one.partition}": one for one in broker.replicas.values() if directories.of(one) == index}
         with directories.guarded(broker):
             checkpoints.write_topic_ids(
                 broker.files,
                 name_in(index, checkpoints.TOPIC_IDS),
-                {
-                    f"{replica.topic}-{replica.partition}": replica.topic_id
-                    for replica in broker.replicas.values()
-                    if directories.of(replica) == index
-                },
+                {directory: replica.topic_id for directory, replica in here.items()},
+                {directory: replica.claim for directory, replica in here.items() if replica.claim is not None},
             )
 
 

@@ -3,7 +3,7 @@
 | file | where | says |
 |---|---|---|
 | checkpoints | in each log directory | the recovery point, high watermark and start of every partition's log |
-| topic ids | in each log directory | the topic id of every partition that is there |
+| topic ids | in each log directory | of every partition that is there the topic id and the claim |
 | cluster | in each log directory | the cluster that the directory belongs to |
 | clean-shutdown marker | in each log directory | the last stop was clean (BL-8, BL-9) |
 | rewritten range | in a log's own directory | offsets for which recovery point and high watermark may claim too much |
@@ -32,7 +32,8 @@ beyond it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from broker.core.ports.files import Files, name_in
@@ -69,21 +70,53 @@ def read_checkpoint(files: Files, name: str) -> dict[tuple[str, int], int] | Unu
 TOPIC_IDS = "topic-ids"
 
 
+class Claim(NamedTuple):
+    """When a broker with several log directories took a log for its replica of a partition; of two the later counts.
+
+    `broker_epoch` is that of its process, `failed_directories` how many of its directories had failed by then: both
+    grow, and a partition gets a second log only when one more has failed.
+    """
+
+    broker_epoch: int
+    failed_directories: int
+
+
 def read_topic_ids(files: Files, name: str) -> dict[str, str]:
     """Topic ids by directory name; nothing if the file is missing or garbage."""
+    return {directory: topic_id for directory, (topic_id, *_) in _read_topic_lines(files, name).items()}
+
+
+def read_claims(files: Files, name: str) -> dict[str, Claim]:
+    """Claims by directory name, of the logs that have one in the file of topic ids."""
+    return {
+        directory: Claim(int(claim[0]), int(claim[1]))
+        for directory, (_, *claim) in _read_topic_lines(files, name).items()
+        if claim
+    }
+
+
+def _read_topic_lines(files: Files, name: str) -> dict[str, list[str]]:
     data = files.read(name, 0, files.size(name))
     try:
         version, count, *lines = data.decode().splitlines()
-        ids = {words[0]: words[1] for words in map(str.split, lines) if len(words) == 2}
-        complete = version == "0" and int(count) == len(lines) == len(ids) and data.endswith(b"\n")
+        found = {words[0]: words[1:] for words in map(str.split, lines) if _is_topic_line(words)}
+        complete = version == "0" and int(count) == len(lines) == len(found) and data.endswith(b"\n")
     except ValueError:
         return {}
-    return ids if complete else {}
+    return found if complete else {}
 
 
-def write_topic_ids(files: Files, name: str, topic_ids: Mapping[str, str]) -> None:
-    """Write the topic ids by directory name, atomically and durably."""
-    lines = ["0", str(len(topic_ids)), *(f"{directory} {topic_id}" for directory, topic_id in topic_ids.items())]
+def _is_topic_line(words: Sequence[str]) -> bool:
+    return len(words) == 2 or (len(words) == 4 and all(word.isdecimal() for word in words[2:]))
+
+
+def write_topic_ids(
+    files: Files, name: str, topic_ids: Mapping[str, str], claims: Mapping[str, Claim] = MappingProxyType({})
+) -> None:
+    """Write the topic ids by directory name, atomically and durably, with the claims of the logs that have one."""
+    lines = ["0", str(len(topic_ids))]
+    for directory, topic_id in topic_ids.items():
+        lines.append(" ".join(map(str, (directory, topic_id, *claims.get(directory, ())))))
     files.replace(name, ("\n".join(lines) + "\n").encode())
 
 

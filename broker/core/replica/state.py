@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from broker.core.log.checkpoints import Claim
 from broker.core.log.log import Log
 from broker.core.messages import NO_LEADER, UNKNOWN, AlterPartitionPartition
 from broker.core.replica.intake import Intake
@@ -77,6 +78,9 @@ class Replica:
 
     latest_of_producers: dict[int, tuple[tuple[int, int], int]] = field(default_factory=dict)
     """Producer id -> (truncations of the log and the offset of its last record, monotonic ms of when first seen so)."""
+
+    claim: Claim | None = None
+    """Of a broker with several log directories: when it took this log for the partition's."""
 
     is_damaged: bool = False  # its files cannot be compacted
 

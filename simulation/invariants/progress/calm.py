@@ -53,6 +53,9 @@ class Calm:
     epochs: dict[tuple[str, int], int] = field(default_factory=dict)
     """Topic id and partition -> the leader epoch in which the two above were noted."""
 
+    failing: dict[tuple[int, int], tuple[int, bool]] = field(default_factory=dict)
+    """Broker and log directory that has failed -> since when, and whether the broker has noticed."""
+
     keys: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Broker -> what must stay the same for it to be undisturbed: its incarnation, the controller and its own."""
 

@@ -11,8 +11,10 @@ from broker.core.metadata.records import PartitionState
 from broker.core.replica.state import Role
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
+from simulation.invariants import directories as log_directories
 from simulation.invariants.ghost import Ghost
 from simulation.invariants.knowledge import Knowledge
+from simulation.invariants.progress import directories
 from simulation.invariants.progress.calm import INTERVAL_US, Stuck
 from simulation.invariants.properties import Violation
 
@@ -21,12 +23,14 @@ _TIMEOUTS = 3
 
 
 def check(known: Knowledge, cluster: SimulatedCluster) -> None:
-    """V-13 and V-14, twice a virtual second."""
+    """V-13, V-14 and V-15, twice a virtual second."""
     calm = known.calm
     if cluster.now_us < calm.next_us:
         return
     calm.next_us = cluster.now_us + INTERVAL_US
     works = calm.look(cluster)
+    if len(known.settings.log_dirs) > 1:
+        directories.check(known, cluster, _patience_us(known), works=works)
     for (topic_id, number), ghost in known.partitions.items():
         state = ghost.state
         key = (topic_id, number)
@@ -51,6 +55,12 @@ def check(known: Knowledge, cluster: SimulatedCluster) -> None:
 def _leads(known: Knowledge, ghost: Ghost, state: PartitionState) -> bool:
     """Whether the partition's leader is active, by what is committed."""
     return state.leader >= 0 and known.image.is_active(state.leader) and ghost.state is state
+
+
+def _has_failed(known: Knowledge, ghost: Ghost, member: int) -> bool:
+    """Whether the log directory of a replica fails: V-15 then says what becomes of it."""
+    mirror = ghost.mirrors.get(member)
+    return mirror is not None and (member, log_directories.of(mirror)) in known.calm.failing
 
 
 def shrinks_within_us(known: Knowledge) -> int:
@@ -99,6 +109,8 @@ def _check_outside(
 ) -> None:
     calm, member = known.calm, key[2]
     is_ready = known.image.is_active(member) and member not in state.offline
+    if calm.failing and (_has_failed(known, ghost, member) or _has_failed(known, ghost, state.leader)):
+        is_ready = False
     if not is_ready or known.brokers[member].broker_epoch != known.image.broker_epoch(member):
         calm.outside.pop(key, None)
         return

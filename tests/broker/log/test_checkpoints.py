@@ -4,9 +4,11 @@ import pytest
 
 from broker.core.log.checkpoints import (
     HIGH_WATERMARK,
+    Claim,
     Unusable,
     delete_clean_shutdown,
     read_checkpoint,
+    read_claims,
     read_clean_shutdown,
     read_topic_ids,
     write_checkpoint,
@@ -94,3 +96,15 @@ def test_topic_ids_are_read_as_they_were_written_and_garbage_is_none() -> None:
     ):
         files.replace("topic-ids", garbage)
         assert read_topic_ids(files, "topic-ids") == {}
+
+
+def test_claims_are_read_as_they_were_written_and_logs_without_one_have_none() -> None:
+    files = MemoryFiles()
+    ids = {"orders-0": "AAAA", "orders-1": "AAAA"}
+    write_topic_ids(files, "topic-ids", ids, {"orders-1": Claim(12, 1)})
+    assert files.read("topic-ids", 0, 1_000) == b"0\n2\norders-0 AAAA\norders-1 AAAA 12 1\n"
+    assert read_topic_ids(files, "topic-ids") == ids
+    assert read_claims(files, "topic-ids") == {"orders-1": Claim(12, 1)}
+    for garbage in (b"0\n1\norders-1 AAAA 12\n", b"0\n1\norders-1 AAAA 12 x\n"):
+        files.replace("topic-ids", garbage)
+        assert read_topic_ids(files, "topic-ids") == read_claims(files, "topic-ids") == {}

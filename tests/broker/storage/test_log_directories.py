@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.core.broker_node import directories
+from broker.core.log.checkpoints import read_claims
 from broker.core.messages import (
     LOST_DIRECTORY,
     AssignReplicasToDirsRequest,
@@ -335,6 +336,82 @@ def test_a_log_that_is_in_two_directories_fails_the_second_of_them():
     state = cluster.machines[1].node.describe()
     assert state["log_dirs"][0]["failure"] is None
     assert f"expected {TOPIC}-{partition} in one log directory, found it in /a too" in state["log_dirs"][1]["failure"]
+
+
+def repaired(cluster, number):
+    cluster.kill(number)
+    cluster.machines[number].files.fail = lambda _operation, _name: False
+    cluster.start(number)
+    cluster.run(10)
+
+
+def logs_of(cluster, number, partition):
+    files = cluster.machines[number].files
+    return [name for place, name in enumerate(LOG_DIRS) if f"{TOPIC}-{partition}" in files.list("1" if place else "")]
+
+
+def deleted_and_created_anew(place):
+    """A cluster whose first broker has a deleted topic's log in a directory, and the new topic's in the other."""
+    cluster = cluster_of(partitions=2)
+    partition = partitions_in(cluster, 1, LOG_DIRS[place])[0]
+    cluster.produce(cluster.leader(partition), 5, partition=partition)
+    break_directory(cluster, 1, place, ("append", "truncate", "replace", "sync"))
+    cluster.produce(cluster.leader(partition), 6, partition=partition)
+    node = cluster.machines[1].node
+    cluster.run_until(lambda: node.describe()["offline_partitions"])
+    cluster.call(2, DeleteTopicsRequest(((TOPIC, ""),)))
+    cluster.run_until(lambda: not node.describe()["offline_partitions"])
+    cluster.create_topic(2, 3)
+    cluster.run_until(lambda: len(places(cluster, 1)) == 2)
+    return cluster, partition
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_log_of_a_deleted_topic_in_a_repaired_directory_gives_way_to_that_of_the_new_one(place):
+    """RT-8: it is not revived, and does not take its directory offline."""
+    cluster, partition = deleted_and_created_anew(place)
+    assert logs_of(cluster, 1, partition) == list(LOG_DIRS)
+    repaired(cluster, 1)
+    state = cluster.machines[1].node.describe()
+    assert [one["failure"] for one in state["log_dirs"]] == [None, None]
+    assert logs_of(cluster, 1, partition) == [LOG_DIRS[1 - place]]
+    assert places(cluster, 1)[partition] == LOG_DIRS[1 - place]
+    topic = cluster.machines[CONTROLLER].node.state.image.topics[TOPIC]
+    assert cluster.machines[1].node.state.replicas[TOPIC, partition].topic_id == topic.topic_id
+
+
+def test_a_replica_that_was_given_back_while_its_old_log_was_offline_is_the_one_that_stays():
+    """RT-8: it started empty in the other directory; a claim says that it is the later one."""
+    cluster, partition = deleted_and_created_anew(1)
+    topic_ids = "topic-ids"
+    files = cluster.machines[1].files
+    later = read_claims(files, topic_ids)[f"{TOPIC}-{partition}"]
+    assert later > read_claims(files, f"1/{topic_ids}")[f"{TOPIC}-{partition}"]
+    assert later.failed_directories == 1
+    repaired(cluster, 1)
+    assert read_claims(files, topic_ids)[f"{TOPIC}-{partition}"] == later
+
+
+def test_what_is_found_while_a_directory_cannot_be_read_is_claimed_again():
+    """RT-8: a later log may be in the directory that cannot be read; from now on this one is the later one."""
+    cluster = cluster_of()
+    files, name = cluster.machines[1].files, "topic-ids"
+    before = read_claims(files, name)
+    cluster.kill(1)
+    break_directory(cluster, 1, 1)
+    cluster.start(1)
+    cluster.run_until(cluster.machines[1].node.is_ready)
+    after = read_claims(files, name)
+    assert after.keys() == before.keys()
+    assert {claim.broker_epoch for claim in after.values()} == {cluster.broker_epoch(1)}
+    assert all(after[one] > before[one] for one in before)
+
+
+def test_with_one_directory_there_are_no_claims():
+    cluster = Cluster(3)
+    cluster.create_topic(2, 3)
+    cluster.run_until(lambda: len(places(cluster, 1)) == 2)
+    assert read_claims(cluster.machines[1].files, "topic-ids") == {}
 
 
 def test_a_broker_whose_last_directory_fails_ends_with_one_line():

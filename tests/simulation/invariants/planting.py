@@ -50,6 +50,7 @@ SIMPLEST: dict[str, object] = {
     "log_append_time": False,
     "clock_error_ms": 0,
     "producer_expiration_ms": 0,
+    "log_directories": 1,
 }
 """A small cluster to which nothing happens but what a test asks for."""
 

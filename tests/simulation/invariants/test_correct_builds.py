@@ -44,6 +44,7 @@ ALONE: dict[str, object] = {
     "log_append_time": False,
     "clock_error_ms": 0,
     "producer_expiration_ms": 0,
+    "log_directories": 1,
 }
 """What seeds meant before there were groups and side topics: those of a test are about something else."""
 
@@ -92,12 +93,13 @@ def test_seeds_that_once_failed_pass(seed: int) -> None:
 
 
 def test_a_static_member_may_get_another_id_before_its_generation_is_stored() -> None:
-    overrides = {"changing_settings": False, "producer_expiration_ms": 0}
+    overrides = {"changing_settings": False, "producer_expiration_ms": 0, "log_directories": 1}
     assert simulate(1_200_578, overrides, observed=True).findings == ()
 
 
 def test_what_fills_the_place_of_compacted_records_may_be_lost_after_a_cut_within_it() -> None:
-    assert simulate(1_600_205, {"producer_expiration_ms": 0}, observed=True).findings == ()
+    overrides = {"producer_expiration_ms": 0, "log_directories": 1}
+    assert simulate(1_600_205, overrides, observed=True).findings == ()
 
 
 def test_a_record_of_k3_that_was_deleted_before_followers_had_it_is_acknowledged_again() -> None:

@@ -15,7 +15,7 @@ from simulation.runs.failures import findings
 from simulation.runs.stored import replay_run, store
 from simulation.runs.sweep import simulate
 from simulation.scenario.case import Case, run
-from simulation.scenario.configuration import Configuration, draw_configuration, draw_later
+from simulation.scenario.configuration import DIRECTORY_FAULTS, Configuration, draw_configuration, draw_later
 from simulation.scenario.overrides import check_overrides, repeat_command
 from simulation.scenario.search import FOCUSED_KINDS, SEARCHES, configuration_of
 from simulation.shrinking.reduce import ShrinkTarget, reduce
@@ -25,13 +25,19 @@ LYING = {**QUICK, "search": "focused", "flaws": ("ack-before-replication",)}
 
 
 def drawn(seed: int, **overrides: object) -> Configuration:
-    return configuration_of(ChoiceSequence(seed)["configuration"], overrides)
+    return configuration_of(ChoiceSequence(seed), {"log_directories": 1, **overrides})
 
 
 def test_the_usual_search_takes_each_seed_as_it_is_drawn() -> None:
     for seed in range(1, 21):
         stream = ChoiceSequence(seed)["configuration"]
         assert drawn(seed) == drawn(seed, search="usual") == draw_later(stream, draw_configuration(stream))
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_every_search_lets_single_log_directories_fail_where_there_are_several(search: str) -> None:
+    one, two = (drawn(7, search=search, log_directories=count) for count in (1, 2))
+    assert two == replace(one, log_directories=2, faults=(*one.faults, *DIRECTORY_FAULTS))
 
 
 def test_a_dense_seed_has_more_faults_of_the_kinds_that_it_has_anyway() -> None:

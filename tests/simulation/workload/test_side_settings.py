@@ -39,7 +39,12 @@ def test_settings_of_a_compacted_topic_change() -> None:
 
 
 def test_a_log_that_was_compacted_for_what_an_unclean_election_gave_up_lacks_batches_of_producers() -> None:
-    assert simulate(1_520_524, {"changing_settings": True, "compacted": True}, observed=True).findings == ()
+    assert (
+        simulate(
+            1_520_524, {"changing_settings": True, "compacted": True, "log_directories": 1}, observed=True
+        ).findings
+        == ()
+    )
 
 
 def test_a_deposed_leader_commits_nothing_by_the_settings_that_came_with_its_deposition() -> None:

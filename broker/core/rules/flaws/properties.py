@@ -42,6 +42,8 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "P-30": "checkpoints are recent",
         "P-31": "refusals have a reason",
         "P-32": "settings as published",
+        "P-33": "offline replicas are out",
+        "P-34": "directories fail alone",
         "P-D1": "deleted as asked or permitted",
         "P-D2": "idle producers forgotten",
         "P-G1": "committed offsets stay",
@@ -68,5 +70,6 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "V-12": "deleted logs go",
         "V-13": "laggards leave the ISR",
         "V-14": "replicas return to the ISR",
+        "V-15": "failed directories are reported",
     }
 )

@@ -1,0 +1,112 @@
+"""Checks what the failure of one of a broker's log directories does to its replicas (P-33, P-34)."""
+
+from __future__ import annotations
+
+from broker.core.broker_node.state import BrokerState
+from broker.core.log import checkpoints
+from broker.core.metadata.records import PartitionState
+from broker.core.ports.files import directory_of
+from broker.core.replica.state import Replica, Role
+from simulation.engine.machine import SimulatedMachine
+from simulation.invariants import replicas
+from simulation.invariants.ghost import Ghost, ReplicaMirror
+from simulation.invariants.knowledge import BrokerMirror, Knowledge
+from simulation.invariants.properties import Violation
+
+_WITHOUT_ELR = ("K1", "K2", "K3")
+
+
+def of(mirror: ReplicaMirror) -> int:
+    """Index of the log directory that holds a replica's log."""
+    return directory_of(mirror.log.directory) if mirror.log is not None else 0
+
+
+def check_failures(broker: BrokerMirror, machine: SimulatedMachine) -> None:
+    """P-34: a directory is given up only if the disk has refused something in it."""
+    for index, why in broker.failed_directories.items():
+        if index not in machine.disk.refused:
+            raise Violation(
+                "P-34", f"broker {broker.broker_id} has given up its log directory {index}, which works: {why}"
+            )
+
+
+def is_offline(
+    known: Knowledge, broker: BrokerMirror, state: BrokerState, key: tuple[str, int], mirror: ReplicaMirror
+) -> bool:
+    """Whether a replica that its broker lacks is in a directory that has failed, and may come back with it.
+
+    P-34: a directory takes no replica offline but its own.
+    """
+    replica = mirror.replica
+    counts_as_offline = replica is not None and state.offline.get(key) == replica.topic_id
+    if of(mirror) in state.failed_directories and (counts_as_offline or not state.published):
+        if not mirror.offline:
+            last_cut(known, broker, key, mirror)
+            mirror.offline, mirror.role = True, Role.NONE
+        return True
+    ghost = known.ghost_held(broker, *key)
+    if counts_as_offline and ghost is not None and mirror.incarnation == broker.incarnation:
+        known.fail(
+            ghost,
+            "P-34",
+            f"broker {broker.broker_id} holds its replica to be offline, and its log directory {of(mirror)} works; the "
+            f"directories {sorted(state.failed_directories)} have failed",
+        )
+    return False
+
+
+def is_another_log(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> bool:
+    """Whether a replica that appears is not the one that went offline, but a new one in another directory.
+
+    P-34: nobody may count on the one that is offline then.
+    """
+    if not mirror.offline or directory_of(replica.log.directory) == of(mirror):
+        return False
+    state = ghost.state
+    if state is not None and mirror.holder in (*state.isr, *state.elr, *state.last_known_elr):
+        known.fail(
+            ghost,
+            "P-34",
+            f"broker {mirror.holder} has created a replica in {replica.log.directory}, and its log with the end "
+            f"{len(mirror.entries)} is in directory {of(mirror)}, which has failed; ISR {list(state.isr)}, ELR "
+            f"{list(state.elr)}, last known ELR {list(state.last_known_elr)}",
+        )
+    return True
+
+
+def last_cut(known: Knowledge, broker: BrokerMirror, key: tuple[str, int], mirror: ReplicaMirror) -> None:
+    """A replica that fails in a step may have cut its log before: the records that it cut off are not lost data."""
+    replica, ghost = mirror.replica, known.ghost_held(broker, *key)
+    if replica is not None and ghost is not None and replica.log.truncations != mirror.truncations:
+        mirror.truncations = replica.log.truncations
+        end = min(replica.log.end_offset, len(mirror.entries))
+        replicas.truncated(known, ghost, mirror, replica, end, fails=True)
+
+
+def counts(known: Knowledge, state: PartitionState, member: int) -> bool:
+    """Whether a replica leads or is in the ISR; before KIP-966 the last member stays there, whatever becomes of it."""
+    stays = known.generation in _WITHOUT_ELR and state.isr == (member,)
+    return member == state.leader or (member in state.isr and not stays)
+
+
+def check_recorded(known: Knowledge, ghost: Ghost) -> None:
+    """P-33: a replica that is recorded as offline is nothing that a leader could be elected from."""
+    state = ghost.state
+    if state is None:
+        return
+    for member in state.offline:
+        if counts(known, state, member) or member in state.elr:
+            known.fail(
+                ghost,
+                "P-33",
+                f"the replica of broker {member} is recorded as offline; leader {state.leader}, ISR {list(state.isr)}, "
+                f"ELR {list(state.elr)}, partition epoch {state.partition_epoch}",
+            )
+
+
+def clean_epoch(machine: SimulatedMachine) -> int:
+    """BL-9: the broker epoch of which all directories say that it stopped cleanly; -1 if one does not."""
+    count = len(machine.settings.log_dirs)
+    epochs = {checkpoints.read_clean_shutdown(machine.disk, index, count) for index in range(count)}
+    epoch = epochs.pop()
+    return epoch if epoch is not None and not epochs else -1

@@ -1,0 +1,141 @@
+"""What a broker or controller makes of a failed log directory breaks P-33, P-34, P-6 or V-15 if it is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.broker_node import directories, publishing, storage
+from broker.core.broker_node.node import BrokerNode
+from broker.core.broker_node.state import BrokerState
+from broker.core.ports.files import StorageError
+from simulation.engine.cluster import EventStep, SimulatedCluster
+from simulation.scenario.configuration import SimulatedFault
+from simulation.scenario.scenario import SimulationOutcome
+from simulation.workload.clients import TOPIC
+from tests.simulation.invariants.planting import Plant, change_rules, observe
+
+FAILS = SimulatedFault(4_000, "directory-error", 0, 22_000, 1)
+"""Writes in the second directory of broker 1, with one of two partitions."""
+
+
+CHANGES = SimulatedFault(6_000, "changed-min-isr", 0, 1_000, 0)
+"""A change of the metadata, which every broker publishes."""
+
+
+def observed(*plants: Plant, faults: tuple[SimulatedFault, ...] = (FAILS,), **overrides: object) -> SimulationOutcome:
+    settings: dict[str, object] = {"log_directories": 2, "partitions": 2, "duration_ms": 30_000}
+    return observe(*plants, faults=faults, **{**settings, **overrides})
+
+
+def state_of(cluster: SimulatedCluster, broker_id: int) -> BrokerState | None:
+    node = cluster.machines[broker_id].node
+    return node.state if isinstance(node, BrokerNode) else None
+
+
+@pytest.mark.parametrize("generation", ["K3", "K5"])
+def test_a_directory_that_fails_breaks_nothing_in_a_correct_cluster(generation: str) -> None:
+    assert observed(generation=generation).failure is None
+
+
+def test_an_offline_replica_that_stays_in_the_isr_breaks_p_33() -> None:
+    assert observed(change_rules("elections", shrink=lambda isr, _gone: isr)).failed_property == "P-33"
+
+
+def test_a_directory_that_is_given_up_though_it_works_breaks_p_34() -> None:
+    def lie(cluster: SimulatedCluster, step: EventStep) -> bool:
+        state = state_of(cluster, 1)
+        if step.node_id == 1 and state is not None:
+            directories.fail(state, StorageError("it looks ill", "1/"))
+            return True
+        return False
+
+    outcome = observed(Plant(lie), faults=())
+    assert outcome.failed_property == "P-34"
+    assert "has given up its log directory 1, which works: it looks ill" in str(outcome.failure)
+
+
+def test_a_replica_of_another_directory_that_goes_offline_too_breaks_p_34(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = directories.fail
+
+    def fail(broker: BrokerState, error: StorageError) -> None:
+        honest(broker, error)
+        for key, replica in list(broker.replicas.items()):
+            broker.offline[key] = replica.topic_id
+            del broker.replicas[key]
+
+    monkeypatch.setattr(directories, "fail", fail)
+    outcome = observed()
+    assert outcome.failed_property == "P-34"
+    assert "its log directory 0 works" in str(outcome.failure)
+
+
+def created_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publishing, "_is_offline", lambda *_: False)
+
+
+def test_a_new_replica_in_the_place_of_one_that_is_counted_on_breaks_p_34(monkeypatch: pytest.MonkeyPatch) -> None:
+    created_elsewhere(monkeypatch)
+    monkeypatch.setattr(directories, "report", lambda _broker: None)
+    outcome = observed(faults=(FAILS, CHANGES), lag_ms=8_000)
+    assert outcome.failed_property == "P-34"
+    assert "has created a replica in" in str(outcome.failure)
+
+
+def test_a_new_replica_in_the_place_of_one_that_nobody_counts_on_breaks_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    created_elsewhere(monkeypatch)
+    assert observed(faults=(FAILS, CHANGES)).failed_property != "P-34"
+
+
+def test_a_log_that_comes_back_shorter_than_it_went_offline_breaks_p_6() -> None:
+    name = f"1/{TOPIC}-1/{0:020d}.log"
+
+    def lie(cluster: SimulatedCluster, _step: EventStep) -> bool:
+        state, disk = state_of(cluster, 1), cluster.machines[1].disk
+        if state is None or (TOPIC, 1) not in state.offline or disk.size(name) == 0:
+            return False
+        del disk.files[name].data[:]
+        return True
+
+    plant = Plant(lie)
+    outcome = observed(plant, faults=(FAILS._replace(duration_ms=8_000),))
+    assert plant.planted
+    assert outcome.failed_property == "P-6"
+
+
+def test_a_directory_whose_failure_is_not_noticed_breaks_v_15(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = storage._checkpoint_directory
+    monkeypatch.setattr(
+        storage, "_checkpoint_directory", lambda broker, index: None if index else honest(broker, index)
+    )
+    outcome = observed(partitions=1)
+    assert outcome.failed_property == "V-15"
+    assert "broker 1 has not noticed for" in str(outcome.failure)
+    monkeypatch.undo()
+    assert observed(partitions=1).failure is None
+
+
+def unreported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directories, "report", lambda _broker: None)
+
+
+def test_a_failure_that_is_not_reported_breaks_v_15(monkeypatch: pytest.MonkeyPatch) -> None:
+    unreported(monkeypatch)
+    outcome = observed()
+    assert outcome.failed_property == "V-15"
+    assert outcome.virtual_ms < 26_000
+
+
+def test_nobody_is_blamed_for_what_is_not_reported_while_no_controller_can_be_reached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unreported(monkeypatch)
+    cut = SimulatedFault(4_500, "brokers-from-controllers", 0, 21_000, 0)
+    assert observed(faults=(FAILS, cut)).failed_property != "V-15"
+
+
+def test_a_controller_that_is_down_excuses_no_missing_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    unreported(monkeypatch)
+    down = SimulatedFault(3_500, "kill", 5, 22_000, 0)
+    assert observed(faults=(FAILS, down)).failed_property == "V-15"
