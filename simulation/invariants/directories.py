@@ -63,7 +63,7 @@ def is_another_log(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replic
     if not mirror.offline or directory_of(replica.log.directory) == of(mirror):
         return False
     state = ghost.state
-    if state is not None and mirror.holder in (*state.isr, *state.elr, *state.last_known_elr):
+    if state is not None and mirror.holder in state.isr + state.elr + state.last_known_elr:
         known.fail(
             ghost,
             "P-34",
