@@ -163,7 +163,7 @@ class PropertyObserver:
             derived.check_min_isr(known, broker.broker_id, state)
             derived.check_settings(known, broker.broker_id, state)
         broker.image = state.image
-        if known.producers_expire and isinstance(event, TimerFired) and _is_idle_check(event):
+        if known.producers_expire and isinstance(event, TimerFired) and _is_idle_check(event) and step.effects:
             derived.idle_looked_for(known, broker, state)
         self._replicas(known, broker, state)
         if broker.deleting:
@@ -232,7 +232,10 @@ class PropertyObserver:
 
 
 def _is_idle_check(event: TimerFired) -> bool:
-    """Whether a broker, alone or as a part of a node of both roles, has looked for idle producers."""
+    """Whether a broker, alone or as a part of a node of both roles, is to look for idle producers.
+
+    If it does it sets the timer of the next time; one that has stopped, in a node whose controller goes on, does not.
+    """
     return isinstance(event.key, tuple) and event.key[-1] in (IDLE_PRODUCERS, (IDLE_PRODUCERS,))
 
 

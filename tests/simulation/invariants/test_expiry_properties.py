@@ -12,6 +12,7 @@ from broker.core.replica.state import Replica, Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.invariants.expiry import TAKEN_TWICE, Idle, SeenProducers, is_excused
 from simulation.runs.failures import findings
+from simulation.runs.sweep import simulate
 from simulation.scenario.configuration import SimulatedFault
 from tests.simulation.invariants.planting import Plant, observe, replica_of
 
@@ -169,3 +170,8 @@ def test_a_cut_lets_the_broker_count_anew_but_does_not_let_it_forget_sooner() ->
     log.producers.states = {}
     assert len(list(seen.looked_for(log, 1_099, 1_000))) == 1
     assert seen.forgotten == {7: 0}
+
+
+def test_a_broker_that_has_stopped_forgets_nobody_while_its_node_is_a_voter_still() -> None:
+    """Its logs are closed. It is the broker of a node of both roles, whose controller waits for another to lead."""
+    assert simulate(1_700_295, {}, observed=True).findings == ()
