@@ -42,6 +42,7 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "P-30": "checkpoints are recent",
         "P-31": "refusals have a reason",
         "P-32": "settings as published",
+        "P-33": "true errors",
         "P-D1": "deleted as asked or permitted",
         "P-G1": "committed offsets stay",
         "P-G2": "generations grow",
