@@ -49,7 +49,7 @@ def answered(
         return  # roles follow from metadata that contain its registration
     ends = dict.fromkeys((before, broker.image_end))
     for topic, number, error, topic_id in (*_answers_of(response), *unsaid_of(asked, response)):
-        one = asked.get((topic or topic_id, number)) or asked.get((topic, number))
+        one = asked.get((topic_id or topic, number))
         if one is not None and topic != METADATA_TOPIC:  # of a node with both roles
             states = [_state(known, end, topic, number) for end in ends]
             mirror = broker.mirrors.get((topic, number))
@@ -74,7 +74,7 @@ def in_session(
     """KIP-227: what was asked for in this request, or before it in its session."""
     kept = dict(sessions.get(request.session_id, {})) if request.session_id and request.session_epoch > 0 else {}
     for topic, topic_id, number in request.forgotten:
-        kept.pop((topic or topic_id, number), None)
+        kept.pop((topic_id or topic, number), None)
     kept |= asked
     if response.session_id:
         sessions[response.session_id] = kept
@@ -91,7 +91,7 @@ def _asked_of(request: AnyRequest) -> dict[tuple[str, int], AskedPartition]:
     match request:
         case FetchRequest():
             return {
-                (part.topic or part.topic_id, part.partition): AskedPartition(
+                (part.topic_id or part.topic, part.partition): AskedPartition(
                     part.topic_id,
                     part.current_leader_epoch,
                     request.replica_id,
@@ -107,7 +107,10 @@ def _asked_of(request: AnyRequest) -> dict[tuple[str, int], AskedPartition]:
                 for part in request.partitions
             }
         case ProduceRequest():
-            return {(part.topic, part.partition): AskedPartition("") for part in request.partitions}
+            return {
+                (part.topic_id or part.topic, part.partition): AskedPartition(part.topic_id)
+                for part in request.partitions
+            }
         case _:
             return {}
 
@@ -179,10 +182,10 @@ def unsaid_of(
 ) -> Iterator[tuple[str, int, int, str]]:
     """KIP-227: in a session no answer for a partition says that there is nothing new, and no error."""
     if isinstance(response, FetchResponse) and response.session_id and not response.error_code:
-        said = {(part.topic or part.topic_id, part.partition) for part in response.partitions}
-        for (topic, number), one in asked.items():
-            if (topic, number) not in said and one.fetch is not None and one.fetch.topic:
-                yield topic, number, ErrorCode.NONE, one.topic_id
+        said = {(part.topic_id or part.topic, part.partition) for part in response.partitions}
+        for key, one in asked.items():
+            if key not in said and one.fetch is not None and one.fetch.topic:
+                yield one.fetch.topic, one.fetch.partition, ErrorCode.NONE, one.topic_id
 
 
 def _is_in_log(fetch: FetchPartition, mirror: ReplicaMirror) -> bool:

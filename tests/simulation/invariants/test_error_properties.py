@@ -76,6 +76,13 @@ def test_what_is_left_out_of_the_answer_in_a_session_is_no_error(
     assert [number for _, number, *_ in unsaid_of(asked, answer)] == unsaid
 
 
+def test_an_answer_by_id_alone_is_no_silence() -> None:
+    """The broker does not know the topic yet, and answers with the id that it was asked for."""
+    part = AskedPartition("id", 0, fetch=FetchPartition("log", 0, 0, 100, topic_id="id"))
+    unknown = FetchedPartition("", 0, ErrorCode.UNKNOWN_TOPIC_ID, topic_id="id")
+    assert not list(unsaid_of({("id", 0): part}, FetchResponse((unknown,), session_id=7)))
+
+
 # --- each error ------------------------------------------------------------------------------------------------------
 
 
