@@ -17,11 +17,11 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import PartitionState
+from broker.core.rules.requests import FetchRules
 from simulation.invariants.ghost import ReplicaMirror
 from simulation.invariants.progress.asked import AskedPartition
 from simulation.invariants.progress.errors import in_session, is_so, unsaid_of
-from simulation.scenario.configuration import SimulatedFault
-from tests.simulation.invariants.planting import change_rules, observe
+from simulation.runs.sweep import simulate
 from tests.simulation.invariants.test_client_properties import falsify, with_part
 from tests.simulation.invariants.test_client_properties import the_only as only_part
 
@@ -48,17 +48,11 @@ def test_an_error_that_is_not_true_breaks_p_33(kind: type[AnyResponse], error: E
     assert f"answered {error.name} to {kind.__name__.replace('Response', 'Request')}" in str(outcome.failure)
 
 
-MOVED = [SimulatedFault(4_000 + 900 * turn, "moved-leader", turn % 3, 500, turn) for turn in range(14)]
-
-
-def test_brokers_that_are_asked_in_all_epochs_tell_the_truth() -> None:
-    assert observe(faults=MOVED).failure is None
-
-
-def test_a_follower_that_serves_readers_who_take_it_for_the_leader_breaks_p_33() -> None:
-    blind = change_rules("fetch", serves=lambda *_asked: True)
-    found = {observe(blind, faults=MOVED, seed=seed).failed_property for seed in range(3)}
-    assert "P-33" in found
+def test_a_leader_that_serves_readers_of_other_epochs_breaks_p_33(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not simulate(1, {"search": "mixed"}, observed=True).findings
+    monkeypatch.setattr(FetchRules, "check_epoch", lambda *_asked: ErrorCode.NONE)
+    found = [one for seed in (1, 4, 5) for one in simulate(seed, {"search": "mixed"}, observed=True).findings[:1]]
+    assert "P-33" in {one.property_id for one in found}
 
 
 @pytest.mark.parametrize(("session_id", "error", "unsaid"), [(7, 0, [1]), (0, 0, []), (7, 70, [])])
