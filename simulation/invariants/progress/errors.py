@@ -171,8 +171,13 @@ def is_so(
 
 
 def _serves(broker_id: int, asked: AskedPartition, state: PartitionState) -> bool:
-    """Whether a broker may serve a read by these metadata."""
-    if asked.epoch not in (UNKNOWN, state.leader_epoch):
+    """Whether a broker may serve a read by these metadata.
+
+    That a follower of an earlier epoch is served is left to what comes of it (P-2, P-6): a directed schedule has that
+    flaw in both of its builds.
+    """
+    is_behind = asked.follower >= 0 and asked.epoch < state.leader_epoch
+    if not is_behind and asked.epoch not in (UNKNOWN, state.leader_epoch):
         return False
     return state.leader == broker_id or (asked.follower < 0 and bool(asked.rack) and broker_id in state.replicas)
 

@@ -48,11 +48,10 @@ def test_an_error_that_is_not_true_breaks_p_33(kind: type[AnyResponse], error: E
     assert f"answered {error.name} to {kind.__name__.replace('Response', 'Request')}" in str(outcome.failure)
 
 
-def test_a_leader_that_serves_readers_of_other_epochs_breaks_p_33(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not simulate(1, {"search": "mixed"}, observed=True).findings
-    monkeypatch.setattr(FetchRules, "check_epoch", lambda *_asked: ErrorCode.NONE)
-    found = [one for seed in (1, 4, 5) for one in simulate(seed, {"search": "mixed"}, observed=True).findings[:1]]
-    assert "P-33" in {one.property_id for one in found}
+def test_a_follower_that_serves_like_a_leader_breaks_p_33(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not simulate(5, {"search": "mixed"}, observed=True).findings
+    monkeypatch.setattr(FetchRules, "serves", lambda *_asked: True)
+    assert simulate(5, {"search": "mixed"}, observed=True).findings[0].property_id == "P-33"
 
 
 @pytest.mark.parametrize(("session_id", "error", "unsaid"), [(7, 0, [1]), (0, 0, []), (7, 70, [])])
@@ -98,6 +97,8 @@ FOLLOWER = AskedPartition("", 5, follower=3, follower_epoch=10, fetch=FetchParti
         (ErrorCode.NONE, CONSUMER, (None,), False),
         (ErrorCode.NONE, CONSUMER._replace(rack="a"), (FOLLOWED,), True),
         (ErrorCode.NONE, FOLLOWER._replace(rack="a"), (FOLLOWED,), False),
+        (ErrorCode.NONE, FOLLOWER, (LATER,), True),  # what comes of it counts
+        (ErrorCode.NONE, FOLLOWER._replace(epoch=6), (LED,), False),
         (ErrorCode.NONE, CONSUMER._replace(epoch=-1), (LATER,), True),
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, CONSUMER, (FOLLOWED,), True),
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, CONSUMER, (LED,), False),
