@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from broker.core.configuration.settings import Settings
 from broker.core.controller.state import RecoveryJob
+from broker.core.messages import AnyRequest
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import PartitionState
 from broker.core.ports.marks import sometimes
@@ -17,6 +18,7 @@ from simulation.invariants.administration.asked import Administered
 from simulation.invariants.expiry import A_RUN_MS
 from simulation.invariants.ghost import Entries, Ghost, Lineage, Mirror, ReplicaMirror
 from simulation.invariants.groups.ghost import Asked, GroupRequest
+from simulation.invariants.progress.asked import AskedPartition
 from simulation.invariants.progress.calm import Calm
 from simulation.invariants.properties import DATA_PROPERTIES, Violation, data_excuse, with_excuse
 
@@ -72,6 +74,12 @@ class BrokerMirror:
     checkpoints: DueCheckpoints = field(default_factory=DueCheckpoints)
     deleting: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     """In a step in which it is asked to delete records: partition -> (before which offset, its log start before)."""
+
+    asked: dict[int, AnyRequest] = field(default_factory=dict)
+    """Open requests about partitions, of clients and of followers."""
+
+    sessions: dict[int, dict[tuple[str, int], AskedPartition]] = field(default_factory=dict)
+    """Fetch session -> what it asks for of each partition, by the topic's name or id."""
 
     group_requests: dict[int, GroupRequest] = field(default_factory=dict)
     """Open requests of group members, with what had been shown and told when each arrived."""

@@ -56,7 +56,7 @@ from simulation.invariants.expiry import SeenProducers
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.groups import checks
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
-from simulation.invariants.progress import isr
+from simulation.invariants.progress import errors, isr
 from simulation.invariants.properties import Violation, not_judged
 
 _FROM_CLIENTS = (ProduceRequest, FetchRequest, ListOffsetsRequest)
@@ -157,7 +157,8 @@ class PropertyObserver:
             _request_arrived(known, broker, event)
         elif broker.alterations and isinstance(event, (ResponseReceived, RequestFailed)):
             broker.alterations.pop(event.request_id, None)
-        if state.image.end_offset != broker.image_end:
+        before = broker.image_end
+        if state.image.end_offset != before:
             broker.image_end = state.image.end_offset
             metadata.check_image(known, broker.broker_id, state.image)
             derived.check_min_isr(known, broker.broker_id, state)
@@ -173,7 +174,7 @@ class PropertyObserver:
             for ghost in known.partitions.values():
                 committed.check_candidates(known, ghost)
         if step.effects:
-            _effects(known, broker, state, step.effects)
+            _effects(known, broker, state, step.effects, before)
 
     def _replicas(self, known: Knowledge, broker: BrokerMirror, state: BrokerState) -> None:
         mirrors = broker.mirrors
@@ -318,13 +319,18 @@ def _removed(known: Knowledge, broker: BrokerMirror, state: BrokerState, key: tu
                 metadata.check_removal(known, ghost, broker.broker_id, state.image.end_offset, (topic_id, number))
 
 
-def _effects(known: Knowledge, broker: BrokerMirror, state: BrokerState, effects: Sequence[Effect]) -> None:
+def _effects(
+    known: Knowledge, broker: BrokerMirror, state: BrokerState, effects: Sequence[Effect], before: int
+) -> None:
+    """Check what a broker sends. `before`: what its image had reached before the step."""
     for effect in effects:
         kind = effect.__class__
         if kind is Reply:
             assert isinstance(effect, Reply)
             if effect.response is None:
                 continue
+            if broker.asked:
+                errors.answered(known, broker, state, effect.request_id, effect.response, before)
             if broker.writes or broker.reads:
                 clients.answered(known, broker, state, effect.request_id, effect.response)
             if broker.group_requests:
@@ -366,6 +372,8 @@ def _forget_requests(broker: BrokerMirror) -> None:
     broker.reads.clear()
     broker.writes.clear()
     broker.group_requests.clear()
+    broker.asked.clear()
+    broker.sessions.clear()
     broker.deleting.clear()
 
 
@@ -376,6 +384,8 @@ def _last_cuts(known: Knowledge, broker: BrokerMirror) -> None:
 
 
 def _request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestReceived) -> None:
+    if event.request.__class__ in errors.CHECKED:
+        broker.asked[event.request_id] = event.request
     if event.request.__class__ in _FROM_CLIENTS:
         clients.request_arrived(known, broker, event)
     elif event.request.__class__ is DeleteRecordsRequest:

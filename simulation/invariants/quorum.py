@@ -191,6 +191,13 @@ def _committed(known: Knowledge, mirror: VoterMirror, quorum: Quorum, end: int) 
     holders = [
         other.holder for other in known.voters.values() if other.compare(known.metadata) >= end and other.durable >= end
     ]
+    last = known.metadata[-1]
+    if last is not None and last.epoch != quorum.epoch:
+        raise Violation(
+            "P-R3",
+            f"voter {mirror.holder} leads quorum epoch {quorum.epoch}, and commits the metadata up to {end}, which end "
+            f"with a record of epoch {last.epoch}",
+        )
     if len(holders) < quorum.majority:
         raise Violation(
             "P-R3",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from benchmarks.simulation.mutants.making import Mutant
 from benchmarks.simulation.mutants.results import Results
-from benchmarks.simulation.mutants.simulating import HuntResult, HuntTask, ProbedSeed, hunt, probe
+from benchmarks.simulation.mutants.simulating import HuntResult, HuntTask, ProbedSeed, ProbeTask, hunt, probe
 from benchmarks.simulation.mutants.testing import ShownMutant, show
 from simulation.runs.pool import Pool
 
@@ -17,15 +17,15 @@ _HUNT_S_MAX = 7_200.0
 
 def probe_seeds(results: Results, jobs: int, tell: Callable[[str], None]) -> None:
     """Simulate every seed of the budget with probes. Raises RuntimeError if one cannot be."""
-    missing = [seed for seed in results.seeds if seed not in results.probed]
+    missing = [ProbeTask(seed, results.search) for seed in results.seeds if seed not in results.probed]
     if not missing:
         return
-    with Pool[int, ProbedSeed](probe, jobs, _PROBING_S_MAX) as pool:
+    with Pool[ProbeTask, ProbedSeed](probe, jobs, _PROBING_S_MAX) as pool:
         for done in pool.run(missing):
             if done.result is None:
-                raise RuntimeError(f"seed {done.task} of the correct broker: {done.trouble}")
+                raise RuntimeError(f"seed {done.task.seed} of the correct broker: {done.trouble}")
             results.add(done.result)
-            tell(f"probed {len(results.probed)}/{len(results.seeds)} seeds: seed {done.task}")
+            tell(f"probed {len(results.probed)}/{len(results.seeds)} seeds: seed {done.task.seed}")
 
 
 def acting_in(results: Results, mutants: Sequence[Mutant]) -> dict[str, list[int]]:
@@ -54,7 +54,9 @@ def hunt_in_simulator(
     def tasks() -> Iterator[HuntTask]:
         for mutant in chosen:
             if mutant.id not in results.hunted:
-                yield HuntTask(mutant, {seed: results.probed[seed].findings for seed in acting.get(mutant.id, ())})
+                probed = [results.probed[seed] for seed in acting.get(mutant.id, ())]
+                known = {one.seed: one.findings for one in probed}
+                yield HuntTask(mutant, known, results.search, {one.seed: one.digest for one in probed})
 
     with Pool[HuntTask, HuntResult](hunt, jobs, _HUNT_S_MAX) as pool:
         for done in pool.run(tasks()):
@@ -66,7 +68,7 @@ def hunt_in_simulator(
 
 def _told(result: HuntResult) -> str:
     if not result.how:
-        return f"{result.mutant}: NOT FOUND in {result.seeds} seeds"
+        return f"{result.mutant}: NOT FOUND in {result.seeds} seeds, {result.other_courses} of them of another course"
     return f"{result.mutant}: {result.property_id or result.how} at seed {result.seed}, the {result.seeds}. tried"
 
 

@@ -57,6 +57,7 @@ The [known flaws](flaws.md) are the mistakes that other people made; these are t
   are not shown to the tests.
 - *survivor*: neither finds it. What the changed statement does may not matter, or nobody looks.
 - *undecided*: the simulator misses it, and the tests were not asked, or not done within their limit.
+- *another course*: some event, message, record or random choice of the simulation is not that of the correct broker.
 
 How soon the simulator finds what it finds, in seeds that were tried: {sooner}.
 
@@ -187,16 +188,24 @@ def _sentences(mutants: Sequence[Mutant], results: Results, figures: Figures, ex
     undecided = figures.count(Fate.UNDECIDED)
     first = (
         f"{len(mutants):,} mutants were made. In {len(results.seeds)} seeds, {results.seeds.start} to "
-        f"{results.seeds.stop - 1}, {figures.count(Fate.UNREACHED):,} of them were never carried out and "
-        f"{figures.count(Fate.IDLE):,} never acted differently; {acting:,} did."
+        f"{results.seeds.stop - 1} of the search `{results.search}`, {figures.count(Fate.UNREACHED):,} of them were "
+        f"never carried out and {figures.count(Fate.IDLE):,} never acted differently; {acting:,} did."
     )
     second = (
         f"Of these a sample of {hunted} was hunted. The simulator found {found} and missed {len(missed)}, of which "
         f"{harmless} change nothing that could matter, as people found who read them: so it found {found} of "
-        f"{hunted - harmless} real mistakes."
+        f"{hunted - harmless} real mistakes, {_percent(found, hunted - harmless)}."
     )
-    third = f"Tests alone found {figures.count(Fate.TESTS)}, and {figures.survivors} survived"
+    both = found + figures.count(Fate.TESTS)
+    third = (
+        f"Tests alone found {figures.count(Fate.TESTS)}, and so both together {_percent(both, hunted - harmless)}; "
+        f"{figures.survivors} survived"
+    )
     return f"{first} {second} {third}" + (f"; the tests have not decided about {undecided}." if undecided else ".")
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f} %" if whole else "none"
 
 
 def _special(figures: Figures) -> str:
@@ -251,8 +260,11 @@ def _cells(count: Mapping[Fate, int]) -> Iterator[str]:
 
 def _missed(mutant: Mutant, results: Results, figures: Figures, explained: Reasons) -> str:
     fate, tested = figures.fates[mutant.id], results.tested.get(mutant.id)
-    seeds = results.hunted[mutant.id].seeds
-    told = f"acts differently in {seeds} {'seed' if seeds == 1 else 'seeds'}"
+    hunted = results.hunted[mutant.id]
+    told = (
+        f"acts differently in {hunted.seeds} {'seed' if hunted.seeds == 1 else 'seeds'}, of which "
+        f"{hunted.other_courses or 'none'} {'takes' if hunted.other_courses < 2 else 'take'} another course"
+    )
     if fate is Fate.TESTS and tested is not None:
         told += f"; found by `{tested.test.split('[')[0]}`"
     elif fate is Fate.SURVIVOR and tested is not None:

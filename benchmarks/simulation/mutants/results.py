@@ -10,27 +10,28 @@ from typing import TypeVar
 from benchmarks.simulation.mutants.simulating import HuntResult, ProbedSeed
 from benchmarks.simulation.mutants.testing import ShownMutant
 
-_FORMAT = 1
+_FORMAT = 2
 
 Row = TypeVar("Row", ProbedSeed, HuntResult, ShownMutant)
 
 
 @dataclass
 class Results:
-    """What is known so far. The file is of certain sources and a certain budget of seeds, and of no others."""
+    """What is known so far. The file is of certain sources, a budget of seeds and a search, and of no others."""
 
     path: Path
     sources: str
     """The fingerprint of the sources."""
     seeds: range
+    search: str
     probed: dict[int, ProbedSeed] = field(default_factory=dict)
     hunted: dict[str, HuntResult] = field(default_factory=dict)
     tested: dict[str, ShownMutant] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, path: Path, sources: str, seeds: range) -> Results:
-        """The results in the file, if there is one. Raises ValueError if they are of other sources or seeds."""
-        found = cls(path, sources, seeds)
+    def open(cls, path: Path, sources: str, seeds: range, search: str) -> Results:
+        """The results in the file, if there is one. Raises ValueError if they are of others than those given."""
+        found = cls(path, sources, seeds, search)
         lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
         if lines and not lines[-1].endswith(b"\n"):
             path.write_bytes(b"".join(lines[:-1]))  # written when the command was killed
@@ -42,8 +43,8 @@ class Results:
         head = json.loads(lines[0])
         if head != found._head():
             raise ValueError(
-                f"{path}: expected results of the sources {sources} and the seeds {seeds.start}:{seeds.stop}, found "
-                f"{head}; name another file with --results"
+                f"{path}: expected results of the sources {sources} and the seeds {seeds.start}:{seeds.stop} of the "
+                f"search {search}, found {head}; name another file with --results"
             )
         for line in lines[1:]:
             found._know(json.loads(line))
@@ -56,7 +57,8 @@ class Results:
         self._remember(row)
 
     def _head(self) -> dict[str, object]:
-        return {"format": _FORMAT, "sources": self.sources, "seeds": [self.seeds.start, self.seeds.stop]}
+        seeds = [self.seeds.start, self.seeds.stop]
+        return {"format": _FORMAT, "sources": self.sources, "seeds": seeds, "search": self.search}
 
     def _append(self, record: dict[str, object]) -> None:
         with self.path.open("a", encoding="utf-8") as file:

@@ -7,7 +7,9 @@ import json
 import os
 import resource
 import signal
+import time
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from benchmarks.simulation.mutants.making import Mutant, mutated_functions
@@ -15,6 +17,7 @@ from benchmarks.simulation.mutants.planting import plant
 from benchmarks.simulation.mutants.probes import Instrumented, instrumented
 from simulation.invariants.properties import is_documented
 from simulation.runs.sweep import SeedResult, simulate
+from simulation.scenario.search import USUAL
 from tests.broker.without_rules.processes import MEMORY_BYTES, NOT_APPLIED, forked
 
 SEED_S_MAX = 15.0
@@ -33,6 +36,15 @@ class ProbedSeed(NamedTuple):
     """Numbers of the mutants whose changed part was carried out."""
     acted: tuple[int, ...]
     """Numbers of those that would have acted differently there."""
+    digest: str = ""
+    """The hash over all its events and draws."""
+
+
+class ProbeTask(NamedTuple):
+    """A seed, and the search that says what it means."""
+
+    seed: int
+    search: str = USUAL
 
 
 class NotNeutral(Exception):
@@ -44,13 +56,18 @@ def _instrumented() -> Instrumented:
     return instrumented(list(mutated_functions()))
 
 
-def probe(seed: int) -> ProbedSeed:
+def probe(task: ProbeTask) -> ProbedSeed:
     """Simulate a seed without probes and with them. Raises NotNeutral if the results are not the same."""
-    plain = simulate(seed, {}, observed=True)
-    result, found = _instrumented().probing(lambda: simulate(seed, {}, observed=True))
+    seed, search = task
+    plain = _simulated(seed, search)
+    result, found = _instrumented().probing(lambda: _simulated(seed, search))
     if result != plain:
         raise NotNeutral(f"seed {seed}: expected hash {plain.digest}, found {result.digest} with probes")
-    return ProbedSeed(seed, _known(plain), tuple(sorted(found.reached)), tuple(sorted(found.acted)))
+    return ProbedSeed(seed, _known(plain), tuple(sorted(found.reached)), tuple(sorted(found.acted)), plain.digest)
+
+
+def _simulated(seed: int, search: str) -> SeedResult:
+    return simulate(seed, {"search": search}, observed=True)
 
 
 def _known(result: SeedResult) -> Known:
@@ -62,6 +79,9 @@ class HuntTask(NamedTuple):
 
     mutant: Mutant
     seeds: Mapping[int, Known]
+    search: str = USUAL
+    digests: Mapping[int, str] = MappingProxyType({})
+    """The hash of each seed with the correct broker."""
 
 
 FINDING, TIME_OUT, DIED, NOT_PLANTED = "finding", "time-out", "died", "not-planted"
@@ -78,6 +98,10 @@ class HuntResult(NamedTuple):
     layer: str = ""
     property_id: str = ""
     what: str = ""
+    other_courses: int = 0
+    """Of the seeds that were ended, how many have another event, message or draw than with the correct broker."""
+    spent_s: float = 0.0
+    """Of processor time."""
 
 
 def hunt(task: HuntTask) -> HuntResult:
@@ -86,7 +110,7 @@ def hunt(task: HuntTask) -> HuntResult:
 
 
 def _hunted(task: HuntTask, tell: Callable[[list[object]], None]) -> int:
-    parent = os.getppid()
+    parent, begun_s = os.getppid(), time.process_time()
     try:
         plant(task.mutant)
     except Exception:
@@ -96,8 +120,9 @@ def _hunted(task: HuntTask, tell: Callable[[list[object]], None]) -> int:
             return NOT_APPLIED  # the command was ended
         tell([seed])
         signal.setitimer(signal.ITIMER_PROF, SEED_S_MAX)
-        result = simulate(seed, {}, observed=True)
+        result = _simulated(seed, task.search)
         signal.setitimer(signal.ITIMER_PROF, 0)
+        tell([seed, int(result.digest != task.digests.get(seed)), time.process_time() - begun_s])
         for finding in result.findings:
             if not is_documented(finding.what) and (finding.layer.value, finding.property_id) not in known:
                 tell([seed, finding.layer.value, finding.property_id, finding.what])
@@ -106,7 +131,7 @@ def _hunted(task: HuntTask, tell: Callable[[list[object]], None]) -> int:
 
 
 def in_process(work: Callable[[Callable[[list[object]], None]], int], task: HuntTask) -> HuntResult:
-    """Do the work in a process of its own, which tells each seed that it begins and then perhaps a finding."""
+    """Do the work in a process of its own, which tells when each seed begins and ends, and then perhaps a finding."""
     reading, writing = os.pipe()
 
     def child() -> int:
@@ -129,14 +154,17 @@ def _write(writing: int, row: list[object]) -> None:
 def _result(task: HuntTask, rows: list[list[object]], status: int) -> HuntResult:
     begun = [int(str(row[0])) for row in rows if len(row) == 1]
     seed = begun[-1] if begun else 0
-    result = HuntResult(task.mutant.id, "", seed, len(begun))
+    ended = [row for row in rows if len(row) == 3]
+    others = sum(bool(row[1]) for row in ended)
+    spent_s = round(float(str(ended[-1][2])), 1) if ended else 0.0
+    result = HuntResult(task.mutant.id, "", seed, len(begun), other_courses=others, spent_s=spent_s)
     if status == NOT_APPLIED:
         return result._replace(how=NOT_PLANTED)
     if status == -signal.SIGPROF:
         return result._replace(how=TIME_OUT, what=f"not done after {SEED_S_MAX:g} s of processor time")
     if status:
         return result._replace(how=DIED, what=f"the process ended with {status}")
-    if rows and len(rows[-1]) > 1:
+    if rows and len(rows[-1]) == 4:
         _, layer, property_id, what = map(str, rows[-1])
         return result._replace(how=FINDING, layer=layer, property_id=property_id, what=what)
     return result

@@ -202,3 +202,19 @@ def test_a_voter_that_ended_may_have_committed_what_it_deleted_in_its_last_step(
     except Violation as violation:
         found = violation.property_id
     assert (found, len(known.metadata)) == (broken, 2 if leads else 0)
+
+
+@pytest.mark.parametrize(("epoch", "broken"), [(1, None), (2, "P-R3")])
+def test_a_leader_that_commits_only_records_of_earlier_epochs_breaks_p_r3(epoch: int, broken: str | None) -> None:
+    known, mirror, quorum = voter_that_appended(2, controllers=1)
+    known.changes = {(entry.epoch, entry.base): b"" for entry in mirror.entries if entry}
+    mirror.entries = [None if entry is None else entry._replace(control=True) for entry in mirror.entries]
+    quorum.log.sync()
+    quorum.epoch, quorum.high_watermark = epoch, 2
+    quorum.log.advance_start(2)
+    found = None
+    try:
+        ended(known, mirror)
+    except Violation as violation:
+        found = violation.property_id
+    assert found == broken

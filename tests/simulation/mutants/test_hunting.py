@@ -25,6 +25,7 @@ from benchmarks.simulation.mutants.simulating import (
     HuntTask,
     NotNeutral,
     ProbedSeed,
+    ProbeTask,
     hunt,
 )
 from benchmarks.simulation.mutants.testing import ShownMutant
@@ -48,7 +49,16 @@ NO_MISTAKE = written(LEADER, "advance_high_watermark", GUARD, GUARD)
 
 
 def test_the_correct_broker_passes() -> None:
-    assert hunt(HuntTask(NO_MISTAKE, {1: (), 2: ()})) == HuntResult(NO_MISTAKE.id, "", 2, 2)
+    digests = {seed: simulating.simulate(seed, {"search": "mixed"}, observed=True).digest for seed in (1, 2)}
+    found = hunt(HuntTask(NO_MISTAKE, {1: (), 2: ()}, "mixed", digests))
+    assert found._replace(spent_s=0) == HuntResult(NO_MISTAKE.id, "", 2, 2)
+
+
+def test_what_takes_another_course_is_counted() -> None:
+    digests = {seed: simulating.simulate(seed, {}, observed=True).digest for seed in (1, 2)}
+    found = hunt(HuntTask(NO_MISTAKE, {1: (), 2: ()}, "usual", {**digests, 2: "of another broker"}))
+    assert (found.how, found.seeds, found.other_courses) == ("", 2, 1)
+    assert hunt(HuntTask(NO_MISTAKE, {1: (), 2: ()}, "mixed", digests)).other_courses == 2
 
 
 def test_a_mutant_is_found_in_a_process_of_its_own() -> None:
@@ -86,7 +96,7 @@ CHOSEN = [COMMITS_TOO_EARLY, NO_MISTAKE]
 
 
 def results_of(path: Path) -> Results:
-    results = Results.open(path, "sources", range(1, 2))
+    results = Results.open(path, "sources", range(1, 2), "usual")
     if not results.probed:
         results.add(ProbedSeed(1, (), (0, 1), (0, 1)))
     return results
@@ -120,13 +130,15 @@ def test_a_hunt_continues_where_it_was_interrupted(tmp_path: Path) -> None:
     assert [json.loads(line).get("kind") for line in path.read_text().splitlines()] == [None, "seed", "hunt", "hunt"]
 
 
-def test_results_of_other_sources_or_seeds_are_refused(tmp_path: Path) -> None:
+def test_results_of_other_sources_or_seeds_or_another_search_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     results_of(path)
     with pytest.raises(ValueError, match="--results"):
-        Results.open(path, "other sources", range(1, 2))
+        Results.open(path, "other sources", range(1, 2), "usual")
     with pytest.raises(ValueError, match="--results"):
-        Results.open(path, "sources", range(1, 3))
+        Results.open(path, "sources", range(1, 3), "usual")
+    with pytest.raises(ValueError, match="of the search mixed, found"):
+        Results.open(path, "sources", range(1, 2), "mixed")
 
 
 def test_probes_that_change_what_a_seed_does_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +146,7 @@ def test_probes_that_change_what_a_seed_does_are_refused(monkeypatch: pytest.Mon
     monkeypatch.setattr(simulating, "_instrumented", lambda: Instrumented({}))
     monkeypatch.setattr(simulating, "simulate", lambda *_, **__: SeedResult(1, (), next(digests), 1, 1, {}))
     with pytest.raises(NotNeutral, match="expected hash a, found b"):
-        simulating.probe(1)
+        simulating.probe(ProbeTask(1))
 
 
 # --- tests -----------------------------------------------------------------------------------------------------------
@@ -181,12 +193,12 @@ def test_tests_must_pass_without_a_mutant(tmp_path: Path) -> None:
 def test_the_page_counts_every_mutant_once_and_shows_survivors_with_their_reasons(tmp_path: Path) -> None:
     mutants = all_mutants()[:8]
     ids = [mutant.id for mutant in mutants]
-    results = Results.open(tmp_path / "results.jsonl", "sources", range(1, 4))
+    results = Results.open(tmp_path / "results.jsonl", "sources", range(1, 4), "mixed")
     for seed in results.seeds:
         results.add(ProbedSeed(seed, (), (1, 2, 3, 4, 5, 6, 7), (2, 3, 4, 5, 6, 7)))
     results.add(HuntResult(ids[3], FINDING, 2, 2, "invariant", "P-1", "P-1: wrong"))
     for number, test in ((4, "tests/x.py::test_y"), (5, "")):
-        results.add(HuntResult(ids[number], "", 3, 3))
+        results.add(HuntResult(ids[number], "", 3, 3, other_courses=2))
         results.add(ShownMutant(ids[number], test, "", 9, False))
     results.add(HuntResult(ids[6], TIME_OUT, 1, 1))
     results.add(HuntResult(ids[7], "", 3, 1))
@@ -198,18 +210,19 @@ def test_the_page_counts_every_mutant_once_and_shows_survivors_with_their_reason
     assert tuple(figures.fates[id_] for id_ in ids) == expected
     text = page(mutants, results, Reasons({ids[5]: "It does not matter."}, {"gone": "Old."}))
     words = " ".join(text.split())
-    assert "8 mutants were made. In 3 seeds, 1 to 3, 1 of them were never carried out and 1 never acted" in words
+    assert "8 mutants were made. In 3 seeds, 1 to 3 of the search `mixed`, 1 of them were never carried out" in words
+    assert "and 1 never acted differently; 6 did." in words
     assert "a sample of 5 was hunted. The simulator found 2 and missed 3, of which 1 change nothing" in words
     assert (
-        "it found 2 of 4 real mistakes. Tests alone found 1, and 1 survived; the tests have not decided about 1."
-        in words
+        "it found 2 of 4 real mistakes, 50 %. Tests alone found 1, and so both together 75 %; 1 survived; "
+        "the tests have not decided about 1." in words
     )
     assert "1 because it never ended" in text
     assert f"### {ids[5]}" in text
     assert "Harmless: It does not matter." in text
     assert "not missed in this hunt: gone" in text
-    assert "acts differently in 3 seeds; found by `tests/x.py::test_y`." in text
-    assert "acts differently in 1 seed; undecided." in text
+    assert "acts differently in 3 seeds, of which 2 take another course; found by `tests/x.py::test_y`." in text
+    assert "acts differently in 1 seed, of which none takes another course; undecided." in text
     assert text.index(f"### {ids[5]}") < text.index(f"### {ids[7]}") < text.index(f"### {ids[4]}")
     assert "Not explained yet." in page(mutants, results, Reasons({}, {}))
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.simulation.mutants.making import all_mutants, mutated_functions, of_module
 from benchmarks.simulation.mutants.probes import Probe, instrumented, with_probes
-from benchmarks.simulation.mutants.simulating import probe
+from benchmarks.simulation.mutants.simulating import ProbeTask, probe
 from simulation.scenario import case as cases
 from tests.simulation.small import quick
 
@@ -125,6 +125,6 @@ def test_probes_for_all_mutants_of_the_core_change_nothing_and_are_taken_out_aga
 
 
 def test_a_probed_seed_has_the_correct_broker_s_findings() -> None:
-    found = probe(1)
+    found = probe(ProbeTask(1))
     assert found.findings == ()
     assert set(found.acted) < set(found.reached)

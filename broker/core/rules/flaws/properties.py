@@ -44,6 +44,7 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "P-32": "settings as published",
         "P-33": "offline replicas are out",
         "P-34": "directories fail alone",
+        "P-35": "true errors",
         "P-D1": "deleted as asked or permitted",
         "P-D2": "idle producers forgotten",
         "P-G1": "committed offsets stay",
