@@ -15,6 +15,9 @@ from docs.protocol import ROOT
 
 _CALLED = "_called_without_rules"
 
+_OF_CLASS = {"super", "__class__"}
+"""Names that make a method refer to its class, which is then a variable of its closure."""
+
 
 def function_at(module: str, name: str) -> types.FunctionType:
     """The function that the running program calls. `module` is a path, `name` as in "Class.method"."""
@@ -50,14 +53,22 @@ def definition_in(tree: ast.Module, name: str) -> ast.FunctionDef | None:
 
 
 def compiled(path: Path, name: str, function: ast.FunctionDef) -> types.CodeType:
-    """The code of the changed function, as it is in its module."""
+    """The code of the changed function, as it is in its module. It fits the closure of the unchanged one."""
     *classes, _ = name.split(".")
     statement: ast.stmt = function
+    original = definition(path, name)
+    if original is not None and _names(original) & _OF_CLASS and not _names(function) & _OF_CLASS:
+        statement = copy.deepcopy(function)
+        statement.body += ast.parse("if False:\n    __class__").body
     for one in reversed(classes):
         statement = ast.ClassDef(one, bases=[], keywords=[], body=[statement], decorator_list=[])
     module = ast.fix_missing_locations(ast.Module(body=[statement], type_ignores=[]))
     code = compile(module, str(path), "exec", flags=_annotations(), dont_inherit=True)
     return _code_of(code, name)
+
+
+def _names(function: ast.FunctionDef) -> set[str]:
+    return {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
 
 
 def _annotations() -> int:
