@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from simulation.scenario.clocks import clocks_ahead_ms
 from simulation.scenario.scenario import SimulationOutcome
 from simulation.workload.recording import OperationRow, SendRow
+from simulation.workload.side_settings import LARGEST_SEGMENT_BYTES
 
 _NS_PER_MS = 1_000_000
 _CUT_BYTES_MAX = 2_000
@@ -43,5 +44,6 @@ class Deletions:
             latest_ms = self.outcome.virtual_ms + clocks_ahead_ms(configuration)[1] + self.outcome.clocks_jumped_ms
             return earliest_ms + configuration.retention_ms < latest_ms or bool(configuration.retention_bytes)
         logs = [log for (_, number), log in self.outcome.logs.items() if number == partition]
-        is_left = max((len(log.data) for log in logs), default=0) + configuration.segment_bytes + _CUT_BYTES_MAX
+        segment = max(configuration.segment_bytes, LARGEST_SEGMENT_BYTES if configuration.changing_settings else 0)
+        is_left = max((len(log.data) for log in logs), default=0) + segment + _CUT_BYTES_MAX
         return 0 < configuration.retention_bytes <= is_left

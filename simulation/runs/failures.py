@@ -139,6 +139,7 @@ def _anomalies(outcome: SimulationOutcome) -> Iterator[tuple[str, str]]:
     operations = {row.op: row for row in history.operations}
     sends = {row.value: (row, operations[row.op]) for row in history.sends}
     exempt = _may_lose(outcome.configuration) or _lost_by_setting(outcome)
+    idempotent = outcome.configuration.idempotence and not outcome.may_repeat
     deletions = Deletions(outcome)
     final: dict[int, set[tuple[int, int]]] = {}
     positions: dict[int, set[tuple[int, int]]] = {}
@@ -165,12 +166,12 @@ def _anomalies(outcome: SimulationOutcome) -> Iterator[tuple[str, str]]:
             yield "lost-read", f"{value} was read at {_position(min(where))}, and the final reads do not show it"
         offset_agrees = send.offset is None or not where or (send.partition, send.offset) in where
         # Else another copy may remain: of a retry, or of an attempt that reappeared after an allowed loss.
-        binding = not exempt and (outcome.configuration.idempotence or not deleted)
+        binding = not exempt and (idempotent or not deleted)
         if not offset_agrees and send.acks == ACKS_ALL and binding:
             yield "wrong-offset", f"{value} was acknowledged at {send.offset}, and read at {_position(min(where))}"
         # Where losses are allowed a record may be lost at one position and kept at another, but not be at two at once.
         copies = final.get(value, set()) if exempt else where
-        if len(copies) > 1 and not outcome.may_repeat and outcome.configuration.idempotence and send.acks == ACKS_ALL:
+        if len(copies) > 1 and idempotent and send.acks == ACKS_ALL:
             yield "duplicate", f"{value} is at {' and '.join(_position(one) for one in sorted(copies))}"
     if not exempt:
         yield from group_anomalies(history)

@@ -47,8 +47,11 @@ class _Choice(NamedTuple):
     """Values by which unclean elections are allowed."""
 
 
+LARGEST_SEGMENT_BYTES = 3_000
+"""Of the sizes of segments that the operator chooses."""
+
 _CHOICES = (
-    _Choice(TOPIC, "segment.bytes", (None, "300", "1000", "3000")),
+    _Choice(TOPIC, "segment.bytes", (None, "300", "1000", str(LARGEST_SEGMENT_BYTES))),
     _Choice(TOPIC, "max.message.bytes", (None, "90", "400")),
     _Choice(_ALL_BROKERS, "message.max.bytes", (None, "250")),
     _Choice(TOPIC, "flush.messages", (None, "1", "3")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,10 @@ from broker.core.controller.recovery import LAST_LEADER
 from broker.core.ports.marks import Mark
 from broker.core.records import encode_batch
 from simulation.invariants.knowledge import LAST_REPLICA_LOST
+from simulation.invariants.observer import property_observers
 from simulation.invariants.properties import is_documented
 from simulation.runs.failures import Layer, findings, history_findings, log_findings
-from simulation.scenario.case import run
+from simulation.scenario.case import Case, run
 from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.scenario.scenario import CRASH, SimulationOutcome
 from simulation.workload import tables
@@ -295,3 +297,21 @@ def test_two_owners_of_a_partition_in_one_generation_are_found(
     result.history.ownerships.append(OwnershipRow("readers", "log", 0, 3, "a", 3, 10, 20, 0))
     result.history.ownerships.append(OwnershipRow("readers", "log", 0, 4, member, generation, since, 30, 0))
     assert [finding.property_id for finding in history_findings(result)] == anomalies
+
+
+@pytest.mark.parametrize(
+    ("seed", "without", "found"),
+    [
+        # It was appended again after its producer had been forgotten; what is left of the two copies was deleted.
+        pytest.param(1_700_762, {"producer_expiration_ms": 0}, "wrong-offset", id="producers that expire"),
+        # Retention by size deletes whole segments, and an operator has asked for larger ones.
+        pytest.param(1_700_884, {"changing_settings": False}, "lost-acked-write", id="larger segments"),
+    ],
+)
+def test_what_settings_permit_is_no_finding_and_without_them_it_is(
+    seed: int, without: dict[str, Any], found: str
+) -> None:
+    outcome = run(Case(seed), property_observers())
+    assert findings(outcome) == []
+    strict = replace(outcome, configuration=replace(outcome.configuration, **without))
+    assert found in {one.property_id for one in findings(strict)}
