@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from common.wording import printable
 
@@ -148,7 +148,7 @@ def _numbers(results: Mapping[str, Any], anomalies: Mapping[str, int]) -> Mappin
     return {name: float(value) for name, value in values.items() if _is_number(value)}
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15
 
 
