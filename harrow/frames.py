@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from harrow.checking import CheckResult
-    from harrow.simulating import Simulation
+
+class Result(Protocol):
+    """A `Simulation` or a `CheckResult`."""
+
+    def row(self) -> dict[str, object]:
+        """The result as one row of a frame."""
 
 
-def to_frame(results: Iterable[Simulation | CheckResult]) -> pd.DataFrame:
+def to_frame(results: Iterable[Result]) -> pd.DataFrame:
     """A frame with one row for each result: `verdict`, the first reason, and what else its `row` has."""
     import pandas as pd
 

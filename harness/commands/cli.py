@@ -56,6 +56,7 @@ harrow.entries = {
     "check": LazyCommand("harness.commands.check", "Check stored runs and foreign histories."),
     "report": LazyCommand("harness.commands.check", "Write the report of a stored run again."),
     "diff": LazyCommand("harness.commands.stored_runs.diff", "Show what differs between two stored runs."),
+    "serve": LazyCommand("harness.commands.stored_runs.serve", "Show the store in a web browser."),
     "prune": LazyCommand("harness.commands.stored_runs.prune", "Remove stored runs by age, number and size."),
     "heal": LazyCommand("harness.commands.heal", "Clean up after harnesses that were killed."),
     "doctor": LazyCommand("harness.commands.heal", "Check what this machine can do."),

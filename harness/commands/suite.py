@@ -133,12 +133,13 @@ def _print_outcome(state: SuiteState, outcome: SuiteOutcome, command: str) -> No
             f"since {night_text(suite.earlier.night)}{f', build {suite.earlier.build}' if suite.earlier.build else ''}:"
         )
     for change, cells in suite.changes.items():
-        if change != "still" and (suite.earlier.night or change in ("flaky", "known")):
-            click.echo(f"  {len(cells)} {change}")
-            for cell in cells[:_LISTED_MAX]:
-                click.echo(printable(f"    {'; '.join((cell.title, *cell.notes, *cell.anomalies))}"))
-            if len(cells) > _LISTED_MAX:
-                click.echo(f"    {plural(len(cells) - _LISTED_MAX, 'more run')}")
+        if not suite.earlier.night and change not in ("flaky", "known"):
+            continue
+        click.echo(f"  {len(cells)} {'still failing' if change == 'still' else change}")
+        for cell in cells[:_LISTED_MAX]:
+            click.echo(printable(f"    {'; '.join((cell.title, *cell.notes, *cell.anomalies))}"))
+        if len(cells) > _LISTED_MAX:
+            click.echo(f"    {plural(len(cells) - _LISTED_MAX, 'more run')}")
     if outcome.interrupted:
         click.echo(f"harrow: interrupted; `{command}` resumes the suite", err=True)
     click.echo(f"page: {state.directory / 'index.html'}")

@@ -255,7 +255,7 @@ def _read_json(path: Path, problems: list[str]) -> object:
         return content
     except FileNotFoundError:
         problems.append(f"{path.name} is missing.")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         problems.append(f"{path.name} could not be read: {error}.")
     return None
 

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FOLDERS = (
-    *("benchmarks", "broker", "checkers", "docs", "harness", "harrow", "history", "common", "nemesis"),
+    *("benchmarks", "broker", "checkers", "docs", "harness", "history", "common", "nemesis"),
     *("incidents", "reports", "simulation", "tests", "tools", "workloads"),
 )
 _PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
