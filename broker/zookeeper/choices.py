@@ -27,7 +27,7 @@ KEEPS_HIGH_WATERMARK = "zk-keeps-high-watermark"
 RAW_HIGH_WATERMARK = "zk-raw-high-watermark"
 SERVES_NOBODY_YET = "zk-serves-nobody-before-open"
 ACKNOWLEDGES_FIRST = "zk-acknowledges-before-hand-over"
-WAITS_TO_BE_TOLD = "zk-waits-to-be-told"
+FOLLOWS_ON_REQUEST = "zk-follows-only-on-request"
 REMEMBERS_ENDS = "zk-remembers-log-ends"
 IGNORES_EXPIRY = "zk-ignores-expiry"
 
@@ -43,7 +43,7 @@ SWITCHES: Mapping[str, Switch] = MappingProxyType(
             Switch(RAW_HIGH_WATERMARK, "Q2", "a follower takes the leader's high watermark, though its log ends below"),
             Switch(SERVES_NOBODY_YET, "Q11", "a leader serves followers only once it is open: each election waits"),
             Switch(ACKNOWLEDGES_FIRST, "Q9", "a leader that hands over commits and acknowledges the request before"),
-            Switch(WAITS_TO_BE_TOLD, "Q10", "a replica that returns follows nobody until a new leader tells it to"),
+            Switch(FOLLOWS_ON_REQUEST, "Q10", "a replica that returns follows nobody until a new leader requests it"),
             Switch(REMEMBERS_ENDS, "Z-06", "a leader believes what followers reported in its earlier leaderships"),
             Switch(IGNORES_EXPIRY, "Z-02", "a broker opens a new session after the first and registers nothing in it"),
         )

@@ -39,9 +39,10 @@ from broker.zookeeper import procedures
 from broker.zookeeper.choices import checked
 from broker.zookeeper.paths import BadZnode
 from broker.zookeeper.procedures import Procedures
+from broker.zookeeper.replicas import following
 from broker.zookeeper.requests import fetching, producing, queries
 from broker.zookeeper.state import ZooKeeperState
-from broker.zookeeper.v1 import following, leading, listeners
+from broker.zookeeper.v1 import leading, listeners
 
 WRONG_INPUT = 2
 """Exit status where the tree holds something else than this design writes."""

@@ -58,6 +58,9 @@ class Hosted:
     is_listening: bool = False
     """Our watches on the partition's znodes are set, or being set."""
 
+    def __str__(self) -> str:
+        return f"{self.replica.topic}-{self.replica.partition}"
+
     @property
     def key(self) -> Key:
         """Topic and partition."""

@@ -23,9 +23,9 @@ from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import is_legal_name
 from broker.core.ports.coordination import CallError, Create, GetChildren, GetData
 from broker.zookeeper import paths
-from broker.zookeeper.placement import place
 from broker.zookeeper.procedures import Steps
 from broker.zookeeper.reading import read_ids
+from broker.zookeeper.requests.placement import place
 from broker.zookeeper.state import ZooKeeperState
 
 _LATEST, _EARLIEST = -1, -2

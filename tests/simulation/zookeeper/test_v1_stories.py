@@ -11,10 +11,10 @@ from broker.core.ports.coordination import Create, SetData
 from broker.zookeeper import paths
 from broker.zookeeper.choices import (
     ACKNOWLEDGES_FIRST,
+    FOLLOWS_ON_REQUEST,
     IGNORES_EXPIRY,
     KEEPS_HIGH_WATERMARK,
     RAW_HIGH_WATERMARK,
-    WAITS_TO_BE_TOLD,
 )
 from simulation.engine.disk import Survival
 from simulation.invariants.properties import Violation
@@ -231,8 +231,8 @@ def test_a_follower_takes_over_a_high_watermark_within_its_log(switches: tuple[s
     assert any(seen) == beyond
 
 
-def test_a_replica_that_waits_to_be_told_follows_nobody_after_a_restart() -> None:
-    stage = Stage(2, (WAITS_TO_BE_TOLD,), lag_ms=2_000)
+def test_a_replica_that_follows_only_on_request_follows_nobody_after_a_restart() -> None:
+    stage = Stage(2, (FOLLOWS_ON_REQUEST,), lag_ms=2_000)
     stage.cluster.kill(2)
     stage.cluster.start(2)
     stage.run(20_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.zookeeper.choices import RAW_HIGH_WATERMARK, SWITCHES
-from broker.zookeeper.placement import place
+from broker.zookeeper.requests.placement import place
 from simulation.invariants.observer import property_observers
 from simulation.invariants.properties import divergence_excuse, is_documented
 from simulation.runs.failures import SimulationFinding, findings
