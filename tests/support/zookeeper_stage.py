@@ -41,14 +41,21 @@ CLIENT = 1_000
 class Stage:
     """Brokers from 1 on, one partition that all of them replicate, whose preferred replica is broker 1."""
 
+    generation = "zk-v1"
+
     def __init__(self, brokers: int = 2, switches: tuple[str, ...] = (), **settings: int) -> None:
         configuration = Configuration(
-            generation="zk-v1", brokers=brokers, replication_factor=brokers, partitions=1, flaws=switches, **settings
+            generation=self.generation,
+            brokers=brokers,
+            replication_factor=brokers,
+            partitions=1,
+            flaws=switches,
+            **settings,
         )
         self.watch = FirstViolation([ZooKeeperObserver()])
         self.cluster = SimulatedCluster(ChoiceSequence(given={}), settings_of(configuration), [self.watch])
         self.cluster.log_entries = []
-        self.ensemble = SimulatedEnsemble(self.cluster, self.cluster.choices["zookeeper"], "zk-v1")
+        self.ensemble = SimulatedEnsemble(self.cluster, self.cluster.choices["zookeeper"], self.generation)
         self.cluster.ensemble = self.ensemble
         self.cluster.clients[CLIENT] = self
         self._answers: dict[int, AnyResponse | None] = {}

@@ -20,6 +20,7 @@ UNREPLICATED = sometimes("zookeeper: a new leader takes for committed what other
 SHRUNK = sometimes("zookeeper: a leader drops a follower from the ISR")
 GREW = sometimes("zookeeper: a leader takes a follower into the ISR")
 HANDED_OVER = sometimes("zookeeper: a leader hands over to the preferred replica")
+MOVED = sometimes("zookeeper: a reassignment is complete")
 TAKEN_UP = sometimes("zookeeper: a replica finds that it has won a race which it had given up")
 
 COMMIT = "commit"

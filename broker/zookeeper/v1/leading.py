@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broker.core.ports.coordination import Delete, Exists
-from broker.core.ports.marks import sometimes
 from broker.zookeeper import paths
 from broker.zookeeper.procedures import Steps
 from broker.zookeeper.reading import read_ids, write_ids
 from broker.zookeeper.replicas import leading
+from broker.zookeeper.replicas.leading import MOVED
 from broker.zookeeper.state import Hosted, ZooKeeperState
 from broker.zookeeper.v1 import requests
 from broker.zookeeper.v1.requests import StateChange
-
-MOVED = sometimes("zookeeper: a reassignment is complete")
 
 
 def become_leader(zk: ZooKeeperState, hosted: Hosted, isr: tuple[int, ...], assigned: tuple[int, ...]) -> Steps[None]:

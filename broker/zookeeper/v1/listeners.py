@@ -9,7 +9,6 @@ from broker.core.ports.coordination import (
     Exists,
     GetChildren,
     GetData,
-    OpenSession,
     SessionChanged,
     SessionState,
     WatchFired,
@@ -20,7 +19,7 @@ from broker.zookeeper import paths
 from broker.zookeeper.choices import FOLLOWS_ON_REQUEST, IGNORES_EXPIRY
 from broker.zookeeper.paths import Key
 from broker.zookeeper.procedures import Steps
-from broker.zookeeper.reading import read_ids, register
+from broker.zookeeper.reading import begin_session, listener_address, read_ids, register
 from broker.zookeeper.replicas import following, hosting
 from broker.zookeeper.replicas.hosting import LEADER_CHANGE, LISTEN
 from broker.zookeeper.replicas.leading import ROLE, see_to_own
@@ -39,11 +38,6 @@ _START = "start-up"
 
 
 # --- sessions --------------------------------------------------------------------------------------------------------
-
-
-def begin(zk: ZooKeeperState) -> None:
-    """The process has started."""
-    zk.broker.runtime.effects.append(OpenSession(zk.broker.settings.broker_session_timeout_ms))
 
 
 def session_changed(zk: ZooKeeperState, event: SessionChanged) -> None:
@@ -72,7 +66,7 @@ def session_changed(zk: ZooKeeperState, event: SessionChanged) -> None:
             if any(hosted.is_open for hosted in zk.hosted.values()):
                 zk.broker.runtime.mark(EXPIRED_LEADING)
             zk.procedures.disconnected()
-            begin(zk)
+            begin_session(zk)
 
 
 def _watches_are_gone(zk: ZooKeeperState) -> None:
@@ -84,8 +78,7 @@ def _start_up(zk: ZooKeeperState) -> Steps[None]:
     """`brokerStartup`: register first, then look for assigned replicas. Also sets all watches anew."""
     for path in paths.PERSISTENT:
         yield Create(path)
-    listener = zk.broker.settings.advertised_listeners or zk.broker.settings.listeners
-    yield from register(zk, paths.broker(zk.broker_id), f"{listener[0].host}:{listener[0].port}".encode())
+    yield from register(zk, paths.broker(zk.broker_id), listener_address(zk))
     zk.is_registered = True
     yield from _look_for_topics(zk)
     yield from _look_for_reassignments(zk)
