@@ -125,13 +125,14 @@ class ZooKeeperObserver:
     def _closed(self, ensemble: SimulatedEnsemble, node: ZooKeeperNode, broker_id: int, incarnation: int) -> None:
         """Note what went with replicas that a broker has closed, and forget partitions that are deleted."""
         for key, partition in list(self._partitions.items()):
+            if ensemble.tree.data(paths.partition(key)) is None:
+                del self._partitions[key]
+                continue
             mirror = partition.mirrors.get(broker_id)
             if key in node.state.hosted or mirror is None or mirror.incarnation != incarnation or not mirror.is_hosted:
                 continue
             partition.deleted.setdefault(broker_id, set()).update(partition.held.get(broker_id, ()))
             mirror.is_hosted, mirror.is_open, mirror.truncations, mirror.end = False, False, 0, 0
-            if ensemble.tree.data(paths.partition(key)) is None:
-                del self._partitions[key]
 
     def _replica(
         self,
@@ -152,9 +153,7 @@ class ZooKeeperObserver:
             missing = {one for one in partition.acknowledged if not holds(log, one)}
             if broker_id in self._power_lost:
                 partition.lost.setdefault(broker_id, set()).update(missing)
-            elif (
-                log.end_offset == 0
-            ):  # nothing but a request to close, before the replica was hosted, takes a whole log
+            elif log.end_offset == 0:  # only a request to close takes a whole log, before the replica is hosted
                 gone = missing & partition.held.get(broker_id, set()) - partition.cut.get(broker_id, set())
                 partition.deleted.setdefault(broker_id, set()).update(gone)
         mirror.is_hosted = True
