@@ -37,7 +37,7 @@ from simulation.runs.trace import US_PER_S, Line, TraceRecorder, node_name, trac
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import repeat_command
-from simulation.scenario.scenario import SimulationOutcome
+from simulation.scenario.phases import SimulationOutcome
 from simulation.workload import tables
 from simulation.workload.recording import FaultRow
 from simulation.workload.sampling import ReplicaSampler

@@ -17,7 +17,7 @@ from simulation.engine.node_views import brokers
 from simulation.engine.transport import CLIENTS_FROM
 from simulation.invariants.observer import PropertyObserver
 from simulation.scenario.configuration import SimulatedFault
-from simulation.scenario.scenario import SimulationOutcome
+from simulation.scenario.phases import SimulationOutcome
 from simulation.workload.clients import TOPIC
 from tests.simulation.invariants.planting import Plant, change_rules, observe, replica_of
 

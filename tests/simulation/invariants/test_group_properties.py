@@ -16,7 +16,8 @@ from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.invariants.observer import PropertyObserver
 from simulation.scenario.configuration import Configuration, SimulatedFault
-from simulation.scenario.scenario import SimulationOutcome, settings_of
+from simulation.scenario.phases import SimulationOutcome
+from simulation.scenario.scenario import settings_of
 from simulation.workload.members import IN_DOUBT, LEFT_BEHIND, MOVED, TAKEN_OVER
 from tests.simulation.invariants.planting import observe
 

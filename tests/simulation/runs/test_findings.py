@@ -16,7 +16,7 @@ from simulation.invariants.properties import is_documented
 from simulation.runs.failures import Layer, findings, history_findings, log_findings
 from simulation.scenario.case import run
 from simulation.scenario.configuration import Configuration
-from simulation.scenario.scenario import CRASH, SimulationOutcome
+from simulation.scenario.phases import CRASH, SimulationOutcome
 from simulation.workload.recording import (
     CommitRow,
     OperationRow,
