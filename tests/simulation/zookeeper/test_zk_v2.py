@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.zookeeper.choices import RAW_HIGH_WATERMARK, switches_of
+from broker.zookeeper.choices import DELETION_NEEDS_LEADER, RAW_HIGH_WATERMARK, switches_of
 from simulation.invariants.observer import property_observers
 from simulation.invariants.properties import divergence_excuse, is_documented
 from simulation.runs.failures import findings
@@ -47,7 +47,9 @@ def test_replicas_stay_different() -> None:
     assert divergence_excuse("zk-v2") in divergence.what
 
 
-@pytest.mark.parametrize("name", sorted({*switches_of("zk-v2")} - {RAW_HIGH_WATERMARK}))  # a story needs a narrow fetch
+@pytest.mark.parametrize(
+    "name", sorted({*switches_of("zk-v2")} - {RAW_HIGH_WATERMARK, DELETION_NEEDS_LEADER})
+)  # their stories show them
 def test_every_switch_changes_what_some_seed_does(name: str) -> None:
     check_overrides({**V2, "flaws": (name,)})
     small = {**V2, "duration_ms": 20_000, "operations": 60, "faults": ("reassignment", "kill", "pause", "isolate")}
