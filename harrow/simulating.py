@@ -14,7 +14,7 @@ from simulation.runs.failures import findings
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import check_overrides, faults_of, repeat_command
-from simulation.scenario.scenario import SimulationOutcome
+from simulation.scenario.phases import SimulationOutcome
 from simulation.workload import tables
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ from simulation.runs.failures import SimulationFinding, findings
 from simulation.runs.stored import choice_file_of
 from simulation.scenario.case import Case, run
 from simulation.scenario.overrides import check_flaws, check_overrides, parse_overrides
-from simulation.scenario.scenario import SimulationOutcome
+from simulation.scenario.phases import SimulationOutcome
 from simulation.scenario.search import SEARCHES
 
 DEFAULT_FLAWS = (

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
+from typing import NamedTuple
 
 from broker.core.broker_node import inspection, storage
 from broker.core.broker_node.state import BrokerState
 from broker.core.configuration.settings import Settings
 from broker.core.messages import (
+    AnyRequest,
     AnyResponse,
-    CreateTopicsRequest,
     FetchRequest,
     FetchResponse,
     ListOffsetsRequest,
@@ -35,16 +36,51 @@ from broker.core.ports.events import (
 from broker.core.ports.files import Files, StorageError
 from broker.core.ports.runtime import NotServed
 from broker.core.rules.generations import k5
-from broker.zookeeper import procedures
-from broker.zookeeper.choices import checked
+from broker.zookeeper import paths, procedures
+from broker.zookeeper.choices import V1, V2, checked
 from broker.zookeeper.paths import BadZnode
-from broker.zookeeper.procedures import Procedures
+from broker.zookeeper.procedures import Procedures, Steps
+from broker.zookeeper.reading import begin_session
+from broker.zookeeper.replicas import following
 from broker.zookeeper.requests import fetching, producing, queries
-from broker.zookeeper.state import ZooKeeperState
-from broker.zookeeper.v1 import following, leading, listeners
+from broker.zookeeper.state import Hosted, ZooKeeperState
+from broker.zookeeper.v1 import administration as administration_1
+from broker.zookeeper.v1 import leading as leading_1
+from broker.zookeeper.v1 import listeners as listeners_1
+from broker.zookeeper.v2 import administration as administration_2
+from broker.zookeeper.v2 import leading as leading_2
+from broker.zookeeper.v2 import listeners as listeners_2
 
 WRONG_INPUT = 2
 """Exit status where the tree holds something else than this design writes."""
+
+
+class Design(NamedTuple):
+    """What one of the designs does at the events that mean something else in the other."""
+
+    session_changed: Callable[[ZooKeeperState, SessionChanged], None]
+    watch_fired: Callable[[ZooKeeperState, WatchFired], None]
+    look_at_queue: Callable[[ZooKeeperState, Hosted], None]
+    administer: Callable[[ZooKeeperState, int, AnyRequest], Steps[None] | None]
+    insync_in: Callable[[bytes, str], tuple[int, ...]]
+
+
+_DESIGNS: Mapping[str, Design] = {
+    V1: Design(
+        listeners_1.session_changed,
+        listeners_1.watch_fired,
+        leading_1.look_at_queue,
+        administration_1.procedure_of,
+        paths.decoded,
+    ),
+    V2: Design(
+        listeners_2.session_changed,
+        listeners_2.watch_fired,
+        leading_2.look_at_queue,
+        administration_2.procedure_of,
+        lambda data, path: paths.decoded_with_epoch(data, path)[0],
+    ),
+}
 
 
 class ZooKeeperNode:
@@ -57,7 +93,9 @@ class ZooKeeperNode:
         `UnknownSwitch`.
         """
         broker = BrokerState(settings, k5(), files, incarnation_id)
-        self.state = ZooKeeperState(broker, Procedures(broker.runtime), checked(settings.flaws))
+        self._design = _DESIGNS[settings.generation]
+        choices = checked(settings.generation, settings.flaws)
+        self.state = ZooKeeperState(broker, Procedures(broker.runtime), choices, self._design.insync_in)
         storage.take_marker(broker)
         storage.open_replicas(broker)
 
@@ -107,9 +145,9 @@ class ZooKeeperNode:
             case Coordinated(call_id, answer):
                 zk.procedures.answered(call_id, answer)
             case WatchFired():
-                listeners.watch_fired(zk, event)
+                self._design.watch_fired(zk, event)
             case SessionChanged():
-                listeners.session_changed(zk, event)
+                self._design.session_changed(zk, event)
             case Disconnected(connection):
                 producing.forget_connection(zk, connection)
                 fetching.forget_connection(zk, connection)
@@ -125,25 +163,24 @@ class ZooKeeperNode:
         for replica in zk.broker.replicas.values():
             storage.flush(zk.broker, replica)
         zk.broker.runtime.set_timer((storage.CHECKPOINT,), zk.broker.settings.high_watermark_checkpoint_interval_ms)
-        listeners.begin(zk)
+        begin_session(zk)
 
     def _request(self, event: RequestReceived) -> None:
         zk = self.state
         match event.request:
             case ProduceRequest() as request:
-                producing.handle(zk, event, request, lambda hosted: leading.look_at_queue(zk, hosted))
+                producing.handle(zk, event, request, lambda hosted: self._design.look_at_queue(zk, hosted))
             case FetchRequest() as request:
                 fetching.handle(zk, event, request)
             case ListOffsetsRequest() as request:
                 zk.broker.runtime.reply(event.request_id, queries.list_offsets(zk, request))
             case MetadataRequest() as request:
                 zk.procedures.start(("metadata", event.request_id), queries.metadata(zk, event.request_id, request))
-            case CreateTopicsRequest() as request:
-                zk.procedures.start(
-                    ("create-topics", event.request_id), queries.create_topics(zk, event.request_id, request)
-                )
             case request:
-                raise NotServed(f"a broker on ZooKeeper does not serve {type(request).__name__}")
+                command = self._design.administer(zk, event.request_id, request)
+                if command is None:
+                    raise NotServed(f"a broker on ZooKeeper does not serve {type(request).__name__}")
+                zk.procedures.start(("administration", event.request_id), command)
 
     def _answered(self, request_id: int, response: AnyResponse | None) -> None:
         zk = self.state
@@ -211,6 +248,7 @@ class ZooKeeperNode:
             "generation": zk.broker.settings.generation,
             "session": zk.session,
             "is_registered": zk.is_registered,
+            "queued_requests": zk.backlog,
             "replicas": [inspection.describe(zk.broker, hosted.replica) for hosted in zk.hosted.values()],
         }
 

@@ -13,6 +13,12 @@ REASSIGNED = "/brokers/partitions_reassigned"
 PERSISTENT = (BROKERS, IDS, TOPICS, REASSIGNED)
 """What the first broker creates, parents first."""
 
+STATES = "/brokers/state"
+"""The parent of the second design's queues."""
+
+EPOCH = "/brokers/epoch"
+"""The counter of epochs in an earlier draft of the second design."""
+
 Key = tuple[str, int]
 """Topic and partition."""
 
@@ -62,6 +68,16 @@ def states(key: Key) -> str:
 def state(key: Key, broker_id: int) -> str:
     """The last request to one replica. Ephemeral: the broker registers it, the leader writes it."""
     return f"{states(key)}/{broker_id}"
+
+
+def queue(broker_id: int) -> str:
+    """The second design's queue of requests to a broker. Persistent, with a child for each request."""
+    return f"{STATES}/{broker_id}"
+
+
+def request_prefix(broker_id: int) -> str:
+    """What the names of the requests in a queue begin with; numbers follow."""
+    return f"{queue(broker_id)}/q-"
 
 
 def reassigned_topic(name: str) -> str:
@@ -124,6 +140,19 @@ def decoded(data: bytes, path: str) -> tuple[int, ...]:
     if not all(word.isdigit() for word in words):
         raise BadZnode(path, "broker ids with commas between them", data)
     return tuple(int(word) for word in words)
+
+
+def encoded_with_epoch(ids: Iterable[int], epoch: int) -> bytes:
+    """In-sync replicas and the epoch of the leader that writes them, as the second design has them."""
+    return encoded(ids) + f";{epoch}".encode()
+
+
+def decoded_with_epoch(data: bytes, path: str) -> tuple[tuple[int, ...], int]:
+    """The inverse of `encoded_with_epoch`. Raises `BadZnode`."""
+    ids, semicolon, epoch = data.rpartition(b";")
+    if not semicolon or not epoch.isdigit():
+        raise BadZnode(path, "broker ids with commas between them, a semicolon and an epoch", data)
+    return decoded(ids, path), int(epoch)
 
 
 def decoded_address(data: bytes, path: str) -> tuple[str, int]:

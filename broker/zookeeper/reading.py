@@ -1,11 +1,22 @@
-"""Small procedures that others are made of: read ids, write them, register a node of the session."""
+"""Small procedures that others are made of: begin a session, register in it, read ids, write them."""
 
 from __future__ import annotations
 
-from broker.core.ports.coordination import Answer, CallError, Create, Delete, Exists, GetData, SetData
+from broker.core.ports.coordination import Answer, CallError, Create, Delete, Exists, GetData, OpenSession, SetData
 from broker.zookeeper import paths
 from broker.zookeeper.procedures import Steps
 from broker.zookeeper.state import ZooKeeperState
+
+
+def begin_session(zk: ZooKeeperState) -> None:
+    """Ask for a session."""
+    zk.broker.runtime.effects.append(OpenSession(zk.broker.settings.broker_session_timeout_ms))
+
+
+def listener_address(zk: ZooKeeperState) -> bytes:
+    """Where clients and brokers reach this broker, as it is in its znode."""
+    listener = (zk.broker.settings.advertised_listeners or zk.broker.settings.listeners)[0]
+    return f"{listener.host}:{listener.port}".encode()
 
 
 def read_ids(path: str, *, watch: bool = False) -> Steps[tuple[int, ...] | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from broker.core.broker_node.state import BrokerState, WaitingProduce
@@ -50,13 +51,22 @@ class Hosted:
     """As follower: the request to the leader that is open."""
 
     registered_in: int = NO_SESSION
-    """The session of our state znode."""
+    """First design: the session of our state znode."""
 
     state_version: int = 0
-    """Version of the request that was last read from it."""
+    """First design: version of the request that was last read from it."""
+
+    epoch: int = 0
+    """Second design: the partition's epoch in which this broker was last elected."""
+
+    asked_to_close: bool = False
+    """Second design: this leader has told the replicas to close that the partition is not to have any more."""
 
     is_listening: bool = False
     """Our watches on the partition's znodes are set, or being set."""
+
+    def __str__(self) -> str:
+        return f"{self.replica.topic}-{self.replica.partition}"
 
     @property
     def key(self) -> Key:
@@ -87,6 +97,9 @@ class ZooKeeperState:
     broker: BrokerState
     procedures: Procedures
     choices: frozenset[str]
+    insync_in: Callable[[bytes, str], tuple[int, ...]]
+    """Decodes the design's znode of in-sync replicas, of this path. Raises `BadZnode`."""
+
     session: int = NO_SESSION
     is_registered: bool = False
     hosted: dict[Key, Hosted] = field(default_factory=dict)
@@ -94,6 +107,12 @@ class ZooKeeperState:
     fetches: dict[int, WaitingFetch] = field(default_factory=dict)
     addresses: dict[int, tuple[str, int]] = field(default_factory=dict)
     """Where brokers were last seen to listen."""
+
+    backlog: int = 0
+    """Second design: requests in our queue that were seen, and not carried out yet."""
+
+    awaited: set[str] = field(default_factory=set)
+    """Second design: paths by whose watches an administrator's command waits for a change."""
 
     @property
     def broker_id(self) -> int:

@@ -13,7 +13,7 @@ from simulation.engine.event_queue import MS
 from simulation.invariants.observer import FirstViolation, property_observers
 from simulation.invariants.properties import Violation, not_judged
 from simulation.runs.failures import Layer, SimulationFinding, findings
-from simulation.scenario.scenario import CRASH, SimulationOutcome
+from simulation.scenario.phases import CRASH, SimulationOutcome
 from simulation.workload.sampling import replica_logs
 
 

@@ -25,6 +25,9 @@ JUDGE = "judge"
 
 _DOCUMENTED = "documented for"
 
+_WITHOUT_EPOCHS = ("zk-v1", "zk-v2")
+"""Protocol versions whose fetches carry no leader epochs."""
+
 
 def data_excuse(generation: str, *, sole_member_lost: bool) -> str:
     """Why a protocol version may lose committed records at all; "" if it may not.
@@ -40,13 +43,15 @@ def data_excuse(generation: str, *, sole_member_lost: bool) -> str:
             return "the last replica standing has lost data, B-52 and B-53"
         case "zk-v1":
             return "the design without leader epochs, Z-01 to Z-16"
+        case "zk-v2":
+            return "the design whose epochs no fetch carries, Z-01 to Z-17"
         case _:
             return ""
 
 
 def divergence_excuse(generation: str) -> str:
     """Why replicas of a protocol version may differ below their high watermarks for ever; "" if they may not."""
-    return "logs are compared by their ends alone, Z-04 and Z-05" if generation == "zk-v1" else ""
+    return "logs are compared by their ends alone, Z-04 and Z-05" if generation in _WITHOUT_EPOCHS else ""
 
 
 def reassignment_excuse(generation: str) -> str:

@@ -100,7 +100,7 @@ SIMULATION = Recipe(
         *(f"simulation/engine/{name}.py" for name in ("choices", "cluster", "disk", "event_queue", "machine")),
         *("simulation/engine/node_views.py", "simulation/engine/transport.py", "simulation/faults/nemesis.py"),
         "simulation/invariants/**/*.py",
-        *("simulation/scenario/scenario.py", "simulation/workload/administration.py"),
+        *("simulation/scenario/phases.py", "simulation/scenario/scenario.py", "simulation/workload/administration.py"),
         "simulation/workload/clients.py",
     ),
     plain=("broker/core/rules",),

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from simulation.scenario.clocks import clocks_ahead_ms
-from simulation.scenario.scenario import SimulationOutcome
+from simulation.scenario.phases import SimulationOutcome
 from simulation.workload.recording import OperationRow, SendRow
 from simulation.workload.side_settings import LARGEST_SEGMENT_BYTES
 

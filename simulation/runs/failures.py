@@ -20,7 +20,7 @@ from simulation.invariants.properties import CORRUPT, data_excuse, divergence_ex
 from simulation.runs.deletions import Deletions
 from simulation.runs.group_findings import group_anomalies
 from simulation.scenario.configuration import Configuration
-from simulation.scenario.scenario import CRASH, SimulationOutcome
+from simulation.scenario.phases import CRASH, SimulationOutcome
 from simulation.workload.recording import OperationRow
 from simulation.workload.sampling import ReplicaRecord, records_of
 from simulation.workload.side_settings import LOSSES_ACCEPTED

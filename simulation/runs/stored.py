@@ -38,7 +38,7 @@ from simulation.runs.trace import US_PER_S, Line, node_name, trace_lines
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import repeat_command
-from simulation.scenario.scenario import SimulationOutcome
+from simulation.scenario.phases import SimulationOutcome
 from simulation.workload import tables
 from simulation.workload.recording import FaultRow
 from simulation.workload.sampling import ReplicaSampler

@@ -11,7 +11,7 @@ from simulation.engine.cluster import Observer
 from simulation.invariants.observer import FirstViolation, PropertyObserver
 from simulation.scenario import scenario
 from simulation.scenario.configuration import SimulatedFault
-from simulation.scenario.scenario import SimulationOutcome
+from simulation.scenario.phases import SimulationOutcome
 from simulation.zookeeper import scenario as zookeeper
 from simulation.zookeeper.observer import ZooKeeperObserver
 

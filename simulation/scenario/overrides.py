@@ -9,7 +9,7 @@ from typing import Final
 
 from broker.core.rules.flaws import FLAWS
 from broker.core.rules.generations import GENERATIONS
-from broker.zookeeper.choices import SWITCHES, ZOOKEEPER_GENERATIONS
+from broker.zookeeper.choices import ZOOKEEPER_GENERATIONS, switches_of
 from common.names import SpecError, unknown
 from simulation.faults.shared_kinds import chosen
 from simulation.scenario.configuration import FAULTS, Configuration
@@ -31,9 +31,10 @@ def check_names(generation: str, flaws: Iterable[str] = ()) -> None:
 def _check_simulated_names(generation: str, flaws: Iterable[str]) -> None:
     """The same for a simulation, which has the designs on ZooKeeper too; their flaws are their switches."""
     if generation in ZOOKEEPER_GENERATIONS:
+        switches = switches_of(generation)
         for name in flaws:
-            if name not in SWITCHES:
-                raise SpecError(f"flaw: {unknown(name, SWITCHES, f'a switch of {generation}')}")
+            if name not in switches:
+                raise SpecError(f"flaw: {unknown(name, switches, f'a switch of {generation}')}")
         return
     if generation not in GENERATIONS:
         raise SpecError(f"generation: {unknown(generation, (*GENERATIONS, *ZOOKEEPER_GENERATIONS))}")

@@ -2,47 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
-from broker.core.broker_node.requests.deletion import FORGOTTEN
 from broker.core.configuration.settings import STRATEGIES, Role, Settings
 from broker.core.messages import (
-    AnyResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
     Listener,
     NewTopic,
 )
-from broker.core.messages.errors import ErrorCode
 from simulation.engine.choices import ChoiceSequence
-from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster, fingerprint
+from simulation.engine.cluster import Observer, SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import brokers, every_partition, is_whole, partition_states
 from simulation.engine.transport import CLIENTS_FROM
 from simulation.faults.nemesis import SimulatedNemesis
 from simulation.invariants.liveness import unmet
-from simulation.invariants.properties import Violation, not_judged
+from simulation.invariants.properties import Violation
 from simulation.invariants.topics import leftovers
 from simulation.scenario.clocks import clock_ahead_ms
 from simulation.scenario.configuration import Configuration, SimulatedFault, draw_faults
 from simulation.scenario.groups import SimulatedGroup, group_settings
+from simulation.scenario.phases import RECOVERY_MS, SimulatedTest, SimulationOutcome, unreliable_network
 from simulation.scenario.search import configuration_of
-from simulation.workload.administration import ADMINISTRATOR
 from simulation.workload.clients import TOPIC
-from simulation.workload.interfaces import DELIVERY_TIMEOUT_MS, Clients
+from simulation.workload.interfaces import Clients
 from simulation.workload.making import clients_of
 from simulation.workload.recording import SimulatedHistory
-from simulation.workload.sampling import ReplicaLog, replica_logs
 from simulation.workload.side_settings import SettingsOperator
 from simulation.workload.side_topics import SideTopics
-
-CRASH = "crash"
-"""The property id of failures in which a node's core raised an exception."""
-
-_RECOVERY_MS = 60_000
 
 _ASK_EVERY_US = 10 * MS
 """Interval of the check that the cluster is whole, which costs as much as several events."""
@@ -65,61 +53,6 @@ _UNLIMITED = -1
 
 _NEVER_MS = 1 << 40
 """A broker that cannot register goes on trying: a fault may last for most of a run."""
-
-
-@dataclass
-class SimulationOutcome:
-    """The result of one simulation. `phases` holds start and end in microseconds of the phases that ended."""
-
-    seed: int | None
-    configuration: Configuration
-    faults: Sequence[SimulatedFault]
-    digest: str
-    events: int
-    virtual_ms: int
-    failure: str | None
-    failed_property: str | None
-    history: SimulatedHistory
-    ends: Mapping[int, int]
-    marks: Mapping[str, int]
-    values: Mapping[str, Sequence[int]]
-    logs: Mapping[tuple[int, int], ReplicaLog]
-    phases: Mapping[str, tuple[int, int]]
-    log_entries: Sequence[tuple[int, int, str]] = field(default_factory=tuple)
-    deleted: Mapping[int, int] = field(default_factory=dict)
-    """Partition -> the offset below which an operator has asked for everything to be deleted."""
-
-    clocks_jumped_ms: int = 0
-    """How far the clock that has jumped most is ahead of the others."""
-
-    @property
-    def may_repeat(self) -> bool:
-        """Whether a broker may have forgotten a producer while an attempt of one of its sends was under way.
-
-        Idempotence is promised for `producer.id.expiration.ms` only. This is what can be told without an observer, who
-        judges each batch by whether its leader had forgotten the producer (P-14).
-        """
-        held_ms = 2 * max((fault.duration_ms for fault in self.faults), default=0)
-        last_attempt_ms = DELIVERY_TIMEOUT_MS + held_ms + self.clocks_jumped_ms
-        is_brief = 0 < self.configuration.producer_expiration_ms <= last_attempt_ms
-        return is_brief and bool(self.marks.get(FORGOTTEN.name))
-
-
-class Administrator:
-    """Creates the topic."""
-
-    def __init__(self) -> None:
-        self.created = False
-        self.asked = 0
-
-    def timer(self, cluster: SimulatedCluster, key: Hashable) -> None:
-        """Ignored: it sets no timers."""
-
-    def answered(self, cluster: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
-        """Record whether the topic exists."""
-        if isinstance(response, CreateTopicsResponse):
-            codes = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-            self.created = self.created or response.topics[0].error_code in codes
 
 
 def settings_of(configuration: Configuration) -> list[Settings]:
@@ -232,55 +165,16 @@ def run(
     history = SimulatedHistory()
     with clients_of(configuration, cluster, history) as clients:
         test = _Test(cluster, configuration, faults, history, clients)
-        failure, failed_property = failure_of(cluster, test.run)
-        digest, events = fingerprint(cluster)
-    return SimulationOutcome(
-        choices.seed,
-        configuration,
-        faults,
-        digest,
-        events,
-        cluster.now_us // MS,
-        failure,
-        failed_property,
-        history,
-        test.ends,
-        cluster.marks,
-        choices.values(),
-        replica_logs(cluster),
-        test.phases,
-        cluster.log_entries or (),
-        test.nemesis.administration.deleted,
-        max(machine.clock.now_ms(cluster.now_us) for machine in cluster.machines.values()) - cluster.now_us // MS,
+        outcome = test.outcome(choices)
+    return replace(
+        outcome,
+        deleted=test.nemesis.administration.deleted,
+        clocks_jumped_ms=max(machine.clock.now_ms(cluster.now_us) for machine in cluster.machines.values())
+        - cluster.now_us // MS,
     )
 
 
-def failure_of(cluster: SimulatedCluster, run_test: Callable[[], None]) -> tuple[str | None, str | None]:
-    """Run a test; what failed, and the property that is broken."""
-    try:
-        run_test()
-    except Violation as violation:
-        return str(violation), violation.property_id
-    except NodeCrashed as crash:
-        return str(crash), CRASH
-    except Exception as error:
-        unjudged = not_judged(error, f"at {cluster.now_us // MS} ms")
-        return str(unjudged), unjudged.property_id
-    return None, None
-
-
-@contextmanager
-def unreliable_network(cluster: SimulatedCluster, configuration: Configuration) -> Iterator[None]:
-    """Messages are slow, repeated, or lost with their answers, as often as the configuration says."""
-    faults = cluster.network.faults
-    faults.slow_of_1000 = configuration.slow_of_1000
-    faults.answer_lost_of_1000 = configuration.answer_lost_of_1000
-    faults.repeated_of_1000 = configuration.repeated_of_1000
-    yield
-    faults.slow_of_1000 = faults.answer_lost_of_1000 = faults.repeated_of_1000 = 0
-
-
-class _Test:
+class _Test(SimulatedTest):
     def __init__(
         self,
         cluster: SimulatedCluster,
@@ -289,15 +183,7 @@ class _Test:
         history: SimulatedHistory,
         clients: Clients,
     ) -> None:
-        self.cluster = cluster
-        self.configuration = configuration
-        self.faults = list(faults)
-        self.history = history
-        self.ends: dict[int, int] = {}
-        self.phases: dict[str, tuple[int, int]] = {}
-        self.administrator = Administrator()
-        self.clients = clients
-        self.producers, self.readers = clients.producers, clients.readers
+        super().__init__(cluster, configuration, faults, history, clients)
         first = CLIENTS_FROM + len(self.producers) + len(self.readers)
         ids = iter(range(first, CLIENTS_FROM + 1_000))
         self.group = SimulatedGroup(configuration, ids, self.history)
@@ -305,36 +191,15 @@ class _Test:
         broker_ids = range(1, configuration.brokers + 1)
         self.side_topics = SideTopics(next(ids), broker_ids, configuration.replication_factor)
         cluster.clients[self.side_topics.client_id] = self.side_topics
-        cluster.clients[ADMINISTRATOR] = self.administrator
         self.nemesis = SimulatedNemesis(cluster, configuration, self.history)
         initial = dict(_topic_configs(configuration))
         self.side_settings = SettingsOperator(next(ids), configuration, initial, self.nemesis.losses)
         cluster.clients[self.side_settings.client_id] = self.side_settings
 
-    def run(self) -> None:
-        """Run all phases."""
-        with self._phase("set-up"):
-            self._set_up()
-        with self._phase("main"):
-            self._main_phase()
-        with self._phase("recovery"):
-            self._recover()
-        with self._phase("final"):
-            self._read_everything()
-
-    @contextmanager
-    def _phase(self, name: str) -> Iterator[None]:
-        started_us = self.cluster.now_us
-        yield
-        self.phases[name] = (started_us, self.cluster.now_us)
-
     def _main_phase(self) -> None:
         with unreliable_network(self.cluster, self.configuration):
-            self.nemesis.plan(self.faults)
-            for producer in self.producers:
-                producer.start(self.cluster)
-            for reader in self.readers:
-                reader.start(self.cluster)
+            self.nemesis.plan(list(self.faults))
+            self._start_clients()
             self.group.start(self.cluster)
             if self.configuration.side_topics:
                 self.side_topics.start(self.cluster)
@@ -349,35 +214,20 @@ class _Test:
     def _recover(self) -> None:
         self.side_topics.stopped = True
         self._finish_sending()
-        self.group.settle(self.cluster, _RECOVERY_MS)
+        self.group.settle(self.cluster, RECOVERY_MS)
         self._wait_until_whole("after the last fault was healed")
         if self.configuration.sole_survivor:
             self._sole_survivor_phase()
         if not self.cluster.run_until(
-            self.cluster.now_us + _RECOVERY_MS * MS, lambda: not leftovers(self.cluster), _ASK_EVERY_US
+            self.cluster.now_us + RECOVERY_MS * MS, lambda: not leftovers(self.cluster), _ASK_EVERY_US
         ):
             raise Violation("V-12", f"no topic has the logs {', '.join(leftovers(self.cluster))}")
 
-    def _finish_sending(self) -> None:
-        """V-5: after healing each open operation ends, and every producer gets one more acknowledgement."""
-        for producer in self.producers:
-            producer.carry_on(self.cluster)
-        acknowledged = {producer.client_id: producer.acknowledged for producer in self.producers}
-
-        end = self._log_end()
-
-        def progressed() -> bool:
-            if self.configuration.acks == 0:  # without answers the producer counts every send as acknowledged
-                return self._log_end() > end
-            return all(producer.acknowledged > acknowledged[producer.client_id] for producer in self.producers)
-
-        if not self.cluster.run_until(self.cluster.now_us + _RECOVERY_MS * MS, progressed):
-            raise Violation("V-5", "no write was acknowledged within 60 s after the last fault was healed")
-        for producer in self.producers:
-            producer.stopped = True
-        self.cluster.run_until(self.cluster.now_us + 10_000 * MS, lambda: all(one.idle for one in self.producers))
-        for producer in self.producers:
-            producer.give_up(self.cluster)
+    def _progress(self) -> Callable[[], bool]:
+        if self.configuration.acks == 0:  # without answers the producer counts every send as acknowledged
+            end = self._log_end()
+            return lambda: self._log_end() > end
+        return super()._progress()
 
     def _log_end(self) -> int:
         """The sum of the log ends of all leaders."""
@@ -397,11 +247,7 @@ class _Test:
             raise Violation("V-1", "not all nodes became ready within 20 s")
         configs = _topic_configs(self.configuration)
         topic = NewTopic(TOPIC, self.configuration.partitions, self.configuration.replication_factor, configs=configs)
-        request = CreateTopicsRequest((topic,), 5_000)
-        while not self.administrator.created:
-            self.administrator.asked += 1
-            self.cluster.send_from_client(ADMINISTRATOR, self.administrator.asked, 1, request, 6_000)
-            self.cluster.run_until(self.cluster.now_us + 6_000 * MS, lambda: self.administrator.created)
+        self._create(topic)
         self.cluster.run_until(self.cluster.now_us + 10_000 * MS, self._is_whole)
 
     def _all_ready(self) -> bool:
@@ -411,8 +257,8 @@ class _Test:
         return self._all_ready() and is_whole(self.cluster)
 
     def _wait_until_whole(self, when: str) -> None:
-        if not self.cluster.run_until(self.cluster.now_us + _RECOVERY_MS * MS, self._is_whole, _ASK_EVERY_US):
-            raise unmet(self.cluster, f"{_RECOVERY_MS // 1000} s {when}")
+        if not self.cluster.run_until(self.cluster.now_us + RECOVERY_MS * MS, self._is_whole, _ASK_EVERY_US):
+            raise unmet(self.cluster, f"{RECOVERY_MS // 1000} s {when}")
 
     def _sole_survivor_phase(self) -> None:
         """Leave each broker alone for a while, so that records it lacks are lost, then start the others again."""
@@ -442,12 +288,4 @@ class _Test:
             reader.interval_ms = 1
 
         self.group.begin_final(self.cluster)
-
-        def finished() -> bool:
-            if not self.group.has_answers:
-                return False
-            return all(reader.positions[number] >= end for reader in self.readers for number, end in self.ends.items())
-
-        if not self.cluster.run_until(self.cluster.now_us + _RECOVERY_MS * MS, finished):
-            raise Violation("V-5", "the final reads did not reach the end of the log within 60 s")
-        self.clients.close(self.cluster)
+        self._read_to_ends(lambda: self.group.has_answers)

@@ -27,7 +27,7 @@ from simulation.runs.trace import Line, TraceRecorder, trace_lines, without_repe
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.configuration import FAULTS, Configuration, SimulatedFault
-from simulation.scenario.scenario import SimulationOutcome
+from simulation.scenario.phases import SimulationOutcome
 from simulation.shrinking.model_steps import ModelSteps
 from simulation.shrinking.shrinker import Candidate, Lane, LaneKind, Lanes, Shrinker
 

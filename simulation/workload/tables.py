@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from common.atomic_files import replacing
 from history.schema import TABLES
 from simulation.engine.event_queue import MS
-from simulation.scenario.scenario import SimulationOutcome
+from simulation.scenario.phases import SimulationOutcome
 from simulation.workload.clients import TOPIC
 from simulation.workload.making import MODEL
 from simulation.workload.sampling import ReplicaSample, records_of

@@ -4,11 +4,13 @@
 |---|---|
 | P-1 | a leader that opens its partition, or wins again while it is open, holds all that was acknowledged by acks=all |
 | P-8 | no broker acknowledges such a record while the tree names another one, whose partition is open |
+| P-24 | the second design: a leader opens its partition in a higher epoch than all before it |
 
-There are no epochs, so all that a partition lives through is one. What else clients may expect is checked in their
+Records carry no epochs, so all that a partition lives through is one. What else clients may expect is checked in their
 history and in the final logs (`simulation.runs.failures`). Of a record that a leader lacks the observer has noted who
 acknowledged it, whether the tree named that broker, which replicas held it, what each of them cut off to its high
-watermark, and what a power failure took; from that it names the flaw of the design, or none, if none explains it.
+watermark, what it deleted because it was told to close, and what a power failure took; from that it names the flaw of
+the design, or none, if none explains it.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from broker.core.messages.errors import ErrorCode
 from broker.core.ports.coordination import NO_SESSION
 from broker.core.ports.events import Reply, RequestReceived
 from broker.zookeeper import paths
+from broker.zookeeper.choices import V2
 from broker.zookeeper.node import ZooKeeperNode
 from broker.zookeeper.paths import Key
 from broker.zookeeper.requests.producing import SYNCHRONOUS
@@ -35,6 +38,7 @@ CUT_TO_HIGH_WATERMARK = "Z-01: a replica cuts off what it holds above its own hi
 TWO_LEADERS = "Z-02: a broker that the tree does not name goes on as leader"
 NOT_SYNCED = "Z-04: logs are synced later, and an in-sync replica that lost its end is elected"
 NEVER_HELD = "Z-06, Z-13: a replica that never held it counts as in sync"
+DELETED = "Z-08: a replica deletes its log by a close-replica request, and is elected"
 
 
 class Acknowledged(NamedTuple):
@@ -62,6 +66,7 @@ class _Mirror:
 
     truncations: int = 0
     end: int = 0
+    is_hosted: bool = False
 
 
 @dataclass(slots=True)
@@ -73,6 +78,12 @@ class _Partition:
 
     lost: dict[int, set[Acknowledged]] = field(default_factory=dict)
     """Broker -> acknowledged batches that were not in its log any more after its power had failed."""
+
+    deleted: dict[int, set[Acknowledged]] = field(default_factory=dict)
+    """Broker -> acknowledged batches that went with its log when it closed the replica, and did not come again."""
+
+    epoch: int = 0
+    """The highest in which a leader has opened the partition."""
 
     held: dict[int, set[Acknowledged]] = field(default_factory=dict)
     """Broker -> acknowledged batches that it has had in its log."""
@@ -97,6 +108,7 @@ class ZooKeeperObserver:
         event = step.event
         if isinstance(event, RequestReceived) and isinstance(event.request, ProduceRequest):
             self._produces[step.node_id, event.request_id] = event.request.acks == SYNCHRONOUS
+        self._closed(ensemble, node, step.node_id, machine.incarnation)
         for key, hosted in node.state.hosted.items():
             self._replica(cluster, ensemble, step.node_id, machine.incarnation, key, hosted)
         for effect in step.effects:
@@ -109,6 +121,18 @@ class ZooKeeperObserver:
             self._power_lost.add(node_id)
 
     # --- replicas ----------------------------------------------------------------------------------------------------
+
+    def _closed(self, ensemble: SimulatedEnsemble, node: ZooKeeperNode, broker_id: int, incarnation: int) -> None:
+        """Note what went with replicas that a broker has closed, and forget partitions that are deleted."""
+        for key, partition in list(self._partitions.items()):
+            if ensemble.tree.data(paths.partition(key)) is None:
+                del self._partitions[key]
+                continue
+            mirror = partition.mirrors.get(broker_id)
+            if key in node.state.hosted or mirror is None or mirror.incarnation != incarnation or not mirror.is_hosted:
+                continue
+            partition.deleted.setdefault(broker_id, set()).update(partition.held.get(broker_id, ()))
+            mirror.is_hosted, mirror.is_open, mirror.truncations, mirror.end = False, False, 0, 0
 
     def _replica(
         self,
@@ -126,9 +150,13 @@ class ZooKeeperObserver:
         log = hosted.replica.log
         if mirror.incarnation != incarnation:
             mirror.incarnation, mirror.is_open, mirror.truncations = incarnation, False, 0
+            missing = {one for one in partition.acknowledged if not holds(log, one)}
             if broker_id in self._power_lost:
-                missing = {one for one in partition.acknowledged if not holds(log, one)}
                 partition.lost.setdefault(broker_id, set()).update(missing)
+            elif log.end_offset == 0:  # only a request to close takes a whole log, before the replica is hosted
+                gone = missing & partition.held.get(broker_id, set()) - partition.cut.get(broker_id, set())
+                partition.deleted.setdefault(broker_id, set()).update(gone)
+        mirror.is_hosted = True
         if log.truncations != mirror.truncations:
             mirror.truncations = log.truncations
             gone = {one for one in partition.acknowledged if one.base < mirror.end and not holds(log, one)}
@@ -136,15 +164,29 @@ class ZooKeeperObserver:
         if log.end_offset != mirror.end:
             came = {one for one in partition.acknowledged if one.last >= mirror.end and holds(log, one)}
             partition.held.setdefault(broker_id, set()).update(came)
+            partition.deleted.get(broker_id, set()).difference_update(came)
             mirror.end = log.end_offset
         is_named = leader_of(ensemble.tree, key) == broker_id
         owner = ensemble.tree.owner(paths.leader(key)) if is_named else NO_SESSION
         # A leader may win again while it is open: then the tree names it by another session.
         wins_again = mirror.is_open and owner not in (NO_SESSION, mirror.owner)
         opens = hosted.is_open and (not mirror.is_open or wins_again)
+        is_new = hosted.is_open and not mirror.is_open
         mirror.is_open, mirror.owner = hosted.is_open, owner or mirror.owner
+        if is_new and ensemble.generation == V2:
+            self._begins_epoch(ensemble, partition, broker_id, key, hosted.epoch)
         if opens:
             self._opens(ensemble, partition, broker_id, key, log)
+
+    def _begins_epoch(
+        self, ensemble: SimulatedEnsemble, partition: _Partition, broker_id: int, key: Key, epoch: int
+    ) -> None:
+        """P-24: epochs grow; a leader whose znode was overwritten by an earlier one may find its epoch there (Z-02)."""
+        if epoch <= partition.epoch:
+            what = f"{key[0]}-{key[1]}: broker {broker_id} leads in epoch {epoch}, after one led in {partition.epoch}"
+            cause = TWO_LEADERS if key in ensemble.overwritten else ""
+            raise Violation("P-24", with_excuse(what, ensemble.generation, cause))
+        partition.epoch = epoch
 
     def _opens(self, ensemble: SimulatedEnsemble, partition: _Partition, broker_id: int, key: Key, log: Log) -> None:
         """P-1: a leader that opens holds all that was acknowledged."""
@@ -205,6 +247,8 @@ def _cause(partition: _Partition, broker_id: int, one: Acknowledged, *, isr_was_
         return CUT_TO_HIGH_WATERMARK
     if one in partition.lost.get(broker_id, ()):
         return NOT_SYNCED
+    if one in partition.deleted.get(broker_id, ()):
+        return DELETED
     if one not in partition.held.get(broker_id, ()):
         if broker_id in one.insync:
             return NEVER_HELD

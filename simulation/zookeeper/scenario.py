@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from broker.core.configuration.settings import Settings
-from broker.core.messages import CreateTopicsRequest, Listener, NewTopic
+from broker.core.messages import Listener, NewTopic
 from simulation.engine.choices import ChoiceSequence
-from simulation.engine.cluster import Observer, SimulatedCluster, fingerprint
+from simulation.engine.cluster import Observer, SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.invariants.properties import Violation
 from simulation.scenario.configuration import Configuration, SimulatedFault, draw_faults
-from simulation.scenario.scenario import Administrator, SimulationOutcome, failure_of, unreliable_network
+from simulation.scenario.phases import RECOVERY_MS, SimulatedTest, SimulationOutcome, unreliable_network
 from simulation.scenario.search import configuration_of
-from simulation.workload.administration import ADMINISTRATOR
 from simulation.workload.clients import TOPIC
 from simulation.workload.interfaces import Clients
 from simulation.workload.making import MODEL, clients_of
 from simulation.workload.recording import SimulatedHistory
-from simulation.workload.sampling import replica_logs
 from simulation.zookeeper.ensemble import SimulatedEnsemble
 from simulation.zookeeper.nemesis import KINDS, LOSSY, ZooKeeperNemesis
 from simulation.zookeeper.views import open_leader, states
 
-_RECOVERY_MS = 60_000
 _ASK_EVERY_US = 20 * MS
 _CHECKPOINT_MS = 1_000
 _BACKOFF_MS = 200
@@ -109,29 +105,10 @@ def run(
         cluster.log_entries = []
     history = SimulatedHistory()
     with clients_of(configuration, cluster, history) as clients:
-        test = _Test(cluster, ensemble, configuration, faults, history, clients)
-        failure, failed_property = failure_of(cluster, test.run)
-        digest, events = fingerprint(cluster)
-    return SimulationOutcome(
-        choices.seed,
-        configuration,
-        faults,
-        digest,
-        events,
-        cluster.now_us // MS,
-        failure,
-        failed_property,
-        history,
-        test.ends,
-        cluster.marks,
-        choices.values(),
-        replica_logs(cluster),
-        test.phases,
-        cluster.log_entries or (),
-    )
+        return _Test(cluster, ensemble, configuration, faults, history, clients).outcome(choices)
 
 
-class _Test:
+class _Test(SimulatedTest):
     def __init__(
         self,
         cluster: SimulatedCluster,
@@ -141,99 +118,45 @@ class _Test:
         history: SimulatedHistory,
         clients: Clients,
     ) -> None:
-        self.cluster = cluster
+        super().__init__(cluster, configuration, faults, history, clients)
         self.ensemble = ensemble
-        self.configuration = configuration
-        self.faults = faults
-        self.ends: dict[int, int] = {}
-        self.phases: dict[str, tuple[int, int]] = {}
-        self.clients = clients
-        self.administrator = Administrator()
-        cluster.clients[ADMINISTRATOR] = self.administrator
         self.nemesis = ZooKeeperNemesis(cluster, ensemble, configuration, history)
-
-    def run(self) -> None:
-        """Run all phases."""
-        for name, phase in (
-            ("set-up", self._set_up),
-            ("main", self._main_phase),
-            ("recovery", self._recover),
-            ("final", self._read_everything),
-        ):
-            with self._phase(name):
-                phase()
-
-    @contextmanager
-    def _phase(self, name: str) -> Iterator[None]:
-        started_us = self.cluster.now_us
-        yield
-        self.phases[name] = (started_us, self.cluster.now_us)
 
     def _set_up(self) -> None:
         for node_id in self.cluster.machines:
             self.cluster.start(node_id)
         if not self.cluster.run_until(20_000 * MS, self._all_ready):
             raise Violation("V-1", "not all brokers became ready within 20 s")
-        topic = NewTopic(TOPIC, self.configuration.partitions, self.configuration.replication_factor)
-        while not self.administrator.created:
-            self.administrator.asked += 1
-            request = CreateTopicsRequest((topic,), 5_000)
-            self.cluster.send_from_client(ADMINISTRATOR, self.administrator.asked, 1, request, 6_000)
-            self.cluster.run_until(self.cluster.now_us + 6_000 * MS, lambda: self.administrator.created)
+        self._create(NewTopic(TOPIC, self.configuration.partitions, self.configuration.replication_factor))
         if not self.cluster.run_until(self.cluster.now_us + 20_000 * MS, self._all_lead, _ASK_EVERY_US):
             raise Violation("V-3", "not every partition has a leader 20 s after its creation")
 
     def _main_phase(self) -> None:
         with unreliable_network(self.cluster, self.configuration):
             self.nemesis.plan(self.faults)
-            for producer in self.clients.producers:
-                producer.start(self.cluster)
-            for reader in self.clients.readers:
-                reader.start(self.cluster)
+            self._start_clients()
             self.cluster.run_until(self.configuration.duration_ms * MS)
         self.cluster.say("everything is healed")
         self.nemesis.heal()
 
     def _recover(self) -> None:
         """V-3, V-5: after healing every partition is led, and every producer gets one more acknowledgement."""
-        if not self.cluster.run_until(self.cluster.now_us + _RECOVERY_MS * MS, self._all_lead, _ASK_EVERY_US):
-            raise Violation("V-3", f"not every partition has a leader {_RECOVERY_MS // 1000} s after healing")
-        producers = self.clients.producers
-        for producer in producers:
-            producer.carry_on(self.cluster)
-        before = {producer.client_id: producer.acknowledged for producer in producers}
-
-        def progressed() -> bool:
-            return all(producer.acknowledged > before[producer.client_id] for producer in producers)
-
-        if not self.cluster.run_until(self.cluster.now_us + _RECOVERY_MS * MS, progressed):
-            raise Violation("V-5", "no write was acknowledged within 60 s after the last fault was healed")
-        for producer in producers:
-            producer.stopped = True
-        self.cluster.run_until(self.cluster.now_us + 10_000 * MS, lambda: all(one.idle for one in producers))
-        for producer in producers:
-            producer.give_up(self.cluster)
+        if not self.cluster.run_until(self.cluster.now_us + RECOVERY_MS * MS, self._all_lead, _ASK_EVERY_US):
+            raise Violation("V-3", f"not every partition has a leader {RECOVERY_MS // 1000} s after healing")
+        self._finish_sending()
 
     def _read_everything(self) -> None:
         self.cluster.say("the final reads")
-        if not self.cluster.run_until(self.cluster.now_us + _RECOVERY_MS * MS, self._all_lead, _ASK_EVERY_US):
-            raise Violation("V-3", f"not every partition has a leader {_RECOVERY_MS // 1000} s after the last write")
+        if not self.cluster.run_until(self.cluster.now_us + RECOVERY_MS * MS, self._all_lead, _ASK_EVERY_US):
+            raise Violation("V-3", f"not every partition has a leader {RECOVERY_MS // 1000} s after the last write")
         for number in range(self.configuration.partitions):
             hosted = open_leader(self.cluster, self.ensemble.tree, (TOPIC, number))
             assert hosted is not None
             self.ends[number] = hosted.replica.high_watermark
-        for reader in self.clients.readers:
+        for reader in self.readers:
             reader.assign_from_start()
             reader.interval_ms = 1
-
-        def finished() -> bool:
-            return all(
-                reader.positions[number] >= end for reader in self.clients.readers for number, end in self.ends.items()
-            )
-
-        if not self.cluster.run_until(self.cluster.now_us + _RECOVERY_MS * MS, finished):
-            raise Violation("V-5", "the final reads did not reach the end of the log within 60 s")
-        self.clients.close(self.cluster)
+        self._read_to_ends()
 
     def _all_ready(self) -> bool:
         return sum(state.is_registered for _, state in states(self.cluster)) == len(self.cluster.machines)

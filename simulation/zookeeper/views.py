@@ -38,8 +38,9 @@ def leader_of(tree: ZooKeeperTree, key: Key) -> int | None:
 
 
 def isr_of(tree: ZooKeeperTree, key: Key) -> tuple[int, ...]:
-    """The in-sync replicas that the tree names."""
-    return ids_at(tree, paths.insync(key))
+    """The in-sync replicas that the tree names, in either design."""
+    data = tree.data(paths.insync(key)) or b""
+    return paths.decoded(data.partition(b";")[0], paths.insync(key))
 
 
 def open_leader(cluster: SimulatedCluster, tree: ZooKeeperTree, key: Key) -> Hosted | None:

@@ -18,13 +18,17 @@ from broker.core.messages import (
     ProduceResponse,
 )
 from broker.core.messages.errors import ErrorCode
+from broker.core.ports.coordination import Create, GetChildren
 from broker.core.records import decode_records, iterate_headers
 from broker.core.replica.state import Role
+from broker.zookeeper import paths
+from broker.zookeeper.choices import V1
 from broker.zookeeper.state import Hosted
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.invariants.observer import FirstViolation
+from simulation.invariants.properties import Violation
 from simulation.scenario.configuration import Configuration
 from simulation.workload.batches import Producer, encode_values
 from simulation.workload.recording import value_of
@@ -39,16 +43,30 @@ CLIENT = 1_000
 
 
 class Stage:
-    """Brokers from 1 on, one partition that all of them replicate, whose preferred replica is broker 1."""
+    """Brokers from 1 on, and one partition; unless told otherwise all replicate it, and broker 1 is preferred."""
 
-    def __init__(self, brokers: int = 2, switches: tuple[str, ...] = (), **settings: int) -> None:
+    def __init__(
+        self,
+        brokers: int = 2,
+        switches: tuple[str, ...] = (),
+        *,
+        generation: str = V1,
+        assigned: tuple[int, ...] = (),
+        **settings: int,
+    ) -> None:
+        """With `assigned` these brokers replicate the partition, the preferred replica first."""
         configuration = Configuration(
-            generation="zk-v1", brokers=brokers, replication_factor=brokers, partitions=1, flaws=switches, **settings
+            generation=generation,
+            brokers=brokers,
+            replication_factor=brokers,
+            partitions=1,
+            flaws=switches,
+            **settings,
         )
         self.watch = FirstViolation([ZooKeeperObserver()])
         self.cluster = SimulatedCluster(ChoiceSequence(given={}), settings_of(configuration), [self.watch])
         self.cluster.log_entries = []
-        self.ensemble = SimulatedEnsemble(self.cluster, self.cluster.choices["zookeeper"], "zk-v1")
+        self.ensemble = SimulatedEnsemble(self.cluster, self.cluster.choices["zookeeper"], generation)
         self.cluster.ensemble = self.ensemble
         self.cluster.clients[CLIENT] = self
         self._answers: dict[int, AnyResponse | None] = {}
@@ -56,10 +74,14 @@ class Stage:
         for broker in range(1, brokers + 1):
             self.cluster.start(broker)
         self.run(1_000)
-        self.ask(1, CreateTopicsRequest((NewTopic(TOPIC, 1, brokers),), 5_000))
-        self.until(lambda: self.leader == 1)
+        self.ask(1, self.creation(TOPIC, assigned or tuple(range(1, brokers + 1))))
+        self.until(lambda: self.leader == (assigned or (1,))[0])
 
     # --- a client ----------------------------------------------------------------------------------------------------
+
+    def creation(self, topic: str, assigned: tuple[int, ...], timeout_ms: int = 5_000) -> CreateTopicsRequest:
+        """The request to create a topic of one partition."""
+        return CreateTopicsRequest((NewTopic(topic, -1, -1, ((0, assigned),)),), timeout_ms)
 
     def answered(self, cluster: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
         self._answers[request_id] = response
@@ -113,6 +135,12 @@ class Stage:
         is_open = open_leader(self.cluster, self.ensemble.tree, KEY) is not None
         return leader_of(self.ensemble.tree, KEY) if is_open else None
 
+    @property
+    def violation(self) -> Violation:
+        """What the observer has found, which must be something."""
+        assert self.watch.violation is not None, self.cluster.log_entries
+        return self.watch.violation
+
     def replica(self, broker: int) -> Hosted:
         """A broker's replica."""
         hosted = hosted_by(self.cluster, broker, KEY)
@@ -160,9 +188,22 @@ class Stage:
         """Let time pass."""
         self.cluster.run_until(self.cluster.now_us + ms * MS)
 
-    def until(self, holds: Callable[[], bool], at_most_ms: int = 60_000) -> None:
-        """Let time pass until something holds."""
-        assert self.cluster.run_until(self.cluster.now_us + at_most_ms * MS, holds), self.cluster.log_entries
+    def until(self, holds: Callable[[], bool], at_most_ms: int = 60_000, every_us: int = MS) -> None:
+        """Let time pass until something holds, which is looked at in this interval; with 0 after every event."""
+        assert self.cluster.run_until(self.cluster.now_us + at_most_ms * MS, holds, every_us), self.cluster.log_entries
+
+    def data(self, path: str) -> bytes | None:
+        """What a znode holds; None if there is none."""
+        return self.ensemble.tree.data(path)
+
+    def children(self, path: str) -> tuple[str, ...]:
+        """The children of a znode."""
+        return self.ensemble.administer(GetChildren(path)).children
+
+    def reassign(self, *replicas: int) -> None:
+        """Ask for other replicas of the partition."""
+        self.ensemble.administer(Create(paths.reassigned_topic(TOPIC)))
+        self.ensemble.administer(Create(paths.reassigned(KEY), paths.encoded(replicas)))
 
     def lines(self, text: str) -> int:
         """How many lines the nodes have logged that have this text in them."""

@@ -5,9 +5,6 @@ from __future__ import annotations
 from broker.core.messages import (
     NO_LEADER,
     UNKNOWN,
-    CreatedTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
     ListedOffset,
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -17,13 +14,11 @@ from broker.core.messages import (
     MetadataRequest,
     MetadataResponse,
     MetadataTopic,
-    NewTopic,
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import is_legal_name
-from broker.core.ports.coordination import CallError, Create, GetChildren, GetData
+from broker.core.ports.coordination import Answer, GetChildren, GetData
 from broker.zookeeper import paths
-from broker.zookeeper.placement import place
 from broker.zookeeper.procedures import Steps
 from broker.zookeeper.reading import read_ids
 from broker.zookeeper.state import ZooKeeperState
@@ -47,14 +42,14 @@ def metadata(zk: ZooKeeperState, request_id: int, request: MetadataRequest) -> S
     )
     topics = []
     for name in names:
-        topics.append((yield from _topic(name, frozenset(one.node_id for one in brokers))))
+        topics.append((yield from _topic(zk, name, frozenset(one.node_id for one in brokers))))
     controller = min((one.node_id for one in brokers), default=-1)
     zk.broker.runtime.reply(
         request_id, MetadataResponse(tuple(brokers), zk.broker.settings.cluster_id, controller, tuple(topics))
     )
 
 
-def _topic(name: str, live: frozenset[int]) -> Steps[MetadataTopic]:
+def _topic(zk: ZooKeeperState, name: str, live: frozenset[int]) -> Steps[MetadataTopic]:
     children = (yield GetChildren(paths.topic(name))).children if is_legal_name(name) else ()
     partitions = []
     for child in children:
@@ -64,7 +59,7 @@ def _topic(name: str, live: frozenset[int]) -> Steps[MetadataTopic]:
         if replicas is None:
             continue  # it is being created
         leader = ((yield from read_ids(paths.leader(key))) or (NO_LEADER,))[0]
-        isr = (yield from read_ids(paths.insync(key))) or ()
+        isr: Answer = yield GetData(paths.insync(key))
         partitions.append(
             MetadataPartition(
                 ErrorCode.LEADER_NOT_AVAILABLE if leader not in live else ErrorCode.NONE,
@@ -72,7 +67,7 @@ def _topic(name: str, live: frozenset[int]) -> Steps[MetadataTopic]:
                 leader if leader in live else NO_LEADER,
                 UNKNOWN,
                 replicas,
-                isr,
+                () if isr.error is not None else zk.insync_in(isr.data, paths.insync(key)),
                 tuple(one for one in replicas if one not in live),
             )
         )
@@ -100,36 +95,3 @@ def _list_offset(zk: ZooKeeperState, part: ListOffsetsPartition, *, by_replica: 
         return ListedOffset(part.topic, part.partition, ErrorCode.UNSUPPORTED_VERSION)
     found = log.offset_for_timestamp(part.timestamp, high_watermark)
     return ListedOffset(part.topic, part.partition, ErrorCode.NONE, *(found or ()))
-
-
-# --- administration --------------------------------------------------------------------------------------------------
-
-
-def create_topics(zk: ZooKeeperState, request_id: int, request: CreateTopicsRequest) -> Steps[None]:
-    """What an administrator of the design does by hand: write the assignment into the tree, over the live brokers."""
-    created = []
-    for topic in request.topics:
-        error, message = yield from _create_topic(zk, topic)
-        created.append(CreatedTopic(topic.name, error, message))
-    zk.broker.runtime.reply(request_id, CreateTopicsResponse(tuple(created)))
-
-
-def _create_topic(zk: ZooKeeperState, topic: NewTopic) -> Steps[tuple[ErrorCode, str | None]]:
-    settings = zk.broker.settings
-    live = [int(name) for name in (yield GetChildren(paths.IDS)).children]
-    count = topic.num_partitions if topic.num_partitions > 0 else settings.num_partitions
-    factor = topic.replication_factor if topic.replication_factor > 0 else settings.default_replication_factor
-    if not is_legal_name(topic.name):
-        return ErrorCode.INVALID_TOPIC_EXCEPTION, None
-    if factor > len(live) and not topic.assignments:
-        message = f"expected at most the {len(live)} live brokers as replication factor, found {factor}"
-        return ErrorCode.INVALID_REPLICATION_FACTOR, message
-    assignments = dict(topic.assignments) or dict(enumerate(place(live, count, factor)))
-    if (yield Create(paths.topic(topic.name))).error is CallError.NODE_EXISTS:
-        return ErrorCode.TOPIC_ALREADY_EXISTS, None
-    for number, replicas in sorted(assignments.items()):
-        key = (topic.name, number)
-        yield Create(paths.partition(key))
-        yield Create(paths.states(key))
-        yield Create(paths.replicas(key), paths.encoded(replicas))
-    return ErrorCode.NONE, None

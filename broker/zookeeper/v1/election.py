@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from broker.core.messages import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse
 from broker.core.messages.errors import ErrorCode
-from broker.core.ports.coordination import Answer, CallError, Create, Exists, GetChildren
+from broker.core.ports.coordination import GetChildren
 from broker.core.ports.marks import sometimes
 from broker.zookeeper import paths
 from broker.zookeeper.procedures import Ask, Sleep, Steps
 from broker.zookeeper.reading import read_ids
+from broker.zookeeper.replicas import racing
+from broker.zookeeper.replicas.racing import Outcome
 from broker.zookeeper.state import Hosted, ZooKeeperState
 from broker.zookeeper.v1 import leading
 
-ELECTED = sometimes("zookeeper: a replica creates the leader znode")
-LOST = sometimes("zookeeper: a replica finds the leader znode taken")
-NOT_IN_SYNC = sometimes("zookeeper: a replica does not stand for election, it is not in sync")
-ISR_EMPTY = sometimes("zookeeper: the ISR is empty, anyone may lead (Z-10)")
 LAGS = sometimes("zookeeper: a candidate waits, another one's high watermark is higher")
-
-PREFERRED_REPLICA_MS = 300
-"""`PreferredReplicaTime`: what a candidate leaves to the preferred replica, and to those that know more."""
 
 _ASK_MS = 300
 _LATEST = -1
@@ -34,27 +29,16 @@ def leader_election(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
     key = hosted.key
     isr = yield from read_ids(paths.insync(key))
     assigned = yield from read_ids(paths.replicas(key))
-    if assigned is None or zk.broker_id not in assigned or (isr and zk.broker_id not in isr):
-        zk.broker.runtime.mark(NOT_IN_SYNC)
+    if assigned is None or not racing.may_stand(zk, isr or (), assigned):
         return
-    if not isr:
-        zk.broker.runtime.mark(ISR_EMPTY)
     hosted.replica.replicas = assigned
     lags = yield from _another_knows_more(zk, hosted, isr or ())
     if lags:
         zk.broker.runtime.mark(LAGS)
     if lags or assigned[0] != zk.broker_id:
-        yield Sleep(PREFERRED_REPLICA_MS)
-    created: Answer = yield Create(paths.leader(key), paths.encoded((zk.broker_id,)), ephemeral=True)
-    if created.error is CallError.NODE_EXISTS:
-        found: Answer = yield Exists(paths.leader(key))
-        if found.stat is None or found.stat.owner != zk.session:
-            zk.broker.runtime.mark(LOST)
-            return  # else it was created by the first attempt of this call, whose answer was lost
-    elif created.error is not None:
-        return
-    zk.broker.runtime.mark(ELECTED)
-    yield from leading.become_leader(zk, hosted, isr or (), assigned)
+        yield Sleep(racing.PREFERRED_REPLICA_MS)
+    if (yield from racing.race(zk, hosted)) is Outcome.WON:
+        yield from leading.become_leader(zk, hosted, isr or (), assigned)
 
 
 def _another_knows_more(zk: ZooKeeperState, hosted: Hosted, isr: tuple[int, ...]) -> Steps[bool]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from broker.core.broker_node import storage
 from broker.core.ports.coordination import (
     Answer,
     ChangeKind,
@@ -10,7 +9,6 @@ from broker.core.ports.coordination import (
     Exists,
     GetChildren,
     GetData,
-    OpenSession,
     SessionChanged,
     SessionState,
     WatchFired,
@@ -18,12 +16,16 @@ from broker.core.ports.coordination import (
 from broker.core.ports.marks import sometimes
 from broker.core.replica.state import Role
 from broker.zookeeper import paths
-from broker.zookeeper.choices import IGNORES_EXPIRY, WAITS_TO_BE_TOLD
+from broker.zookeeper.choices import FOLLOWS_ON_REQUEST, IGNORES_EXPIRY
 from broker.zookeeper.paths import Key
 from broker.zookeeper.procedures import Steps
-from broker.zookeeper.reading import read_ids, register
+from broker.zookeeper.reading import begin_session, listener_address, read_ids, register
+from broker.zookeeper.replicas import following, hosting
+from broker.zookeeper.replicas.hosting import LEADER_CHANGE, LISTEN
+from broker.zookeeper.replicas.leading import ROLE, see_to_own
 from broker.zookeeper.state import Hosted, ZooKeeperState
-from broker.zookeeper.v1 import election, following, leading, requests
+from broker.zookeeper.v1 import election, leading, requests
+from broker.zookeeper.v1.leading import become_leader_again
 from broker.zookeeper.v1.requests import StateChange
 
 EXPIRED = sometimes("zookeeper: a broker hears that its session has expired")
@@ -31,17 +33,11 @@ EXPIRED_LEADING = sometimes("zookeeper: a leader hears that its session has expi
 RESTORED = sometimes("zookeeper: a connection is back in time, and all watches are set anew")
 RETURNED_TO_LEADER = sometimes("zookeeper: a replica returns and follows the leader that there is")
 MERGED = sometimes("zookeeper: two requests to a replica were read as one (Z-09)")
-CLOSED = sometimes("zookeeper: a replica is closed and deleted")
 
 _START = "start-up"
 
 
 # --- sessions --------------------------------------------------------------------------------------------------------
-
-
-def begin(zk: ZooKeeperState) -> None:
-    """The process has started."""
-    zk.broker.runtime.effects.append(OpenSession(zk.broker.settings.broker_session_timeout_ms))
 
 
 def session_changed(zk: ZooKeeperState, event: SessionChanged) -> None:
@@ -70,7 +66,7 @@ def session_changed(zk: ZooKeeperState, event: SessionChanged) -> None:
             if any(hosted.is_open for hosted in zk.hosted.values()):
                 zk.broker.runtime.mark(EXPIRED_LEADING)
             zk.procedures.disconnected()
-            begin(zk)
+            begin_session(zk)
 
 
 def _watches_are_gone(zk: ZooKeeperState) -> None:
@@ -82,8 +78,7 @@ def _start_up(zk: ZooKeeperState) -> Steps[None]:
     """`brokerStartup`: register first, then look for assigned replicas. Also sets all watches anew."""
     for path in paths.PERSISTENT:
         yield Create(path)
-    listener = zk.broker.settings.advertised_listeners or zk.broker.settings.listeners
-    yield from register(zk, paths.broker(zk.broker_id), f"{listener[0].host}:{listener[0].port}".encode())
+    yield from register(zk, paths.broker(zk.broker_id), listener_address(zk))
     zk.is_registered = True
     yield from _look_for_topics(zk)
     yield from _look_for_reassignments(zk)
@@ -134,20 +129,14 @@ def _look_into_reassigned(zk: ZooKeeperState, topic: str) -> Steps[None]:
 
 def _host(zk: ZooKeeperState, key: Key, assigned: tuple[int, ...]) -> None:
     """Open or create the replica, and begin to listen for requests to it."""
-    hosted = zk.hosted.get(key)
+    hosted = hosting.host(zk, key)
     if hosted is None:
-        replica = zk.broker.replicas.get(key)
-        if replica is None:
-            replica = storage.create_replica(zk.broker, *key, key[0])
-            if replica is None:
-                return
-            storage.record_topic_ids(zk.broker, [replica])
-        hosted = zk.hosted[key] = Hosted(replica)
+        return
     if not hosted.is_listening:
         hosted.is_listening = True
         if not hosted.is_open:
             hosted.replica.replicas = assigned
-        zk.procedures.start(("listen", key), _listen(zk, hosted))
+        zk.procedures.start((LISTEN, key), _listen(zk, hosted))
 
 
 def _listen(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
@@ -183,7 +172,7 @@ def watch_fired(zk: ZooKeeperState, event: WatchFired) -> None:
         case "replicas":
             zk.procedures.start(("partition", place.key), _replicas_changed(zk, place.key, event.kind))
         case "leader" if hosted is not None:
-            zk.procedures.start(("leader-change", place.key), _leader_changed(zk, hosted))
+            zk.procedures.start((LEADER_CHANGE, place.key), _leader_changed(zk, hosted))
         case "state" if hosted is not None and event.kind is ChangeKind.DATA:
             zk.procedures.start(("state-change", place.key), _state_changed(zk, hosted))
 
@@ -197,23 +186,16 @@ def _replicas_changed(zk: ZooKeeperState, key: Key, kind: ChangeKind) -> Steps[N
         for member in hosted.replica.replicas:
             if member != zk.broker_id:
                 yield from requests.send(zk, hosted, member, StateChange.DELETE_REPLICA)
-        _close_replica(zk, hosted)
+        hosting.close(zk, hosted)
 
 
 def _leader_changed(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
     """The leader-change listener: without a leader there is an election; a new one tells its followers itself."""
     found: Answer = yield Exists(paths.leader(hosted.key), watch=True)
     if found.stat is None:
-        zk.procedures.start((leading.ROLE, hosted.key), election.leader_election(zk, hosted))
+        zk.procedures.start((ROLE, hosted.key), election.leader_election(zk, hosted))
     elif found.stat.owner == zk.session:
-        _see_to_own(zk, hosted)
-
-
-def _see_to_own(zk: ZooKeeperState, hosted: Hosted) -> None:
-    """The leader znode names this broker: see that it leads."""
-    role = (leading.ROLE, hosted.key)
-    if not hosted.is_open and not zk.procedures.runs(role):
-        zk.procedures.start(role, leading.take_up(zk, hosted))
+        see_to_own(zk, hosted, become_leader_again)
 
 
 def _state_changed(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
@@ -229,13 +211,13 @@ def _state_changed(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
         case StateChange.BECOME_FOLLOWER:
             named = yield from read_ids(paths.leader(hosted.key))
             if named == (zk.broker_id,):  # the request is of an earlier leader
-                _see_to_own(zk, hosted)
+                see_to_own(zk, hosted, become_leader_again)
             elif named is not None:
-                zk.procedures.start((leading.ROLE, hosted.key), following.become_follower(zk, hosted))
+                zk.procedures.start((ROLE, hosted.key), following.become_follower(zk, hosted, become_leader_again))
         case StateChange.REPLICA_ASSIGNED:
             yield from _replica_state_change(zk, hosted)
         case StateChange.REPLICA_UNASSIGNED | StateChange.DELETE_REPLICA:
-            _close_replica(zk, hosted)
+            hosting.close(zk, hosted)
         case text:
             raise paths.BadZnode(path, f"one of {', '.join(StateChange)}", text)
 
@@ -244,28 +226,16 @@ def _replica_state_change(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
     """`replicaStateChange`: without a leader stand for election; with one, follow it.
 
     The detailed text leaves a replica that returns waiting for a request which nobody sends; the high-level text has
-    it truncate and catch up. The latter is the default (`zk-waits-to-be-told` is the former).
+    it truncate and catch up. The latter is the default (`zk-follows-only-on-request` is the former).
     """
-    role = (leading.ROLE, hosted.key)
+    role = (ROLE, hosted.key)
     named = yield from read_ids(paths.leader(hosted.key))
     if named is None:
         zk.procedures.start(role, election.leader_election(zk, hosted))
     elif named == (zk.broker_id,):
-        _see_to_own(zk, hosted)  # unless it is of the last session, whose end the watch will tell
+        see_to_own(zk, hosted, become_leader_again)  # unless it is of the last session, whose end the watch will tell
     elif hosted.replica.role is Role.FOLLOWER and named == (hosted.replica.leader,):
         return  # only the connection was lost, and the leader is the same
-    elif not zk.chose(WAITS_TO_BE_TOLD):
+    elif not zk.chose(FOLLOWS_ON_REQUEST):
         zk.broker.runtime.mark(RETURNED_TO_LEADER)
-        zk.procedures.start(role, following.become_follower(zk, hosted))
-
-
-def _close_replica(zk: ZooKeeperState, hosted: Hosted) -> None:
-    """`closeReplica`: stop fetching and committing, delete the log."""
-    for name in (leading.COMMIT, leading.ROLE, "listen", "leader-change"):
-        zk.procedures.cancel((name, hosted.key))
-    leading.step_down(zk, hosted)
-    hosted.open_fetch = None
-    del zk.hosted[hosted.key]
-    replica = zk.broker.replicas.pop(hosted.key)
-    storage.delete_logs(zk.broker, [replica])
-    zk.broker.runtime.mark(CLOSED)
+        zk.procedures.start(role, following.become_follower(zk, hosted, become_leader_again))

@@ -27,7 +27,7 @@ from simulation.runs import choice_files, stored
 from simulation.runs.failures import SimulationFinding
 from simulation.runs.pool import cores
 from simulation.scenario.case import Case
-from simulation.scenario.scenario import SimulationOutcome
+from simulation.scenario.phases import SimulationOutcome
 from simulation.shrinking.reduce import CannotShrink, failing
 
 TIME_LIMIT_S = 60.0

@@ -19,7 +19,7 @@ from simulation.runs.trace import Line, TraceRecorder, trace_lines
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import repeat_command
-from simulation.scenario.scenario import SimulationOutcome
+from simulation.scenario.phases import SimulationOutcome
 
 
 def run_case(case: Case, *, trace: bool, as_json: bool) -> ExitStatus:

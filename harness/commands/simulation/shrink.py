@@ -22,7 +22,7 @@ from simulation.runs import choice_files
 from simulation.runs.failures import SimulationFinding
 from simulation.runs.pool import cores
 from simulation.scenario.case import Case
-from simulation.scenario.scenario import SimulationOutcome
+from simulation.scenario.phases import SimulationOutcome
 from simulation.shrinking.reduce import NOISE, SHAPE, CannotShrink, ShrinkTarget, Shrunk, failing, reduce
 from simulation.shrinking.shrinker import Lanes
 

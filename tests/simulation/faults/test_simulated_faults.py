@@ -15,7 +15,8 @@ from simulation.invariants.observer import property_observers
 from simulation.runs.failures import findings
 from simulation.scenario import scenario
 from simulation.scenario.configuration import Configuration, SimulatedFault
-from simulation.scenario.scenario import SimulationOutcome, settings_of
+from simulation.scenario.phases import SimulationOutcome
+from simulation.scenario.scenario import settings_of
 from simulation.workload.clients import TOPIC
 from tests.simulation.small import QUICK
 

@@ -14,7 +14,8 @@ from simulation.engine.cluster import EventStep, Observer, SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.invariants.observer import PropertyObserver
 from simulation.scenario.configuration import SimulatedFault
-from simulation.scenario.scenario import SimulationOutcome, run
+from simulation.scenario.phases import SimulationOutcome
+from simulation.scenario.scenario import run
 from simulation.workload.clients import TOPIC
 
 SIMPLEST: dict[str, object] = {

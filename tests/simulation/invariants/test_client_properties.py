@@ -21,7 +21,7 @@ from simulation.invariants import clients
 from simulation.invariants.ghost import batches_in
 from simulation.invariants.observer import PropertyObserver
 from simulation.scenario.configuration import SimulatedFault
-from simulation.scenario.scenario import SimulationOutcome
+from simulation.scenario.phases import SimulationOutcome
 from simulation.workload.clients import TOPIC
 from tests.simulation.invariants.planting import Plant, change_rules, observe, replica_of
 

@@ -19,7 +19,8 @@ from simulation.runs.failures import findings
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.configuration import Configuration
-from simulation.scenario.scenario import SimulationOutcome, settings_of
+from simulation.scenario.phases import SimulationOutcome
+from simulation.scenario.scenario import settings_of
 from tests.support.memory_files import MemoryFiles
 
 SETTINGS: dict[str, object] = {

@@ -15,7 +15,7 @@ from simulation.invariants.observer import PropertyObserver
 from simulation.runs.failures import findings
 from simulation.scenario.clocks import BEGINNING_MS, clock_ahead_ms, clocks_ahead_ms
 from simulation.scenario.configuration import Configuration, SimulatedFault
-from simulation.scenario.scenario import SimulationOutcome
+from simulation.scenario.phases import SimulationOutcome
 from tests.simulation.invariants.planting import Plant, observe, replica_of
 
 BY_TIME: dict[str, object] = {"segment_bytes": 300, "retention_ms": 5_000}

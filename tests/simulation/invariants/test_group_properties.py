@@ -32,7 +32,8 @@ from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.observer import PropertyObserver
 from simulation.invariants.properties import Violation
 from simulation.scenario.configuration import Configuration, SimulatedFault
-from simulation.scenario.scenario import SimulationOutcome, settings_of
+from simulation.scenario.phases import SimulationOutcome
+from simulation.scenario.scenario import settings_of
 from simulation.workload.members import IN_DOUBT, LEFT_BEHIND, MOVED, TAKEN_OVER
 from tests.simulation.invariants.planting import observe
 

@@ -11,7 +11,8 @@ from simulation.engine.cluster import EventStep, Observer, SimulatedCluster
 from simulation.invariants.liveness import unmet
 from simulation.invariants.properties import Violation
 from simulation.scenario.configuration import SimulatedFault
-from simulation.scenario.scenario import SimulationOutcome, run
+from simulation.scenario.phases import SimulationOutcome
+from simulation.scenario.scenario import run
 from tests.simulation.invariants.planting import SIMPLEST, Plant, change_rules, observe
 
 

@@ -19,7 +19,7 @@ from simulation.invariants.properties import is_documented
 from simulation.runs.failures import Layer, findings, history_findings, log_findings
 from simulation.scenario.case import Case, run
 from simulation.scenario.configuration import Configuration, SimulatedFault
-from simulation.scenario.scenario import CRASH, SimulationOutcome
+from simulation.scenario.phases import CRASH, SimulationOutcome
 from simulation.workload import tables
 from simulation.workload.recording import (
     CommitRow,

@@ -21,7 +21,7 @@ from simulation.runs.failures import findings
 from simulation.runs.stored import differing_event
 from simulation.scenario.case import Case, run
 from simulation.scenario.configuration import SimulatedFault
-from simulation.scenario.scenario import SimulationOutcome
+from simulation.scenario.phases import SimulationOutcome
 from simulation.workload import making
 from tests.simulation.small import LIES, QUICK, quick
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.zookeeper.choices import RAW_HIGH_WATERMARK, SWITCHES
-from broker.zookeeper.placement import place
+from broker.zookeeper.choices import RAW_HIGH_WATERMARK, switches_of
+from broker.zookeeper.requests.placement import place
 from simulation.invariants.observer import property_observers
 from simulation.invariants.properties import divergence_excuse, is_documented
 from simulation.runs.failures import SimulationFinding, findings
@@ -65,7 +65,9 @@ def test_two_leaders_acknowledge_at_a_time() -> None:
     assert TWO_LEADERS in first.what
 
 
-@pytest.mark.parametrize("name", sorted({*SWITCHES} - {RAW_HIGH_WATERMARK}))  # which needs a narrow fetch: its story
+@pytest.mark.parametrize(
+    "name", sorted({*switches_of("zk-v1")} - {RAW_HIGH_WATERMARK})
+)  # which needs a narrow fetch: its story
 def test_every_switch_changes_what_some_seed_does(name: str) -> None:
     check_overrides({**V1, "flaws": (name,)})
     small = {**V1, "duration_ms": 20_000, "operations": 60}

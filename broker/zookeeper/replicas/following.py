@@ -13,9 +13,10 @@ from broker.zookeeper import paths
 from broker.zookeeper.choices import RAW_HIGH_WATERMARK
 from broker.zookeeper.procedures import Steps
 from broker.zookeeper.reading import read_ids
+from broker.zookeeper.replicas import leading
+from broker.zookeeper.replicas.leading import BecomeLeader
 from broker.zookeeper.requests.producing import NO_EPOCH
 from broker.zookeeper.state import Hosted, ZooKeeperState
-from broker.zookeeper.v1 import leading
 
 FOLLOWS = sometimes("zookeeper: a replica follows a leader")
 CUT = sometimes("zookeeper: a follower cuts off what is above its high watermark (Z-01)")
@@ -27,13 +28,16 @@ RETRY = "replica-fetch-retry"
 CHANNEL = "replication"
 
 
-def become_follower(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
-    """`becomeFollower`: stop, truncate to the high watermark, fetch from the leader that the znode names."""
+def become_follower(zk: ZooKeeperState, hosted: Hosted, become_leader: BecomeLeader) -> Steps[None]:
+    """`becomeFollower`: stop, truncate to the high watermark, fetch from the leader that the znode names.
+
+    If it names this broker, which has won a race that it had given up, it leads instead.
+    """
     named = yield from read_ids(paths.leader(hosted.key))
     if not named:
         return  # there will be an election
     if named[0] == zk.broker_id:
-        yield from leading.take_up(zk, hosted)
+        yield from leading.take_up(zk, hosted, become_leader)
         return
     leader = named[0]
     address = yield GetData(paths.broker(leader))
@@ -47,7 +51,7 @@ def become_follower(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
     replica.high_watermark = min(replica.high_watermark, end)
     if end < before:
         zk.broker.runtime.mark(CUT)
-        zk.broker.runtime.log("info", f"{replica.topic}-{replica.partition}: cut from {before} to {end}")
+        zk.broker.runtime.log("info", f"{hosted}: cut from {before} to {end}")
     replica.role = Role.FOLLOWER
     replica.leader = leader
     hosted.open_fetch = None
@@ -82,7 +86,7 @@ def fetched(zk: ZooKeeperState, hosted: Hosted, request_id: int, response: Fetch
             _append(zk, hosted, response.partitions[0])
         except AppendError as error:
             zk.broker.runtime.mark(DOES_NOT_FIT)
-            zk.broker.runtime.log("error", f"{hosted.replica.topic}-{hosted.replica.partition}: {error}")
+            zk.broker.runtime.log("error", f"{hosted}: {error}")
         else:
             fetch(zk, hosted)
             return
