@@ -173,7 +173,7 @@ def is_so(
 def _serves(broker_id: int, asked: AskedPartition, state: PartitionState) -> bool:
     """Whether a broker may serve a read by these metadata.
 
-    That a follower of an earlier epoch is served is left to what comes of it (P-2, P-6): a directed schedule has that
+    That a follower of an earlier epoch is served is left to what comes of it: a directed schedule has that
     flaw in both of its builds.
     """
     is_behind = asked.follower >= 0 and asked.epoch < state.leader_epoch
