@@ -145,7 +145,7 @@ def _step(row: dict[str, Any], place: dict[int, int]) -> StoryStep:
         lane=min(row["node_id"], CLIENTS),
         text=_text(row["text"]),
         source=None if source is None else min(source, CLIENTS),
-        cause=place.get(cause) if isinstance(cause, int) and _is_whole(cause) else None,
+        cause=place.get(cause) if isinstance(cause, int) and not isinstance(cause, bool) else None,
         noise=_text(row["noise"]) if isinstance(row.get("noise"), str) else "",
         folded={_text(kind): number for kind, number in counted if _is_whole(number)},
         state=_state(row.get("state")),

@@ -1,5 +1,5 @@
   // Elements, made from names and texts: nothing that comes from a run is ever read as markup.
-  const SVG = "http://www.w3.org/2000/svg";
+  const SVG = new DOMParser().parseFromString("<svg></svg>", "text/html").querySelector("svg").namespaceURI;
   const byId = (id) => document.getElementById(id);
 
   function drawn(name, attributes, parent, text) {

@@ -95,7 +95,7 @@
       for (const { x: at, items } of gathered(marks, x, label)) {
         if (at < left - 8 || at > width) continue;
         const group = mark(layer, items, `${items[0].type} ${items.every((one) => one.allowed) ? "allowed" : "violation"}`);
-        drawn("rect", { class: "reach", x: at - 8, y, width: 16 + CHARACTER * label(items).length, height: LANE }, group);
+        drawn("rect", { class: "reach", x: at - 8, y, width: 22 + CHARACTER * label(items).length, height: LANE }, group);
         const shape = items[0].type === "incident" ? `M${at - 6} ${y + 4}h12l-6 11z`
           : items[0].allowed ? `M${at - 5} ${y + 10}a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z`
             : `M${at - 5} ${y + 5}l10 10m0 -10l-10 10`;
@@ -198,7 +198,7 @@
         if (item.type === "incident") { link(`incident-${item.number}`, `incident ${item.number}`); item.faults.forEach((one) => link(`fault-${one}`, `fault ${one}`)); }
         if (item.type === "anomaly") { item.incidents.forEach((one) => link(`incident-${one}`, `incident ${one}`)); item.records.forEach(([to, text]) => link(to, `record: ${text}`)); }
         const more = item.evidence ? ` ${item.evidence}.` : "";
-        return made("p", {}, `${sentence(item)}.${more} `, ...links.flatMap((one) => [one, " "]));
+        return made("p", {}, `${sentence(item).replace(/\.$/, "")}.${more} `, ...links.flatMap((one) => [one, " "]));
       }), ...(items.length > 6 ? [made("p", {}, `… and ${items.length - 6} more: zoom in to part them.`)] : []));
     }
 
