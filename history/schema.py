@@ -196,6 +196,7 @@ CLUSTER = pa.schema(
         ("isr", pa.list_(pa.int32())),
         ("elr", pa.list_(pa.int32())),
         ("broker_epoch", pa.int64()),
+        ("last_known_elr", pa.list_(pa.int32())),  # KIP-966; null when the broker does not tell
     ]
 )
 """One row per sample of one replica: what that broker believes."""
@@ -281,6 +282,9 @@ LOSSES = pa.schema(
     ]
 )
 """One row per node that ended by itself after set-up, and so did not come back: no fault ended it then."""
+
+LATER_COLUMNS = frozenset({"last_known_elr"})
+"""Columns that histories of earlier releases lack."""
 
 TABLES: dict[str, pa.Schema] = {
     "runs": RUNS,

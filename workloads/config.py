@@ -10,7 +10,7 @@ from typing import Final, get_type_hints
 
 from workloads.clients import DEFAULT_CLIENT
 from workloads.clients.base import ClientSettings, Partition
-from workloads.clients.optional_interfaces import SESSION_TIMEOUT_MS
+from workloads.clients.optional_interfaces import ASSIGNORS, SESSION_TIMEOUT_MS
 
 ACKS: Final[Mapping[object, int]] = {"all": -1, "-1": -1, -1: -1, 0: 0, 1: 1, "0": 0, "1": 1}
 
@@ -32,6 +32,8 @@ class WorkerConfig:
     topics: dict[str, int]  # name → number of partitions
     workload: str = "log"
     client: str = DEFAULT_CLIENT
+    assignor: str = "eager"  # of groups
+    static_members: bool = False  # of groups
     acks: int = -1
     idempotence: bool = True
     rate: float = 500.0  # sends per second, of this worker
@@ -131,6 +133,7 @@ def _check_values(config: WorkerConfig) -> None:
         ),
         "batch_min and batch_max must satisfy 1 ≤ min ≤ max": 1 <= config.batch_min <= config.batch_max,
         "the workload groups needs groups": config.workload != "groups" or bool(config.groups),
+        f"assignor must be {' or '.join(ASSIGNORS)}": config.assignor in ASSIGNORS,
         "session_timeout_ms must be positive": config.session_timeout_ms > 0,
         "idempotence needs acks all": config.acks == -1 or not config.idempotence,
         "delivery_timeout_ms must not be below request_timeout_ms + linger_ms": (

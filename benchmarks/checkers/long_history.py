@@ -205,6 +205,7 @@ def _write_cluster(run: Path) -> None:
         "isr": [list(BROKERS)] * len(ticks),
         "elr": [[]] * len(ticks),
         "broker_epoch": 1,
+        "last_known_elr": [[]] * len(ticks),
     }
     each = -(-len(ticks) // PIECES_MIN)
     for part, begin in enumerate(range(0, len(ticks), each)):

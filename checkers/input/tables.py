@@ -26,7 +26,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from history.reader import load_table
-from history.schema import TABLES
+from history.schema import LATER_COLUMNS, TABLES
 
 LARGE_TABLES = ("operations", "sends", "polls", "reads", "commands", "commits", "ownerships", "cluster", "logs")
 """Tables that grow with the length of a run; only Spark reads them."""
@@ -140,6 +140,8 @@ def schema_problem(found: pa.Schema, wanted: pa.Schema) -> str | None:
     """Return what a part's columns lack of those wanted, or None."""
     for field in wanted:
         index = found.get_field_index(field.name)
+        if index < 0 and field.name in LATER_COLUMNS:
+            continue  # null in all rows
         if index < 0:
             return f"no column {field.name}"
         if not _same_type(found.field(index).type, field.type):

@@ -23,7 +23,9 @@ def leadership_bounds(relations: Relations) -> DataFrame:
     """Return, per partition, the list `led` of its leader epochs in order.
 
     Each has `epoch`, `leader`, `seen_ns`, `not_before_ns`, `led_until_ns` (the leader believed in it no longer than
-    that), and `watermarks`: the samples of its leader in which the high watermark was higher than before.
+    that), `watermarks`: the samples of its leader in which the high watermark was higher than before, and
+    `succeeds_itself`: whether the samples show that nobody else has led since its leader did so before, because they
+    have every epoch in between, and no leader in any of them.
     """
     epoch = [*KEY, "leader_epoch"]
     sampled = relations.cluster.where("leader_epoch is not null and leader >= 0")
@@ -52,6 +54,22 @@ def leadership_bounds(relations: Relations) -> DataFrame:
             ).alias("watermarks"),
         )
     )
+    in_order = Window.partitionBy(*KEY).orderBy("leader_epoch")
+    numbered = (
+        relations.cluster.where("leader_epoch is not null")
+        .select(*epoch)
+        .distinct()
+        .withColumn("number", fn.row_number().over(in_order))
+    )
+    began_after = fn.col("leader_epoch") - fn.lag("leader_epoch").over(in_order)
+    sampled_after = fn.col("number") - fn.lag("number").over(in_order)
+    heirs = (
+        begun.join(numbered, epoch)
+        .withColumn(
+            "succeeds_itself", (fn.lag("leader").over(in_order) == fn.col("leader")) & (began_after == sampled_after)
+        )
+        .select(*epoch, "succeeds_itself")
+    )
     leadership = fn.struct(
         fn.col("leader_epoch").alias("epoch"),
         "leader",
@@ -59,9 +77,11 @@ def leadership_bounds(relations: Relations) -> DataFrame:
         fn.coalesce("not_before_ns", fn.lit(NEVER)).alias("not_before_ns"),
         fn.coalesce("led_until_ns", fn.lit(FOREVER)).alias("led_until_ns"),
         "watermarks",
+        fn.coalesce("succeeds_itself", fn.lit(False)).alias("succeeds_itself"),
     )
     return (
-        begun.join(not_before, epoch, "left")
+        begun.join(heirs, epoch)
+        .join(not_before, epoch, "left")
         .join(led, epoch, "left")
         .groupBy(*KEY)
         .agg(fn.sort_array(fn.collect_list(leadership)).alias("led"))

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from history.schema import LATER_COLUMNS
+
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -26,7 +28,11 @@ def read_parts(files: Sequence[Path], schema: pa.Schema) -> pa.Table:
     parts = []
     for path in files:
         with pq.ParquetFile(path, read_dictionary=few) as file:
-            parts.append(file.read(columns=schema.names).select(schema.names))
+            later = LATER_COLUMNS.intersection(schema.names).difference(file.schema_arrow.names)
+            part = file.read(columns=[name for name in schema.names if name not in later])
+        for name in later:
+            part = part.append_column(name, pa.nulls(part.num_rows, schema.field(name).type))
+        parts.append(part.select(schema.names))
     table = pa.concat_tables(parts).unify_dictionaries() if parts else schema.empty_table()
     return table.filter(pc.is_valid(table.column("run_id")))
 

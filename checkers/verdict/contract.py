@@ -51,6 +51,10 @@ def classified(findings: DataFrame, relations: Relations) -> DataFrame | None:
     )
 
 
+_FIRST_EPOCH = 0
+"""The leader epoch with which a partition is created."""
+
+
 def _excused(promise: Column) -> Column:
     lost = promise.at_ns <= fn.coalesce("lost_until_ns", fn.lit(NEVER))
     leader_lost = promise.at_ns <= fn.coalesce("leader_lossy_until_ns", fn.lit(NEVER))
@@ -68,9 +72,19 @@ def stale_because() -> Column:
     stale = fn.col("staleness")
     deposed_later = fn.exists(
         "led",
-        lambda led: (led.seen_ns > stale.invoked_ns) & (led.not_before_ns < stale.completed_ns) & _is_change(led),
+        lambda led: (
+            (led.seen_ns > stale.invoked_ns)
+            & (led.not_before_ns < stale.completed_ns)
+            & _is_change(led)
+            # A leader that follows itself was never deposed in favour of another. It may hold a poll back once more.
+            & ((stale.asked != "latest") | ~led.succeeds_itself)
+        ),
     )
-    current = fn.element_at(fn.filter("led", lambda led: led.seen_ns <= stale.invoked_ns), -1)
+    first = fn.get("led", fn.lit(0))
+    current = fn.coalesce(
+        fn.element_at(fn.filter("led", lambda led: led.seen_ns <= stale.invoked_ns), -1),
+        fn.when(first.epoch == _FIRST_EPOCH, first),  # nobody led before, sampled or not
+    )
     deposed_believer = fn.exists(
         "led",
         lambda led: (

@@ -78,6 +78,9 @@ _FLAGS = (
         text="Workload of the clients: log (the default), register, queue, groups or admin.",
     ),
     _flag("--client", metavar="NAME", text="Client library: kafka-python (the default), aiokafka, confluent-kafka."),
+    _flag("--clients", metavar="LIST", text="Several client libraries in one run, with commas, a process each."),
+    _flag("--assignor", metavar="NAME", text="How groups move partitions: eager (the default) or cooperative."),
+    _flag("--static-members/--no-static-members", text="Static members of groups, KIP-345 (off)."),
     _flag(
         "--faults",
         metavar="LIST",
@@ -231,11 +234,11 @@ def _check(spec: Spec, schedule: Schedule, system: System) -> None:
     from workloads.clients.optional_interfaces import admin_library, group_library
 
     try:
-        library = client_named(spec.client)
-        if spec.workload == "groups":
-            group_library(library)
-        if spec.workload == "admin":
-            admin_library(library)
+        for library in map(client_named, spec.libraries):
+            if spec.workload == "groups":
+                group_library(library, spec.assignor)
+            if spec.workload == "admin":
+                admin_library(library)
     except ClientMissingError as error:
         raise SpecError(f"{error}{f'; {to_install(error.distribution)}' if error.distribution else ''}") from error
     possible_faults.refuse_impossible(spec, [*schedules.kinds_of(schedule), *kinds_in(spec.faults)], system)

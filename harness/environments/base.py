@@ -17,6 +17,10 @@ class EnvironmentFailed(Caused):
     """The environment failed (exit status 4). One line: what was expected, what was found, what to do."""
 
 
+FIT_S = 10.0
+"""Within which a cluster that serves must be the one that is to be tested: nodes learn their features from others."""
+
+
 class Addresses(Protocol):
     """Addresses of listeners. With per-link proxies an address depends on the source; in a real network it does not."""
 
@@ -73,6 +77,7 @@ class ReplicaState:
     isr: tuple[int, ...]
     elr: tuple[int, ...]
     broker_epoch: int
+    last_known_elr: tuple[int, ...] | None = None  # None: the node does not tell
 
 
 @dataclass(frozen=True)
@@ -132,6 +137,10 @@ class System(Protocol):
 
     def is_ready(self, plan: NodePlan) -> bool:
         """Whether the node reports that it serves."""
+        ...
+
+    def unfit(self, plans: Sequence[NodePlan]) -> str | None:
+        """Why the cluster, which serves, is not the one that is to be tested, in one line; None: it is."""
         ...
 
     def replicas(self, plan: NodePlan) -> Sequence[ReplicaState]:

@@ -22,9 +22,10 @@ from typing import Any
 
 from common.atomic_files import replacing
 from harness.environments import factory
-from harness.environments.base import Traits
+from harness.environments.base import FIT_S, EnvironmentFailed, Traits
 from harness.environments.common.layout import place_for_sockets
 from harness.environments.machine.environment import MachineEnvironment
+from harness.environments.machine.kernel.process_identity import wait_until
 from harness.run.daemon_client import ABOUT
 from harness.run.stopping import Stop, on_signals
 from harness.spec.spec import Spec, from_json
@@ -148,6 +149,9 @@ def run_cluster(directory: Path, spec: Spec, stop: Stop) -> None:
         try:
             environment.set_up()
             environment.await_ready(max(READY_S, system.traits.start_s))
+            fit = wait_until(lambda: system.unfit(environment.plans) is None, FIT_S * spec.pace, 0.25)
+            if not fit and (why := system.unfit(environment.plans)):
+                raise EnvironmentFailed(why)
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
                 listener.bind(f"{sockets}/requests")
                 listener.listen()

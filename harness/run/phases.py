@@ -11,18 +11,20 @@ import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
+from harness.environments.base import FIT_S
 from harness.run.context import RunContext, describe_node_failure
 from harness.run.health import ReportedEnd, by_topic, partition_ends, unhealthy_reason
 from harness.run.stopping import Interrupted, RunFailed
 from harness.run.workers import acked, start_workers
 from harness.run.workload_topic import TIMEOUT_S, TopicWatch, bootstrap, create_topic
+from harness.spec.spec import Spec
 from nemesis.faults.base import Bounds, NemesisClock, Site
 from nemesis.runner import NemesisRunner
 from workloads.clients.optional_interfaces import SESSION_TIMEOUT_MS
 from workloads.values import decode_value
 
-WORKERS_MAX = 2
-"""Worker processes; more would compete with the brokers for the processors of a small machine."""
+WORKERS_USUAL = 2
+"""Worker processes of one client library; more would compete with the brokers for a small machine's processors."""
 
 REQUEST_TIMEOUT_MS = 2_500
 DELIVERY_TIMEOUT_MS = 5_000
@@ -42,6 +44,7 @@ def set_up(context: RunContext) -> None:
     """Set the run up. Every error is one line, for exit status 4."""
     context.environment.set_up()
     _await_nodes(context)
+    _await_fitness(context)
     create_topic(context)
     directory = context.plan.clients
     context.workers = start_workers(context.environment, directory, _worker_configs(context))
@@ -70,11 +73,18 @@ def _await_nodes(context: RunContext) -> None:
         raise RunFailed(describe_node_failure(idle, f"serve within {context.scaled(within_s):g} s", "does not"))
 
 
+def _await_fitness(context: RunContext) -> None:
+    """Wait until the cluster is the one that is to be tested: a node learns its features after it has started."""
+    plans = context.environment.plans
+    if not context.until(lambda: context.system.unfit(plans) is None, FIT_S) and (why := context.system.unfit(plans)):
+        raise RunFailed(why)
+
+
 def _worker_configs(context: RunContext) -> Sequence[Mapping[str, object]]:
     """Share the specification's rate and processes among the workers."""
     plan = context.plan
     spec = plan.spec
-    workers = worker_count(spec.concurrency)
+    workers = worker_count(spec)
     return [
         {
             "run_id": plan.run_id,
@@ -88,7 +98,9 @@ def _worker_configs(context: RunContext) -> Sequence[Mapping[str, object]]:
             "groups": {group: context.system.offsets_partition_of(group) for group in context.system.traits.groups}
             if spec.workload == "groups"
             else {},
-            "client": spec.client,
+            "client": spec.libraries[number % len(spec.libraries)],
+            "assignor": spec.assignor,
+            "static_members": spec.static_members,
             "acks": spec.acks_number,
             "idempotence": spec.idempotence,
             "rate": spec.rate / workers,
@@ -102,9 +114,9 @@ def _worker_configs(context: RunContext) -> Sequence[Mapping[str, object]]:
     ]
 
 
-def worker_count(concurrency: int) -> int:
-    """Number of worker processes that run this many logical ones."""
-    return min(WORKERS_MAX, concurrency)
+def worker_count(spec: Spec) -> int:
+    """Number of worker processes: one at least for each client library, and none without a logical process."""
+    return min(max(WORKERS_USUAL, len(spec.libraries)), spec.concurrency)
 
 
 def main_phase(context: RunContext) -> None:

@@ -124,7 +124,7 @@ def _row(plan: Plan, system: System, text: str) -> Mapping[str, object]:
         "unclean_election": spec.unclean_election,
         "generation": spec.generation,
         "flaws": list(spec.flaws),
-        "workers": worker_count(spec.concurrency),
+        "workers": worker_count(spec),
         "faults_wanted": bool(plan.schedule.entries),
         "unavailable_after_ms": UNAVAILABLE_AFTER_MS * spec.pace,
         "spec": text,

@@ -97,4 +97,5 @@ def _row(broker: int, at_ns: int, replica: ReplicaState) -> Mapping[str, object]
         "isr": list(replica.isr),
         "elr": list(replica.elr),
         "broker_epoch": replica.broker_epoch,
+        "last_known_elr": None if replica.last_known_elr is None else list(replica.last_known_elr),
     }

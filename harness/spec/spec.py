@@ -37,6 +37,7 @@ OF_CONTAINERS: Final = frozenset({"image", "node_memory", "node_cpus"})
 
 WORKLOADS: Final = ("log", "register", "queue", "groups", "admin")
 CLIENTS: Final = ("kafka-python", "aiokafka", "confluent-kafka")
+ASSIGNORS: Final = ("eager", "cooperative")
 ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 RATE_OF_VMS: Final = 40.0
 """Default sends per second for VMs, where every broker is emulated: ten times slower than the machine itself."""
@@ -77,6 +78,9 @@ class Spec:
     flush: str = "never"  # "never", "every-write", "N" (writes) or "Nms"
     workload: str = "log"
     client: str = "kafka-python"
+    clients: tuple[str, ...] = ()  # a fleet of several libraries, a worker process each; empty: `client` alone
+    assignor: str = "eager"  # of groups
+    static_members: bool = False  # of groups (KIP-345)
     faults: tuple[str, ...] = USUAL  # kinds; families and "all" until the environment resolves them
     intensity: int = 1  # maximum number of simultaneous faults
     swarm: bool = False  # a subset of the faults, drawn from the seed
@@ -97,6 +101,11 @@ class Spec:
 
     def __post_init__(self) -> None:
         _check(self)
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """The client libraries of the run."""
+        return self.clients or (self.client,)
 
     @property
     def acks_number(self) -> int:
@@ -125,7 +134,6 @@ def _check(spec: Spec) -> None:
     _whole("controllers", spec.controllers, 0, 9)
     if spec.combined:
         _whole("controllers", spec.controllers, 1, spec.brokers, "the number of brokers, with --combined")
-        _expect(spec.system == OWN_SYSTEM, "combined", "Harrow's own broker", spec.system, "leave --combined out")
     _whole("partitions", spec.partitions, 1, 100)
     _whole("replication-factor", spec.replication_factor, 1, spec.brokers, "the number of brokers")
     _whole("min-insync-replicas", spec.min_insync_replicas, 1, spec.replication_factor, "the replication factor")
@@ -135,7 +143,7 @@ def _check(spec: Spec) -> None:
     _number("rate", spec.rate, 1, 100_000)
     _one_of("environment", spec.environment, ENVIRONMENTS)
     _one_of("workload", spec.workload, WORKLOADS)
-    _one_of("client", spec.client, CLIENTS)
+    _check_clients(spec)
     _one_of("network", spec.network, ("auto", "namespaces", "proxies"))
     _one_of("page-cache", spec.page_cache, ("auto", "ext4", "fuse", "page-cache", "power-cut"))
     _whole("node-memory", spec.node_memory, 64, 1 << 20)
@@ -171,6 +179,31 @@ def _check(spec: Spec) -> None:
         "up to 64 letters, digits, dots, dashes and underscores",
         repr(spec.name),
     )
+
+
+def _check_clients(spec: Spec) -> None:
+    _one_of("client", spec.client, CLIENTS)
+    _one_of("assignor", spec.assignor, ASSIGNORS)
+    for client in spec.clients:
+        _one_of("clients", client, CLIENTS)
+    _expect(
+        not spec.clients or spec.client == Spec.client, "client", "none beside --clients", spec.client, "leave it out"
+    )
+    _expect(len(set(spec.clients)) == len(spec.clients), "clients", "each library once", ",".join(spec.clients))
+    _expect(
+        len(spec.clients) <= spec.concurrency,
+        "concurrency",
+        f"at least {len(spec.clients)}, one process for each of the clients",
+        str(spec.concurrency),
+    )
+    for field in ("assignor", "static_members"):
+        _expect(
+            spec.workload == "groups" or getattr(spec, field) == getattr(Spec, field),
+            _flag(field),
+            "the workload groups",
+            f"the workload {spec.workload}",
+            "add --workload groups",
+        )
 
 
 def _check_machines(spec: Spec) -> None:
@@ -319,7 +352,7 @@ def to_json(
     descriptive = {
         "reproduce": command,
         "mechanisms": dict(mechanisms),
-        "versions": {**versions(spec.client), **further_versions},
+        "versions": {**versions(spec.libraries), **further_versions},
     }
     return json.dumps({**asdict(spec), **descriptive}, indent=2) + "\n"
 
@@ -363,7 +396,7 @@ def _words(name: str, value: object) -> list[str]:
     flag = f"--{_flag(name)}"
     if name == "flaws":
         return [word for flaw in value for word in ("--flaw", flaw)] if isinstance(value, tuple) else []
-    if name == "faults":
+    if name in ("faults", "clients"):
         return [flag, ",".join(value) or "none"] if isinstance(value, tuple) else []
     if value is True:
         return [flag]
@@ -372,11 +405,11 @@ def _words(name: str, value: object) -> list[str]:
     return [flag, f"{value:g}" if isinstance(value, float) else str(value)]
 
 
-def versions(client: str) -> Mapping[str, str]:
-    """Name → version of Harrow, of the client library (its distribution's name), of Python and of the kernel."""
+def versions(clients: tuple[str, ...]) -> Mapping[str, str]:
+    """Name → version of Harrow, of the client libraries (their distributions' names), of Python and of the kernel."""
     return {
         "harrow": _installed("harrow"),
-        client: _installed(client),
+        **{client: _installed(client) for client in clients},
         "Python": platform.python_version(),
         platform.system(): platform.release(),
     }

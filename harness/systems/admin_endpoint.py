@@ -47,6 +47,7 @@ def states_of_controllers(plans: Sequence[NodePlan]) -> Sequence[State]:
 
 def replica_of(partition: State, broker_epoch: int) -> ReplicaState:
     """Convert one of a broker's `partitions` to a replica's state."""
+    known = partition.get("last_known_elr")
     return ReplicaState(
         topic=partition["topic"],
         partition=partition["partition"],
@@ -59,6 +60,7 @@ def replica_of(partition: State, broker_epoch: int) -> ReplicaState:
         isr=tuple(partition["isr"]),
         elr=tuple(partition["elr"]),
         broker_epoch=broker_epoch,
+        last_known_elr=None if known is None else tuple(known),
     )
 
 

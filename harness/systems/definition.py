@@ -14,11 +14,14 @@ from harness.spec.spec import Spec
 from harness.spec.toml_table import Table
 from harness.systems.hooks import NO_HOOKS, Hooks, read_hooks
 from harness.systems.inheritance import EXTENDS, lineage
-from harness.systems.templating import CLIENT
+from harness.systems.templating import CLIENT, CONTROLLER
 from nemesis.capabilities.cluster import Capability
 from nemesis.kinds import LISTED_KINDS
 
 Command = tuple[str, ...]
+
+_LEVEL_MAX = 32_767
+"""A level is an INT16 in Kafka's protocol."""
 
 _NOT_FOR_DEFAULTS = frozenset({"seed", "system", "flaws", "generation", "bootstrap"})
 
@@ -53,6 +56,7 @@ class Definition:
     name: str
     broker: NodeKind
     controller: NodeKind | None = None  # None: it has no separate controllers
+    combined: NodeKind | None = None  # of nodes that are broker and controller; None: it has none
     image: str | None = None
     install: str = ""  # advice for the user when a program is missing
     keeps: Literal["files", "memory"] = "files"
@@ -62,6 +66,7 @@ class Definition:
     stop_within: int = 20  # seconds
     session_ms_min: int = 1  # the shortest session timeout that it accepts of a member of a group
     parameters: Mapping[str, Any] = field(default_factory=dict)  # for the templates
+    features: Mapping[str, int] = field(default_factory=dict)  # name → level that must be finalized (KIP-584)
     not_back_after: frozenset[str] = frozenset()  # kinds of fault after which a node need not come back
     values: Mapping[str, Command] = field(default_factory=dict)  # name → command that prints the value
     version: Command | None = None
@@ -73,7 +78,8 @@ class Definition:
     @property
     def kinds(self) -> Mapping[str, NodeKind]:
         """Node kinds by role."""
-        return {"broker": self.broker} | ({"controller": self.controller} if self.controller is not None else {})
+        further = {"controller": self.controller, "combined": self.combined}
+        return {"broker": self.broker} | {role: kind for role, kind in further.items() if kind is not None}
 
 
 def load(path: Path) -> Definition:
@@ -85,20 +91,23 @@ def load(path: Path) -> Definition:
 def _definition(table: Table, path: Path) -> Definition:
     table.only(
         "name", "about", EXTENDS, "image", "install", "keeps", "brokers-max", "stops-with", "start-within",
-        "stop-within", "session-ms-min", "not-back-after", "version", "without", "parameters", "values",
-        "defaults", "broker", "controller", "hooks",
+        "stop-within", "session-ms-min", "not-back-after", "version", "without", "parameters", "features",
+        "values", "defaults", "broker", "controller", "combined", "hooks",
     )  # fmt: skip
     table.text("about", "")
-    broker, controller = table.table("broker"), table.table("controller")
+    broker, controller, combined = (table.table(role) for role in ("broker", "controller", "combined"))
     if broker is None and controller is not None:
         raise table.wrong("broker", "a table, beside that of the controller", "none")
+    if controller is None and combined is not None:
+        raise table.wrong("controller", "a table, beside that of combined nodes", "none")
     image = table.text("image") if "image" in table.raw else None
     values, parameters = table.table("values"), table.table("parameters")
     return Definition(
         path=path,
         name=table.text("name"),
         broker=NodeKind((CLIENT,)) if broker is None else _node_kind(broker, (CLIENT,), has_image=image is not None),
-        controller=None if controller is None else _node_kind(controller, ("CONTROLLER",), has_image=image is not None),
+        controller=None if controller is None else _node_kind(controller, (CONTROLLER,), has_image=image is not None),
+        combined=None if combined is None else _combined(combined, has_image=image is not None),
         image=image,
         install=table.text("install", ""),
         keeps="memory" if table.one_of("keeps", ("files", "memory")) == "memory" else "files",
@@ -109,6 +118,7 @@ def _definition(table: Table, path: Path) -> Definition:
         not_back_after=_faults(table),
         session_ms_min=table.number("session-ms-min", 1, 1, 3_600_000),
         parameters={} if parameters is None else parameters.raw,
+        features=_features(table.table("features")),
         values={} if values is None else {name: values.command(name) or () for name in values.raw},
         version=table.command("version"),
         without=_without(table),
@@ -139,6 +149,15 @@ def _node_kind(table: Table, usual: tuple[str, ...], *, has_image: bool) -> Node
     )
 
 
+def _combined(table: Table, *, has_image: bool) -> NodeKind:
+    kind = _node_kind(table, (CLIENT, CONTROLLER), has_image=has_image)
+    if CONTROLLER not in kind.listeners:
+        raise table.wrong(
+            "listeners", f"{CONTROLLER} among the names, at which the quorum is asked", list(kind.listeners)
+        )
+    return kind
+
+
 def _ready(table: Table) -> Literal["kafka", "port"] | Command:
     value = table.raw.get("ready", "kafka")
     if value == "kafka":
@@ -167,6 +186,10 @@ def _faults(table: Table) -> frozenset[str]:
     named = table.texts("not-back-after")
     table.require_known("not-back-after", named, LISTED_KINDS)
     return frozenset(named)
+
+
+def _features(table: Table | None) -> Mapping[str, int]:
+    return {} if table is None else {name: table.number(name, 0, 0, _LEVEL_MAX) for name in table.raw}
 
 
 def _stops_with(table: Table) -> frozenset[int]:

@@ -121,6 +121,13 @@ class ExistingCluster(ForeignBroker):
             except NodeSilent:
                 return None
 
+    def _finalized(self, plan: NodePlan) -> Mapping[str, int] | None:
+        found = self._ask(plan, lambda probe: {"levels": probe.finalized_features()})
+        if found is None:
+            raise NoAnswer(f"broker {plan.node_id} did not answer")
+        levels: Mapping[str, int] | None = found["levels"]
+        return levels
+
     def _page_of(self, plan: NodePlan, topic: str, partition: int) -> PageAt:
         def page(offset: int, limit: int) -> State:
             found = self._ask(plan, lambda probe: probe.log(topic, partition, offset, limit))

@@ -123,6 +123,11 @@ def _check_definition(spec: Spec, definition: Definition) -> None:
         raise SpecError(
             f"brokers: expected at most {definition.brokers_max} for {definition.name}, found {spec.brokers}"
         )
+    if spec.combined and definition.combined is None:
+        raise SpecError(
+            f"combined: expected a definition that says how to run combined nodes, found that {where} has no table "
+            "[combined]; leave --combined out"
+        )
     if (spec.controllers > 0) != (definition.controller is not None):
         expected = "at least 1" if definition.controller is not None else "0, for it has none"
         raise SpecError(f"controllers: expected {expected} for {definition.name}, found {spec.controllers}")
@@ -146,7 +151,7 @@ def _try_templates(system: ForeignBroker) -> None:
     nowhere = Path("/nowhere")
     plans = [
         NodePlan(node, role, nowhere, nowhere / "data", nowhere / "socket", "files")
-        for node, role in roles(spec.brokers, spec.controllers).items()
+        for node, role in roles(spec.brokers, spec.controllers, combined=spec.combined).items()
     ]
     listeners = {role: each.listeners for role, each in definition.kinds.items()}
     for plan in plans:

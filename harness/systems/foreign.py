@@ -20,6 +20,7 @@ from harness.systems.admin_endpoint import (
     NoAnswer,
     PageAt,
     State,
+    get_json,
     newest_views,
     page_of,
     read_log,
@@ -30,7 +31,7 @@ from harness.systems.definition import Command, Definition, NodeKind
 from harness.systems.runtime import NodeRuntime
 from harness.systems.sidecar.config import SidecarConfig
 from harness.systems.sidecar.launch import FAILED
-from harness.systems.templating import CLIENT, fill, filled, names_in, node_names
+from harness.systems.templating import CLIENT, CONTROLLER, fill, filled, names_in, node_names
 from nemesis.capabilities.cluster import (
     CLIENTS,
     Capability,
@@ -45,6 +46,10 @@ CONFIG_NAME = "attendant.json"
 
 LOG_PATIENCE_S = 10.0
 """A log that cannot be read is read again for so long: on a busy machine an answer may come late."""
+
+
+FEATURES_S = 5.0
+"""A node that was asked for its features may be busy with its first clients."""
 
 
 @dataclass(frozen=True)
@@ -86,14 +91,18 @@ class ForeignBroker:
         cannot = set(self.definition.without)
         if page_cache == "page-cache":
             cannot.add("page-cache-loss")
-        alone = self.spec.brokers + self.spec.controllers == 1
+        alone = self.spec.nodes == 1
         if network == "proxies" and not (alone and self._advertises):
             cannot |= {"network", "network-shaping"}
         return frozenset(cannot)
 
     @property
     def _advertises(self) -> bool:
-        return any("advertised" in names_in(template) for template in self.definition.broker.templates)
+        return any("advertised" in names_in(template) for template in self.definition.kinds[self._first_role].templates)
+
+    @property
+    def _first_role(self) -> NodeRole:
+        return "combined" if self.spec.combined else "broker"
 
     def listeners(self, role: NodeRole) -> Sequence[str]:
         """Names of the listeners that a node of this role has."""
@@ -137,6 +146,32 @@ class ForeignBroker:
     def _state(self, plan: NodePlan) -> State | None:
         """What the node's sidecar reports; None if it does not answer."""
         return state_of(plan)
+
+    def unfit(self, plans: Sequence[NodePlan]) -> str | None:
+        """The first feature that a node has not finalized at the level of the definition (KIP-584).
+
+        A program that formats storage may ignore a feature that it does not know, and the cluster then runs without.
+        """
+        wanted = self.definition.features
+        for plan in plans if wanted else ():
+            expected = f"expected node {plan.node_id} to have the finalized features {_listed(wanted)}"
+            try:
+                levels = self._finalized(plan)
+            except NoAnswer as silence:
+                return f"{expected}, found no answer: {silence}"
+            if levels is None:
+                return f"{expected}, found that it tells of none: its ApiVersions has no features (KIP-584)"
+            if any(levels.get(name, 0) != level for name, level in wanted.items()):
+                return (
+                    f"{expected}, found {_listed(levels) or 'none'}; the broker or the program that formats its "
+                    f"storage does not know what {self.definition.path} asks for: use another release or definition"
+                )
+        return None
+
+    def _finalized(self, plan: NodePlan) -> Mapping[str, int] | None:
+        """The finalized features of a node. Raises `NoAnswer`."""
+        levels: Mapping[str, int] | None = get_json(plan.socket, "/features", FEATURES_S * plan.pace)["levels"]
+        return levels
 
     def replicas(self, plan: NodePlan) -> Sequence[ReplicaState]:
         """All replicas of this node, with the positions that it tells clients; leaders before they serve have none."""
@@ -244,7 +279,7 @@ def sidecar_config(
     names: Mapping[str, object],
 ) -> SidecarConfig:
     """The config of a node's sidecar, and of the launcher of the broker. Raises `TemplateError`."""
-    brokers = [other.node_id for other in plans if other.role == "broker"]
+    brokers = [other.node_id for other in plans if is_broker(other)]
     nodes = {}
     for broker in brokers:
         for host, port in (addresses.bind(broker, CLIENT), addresses.reach(CLIENTS, broker, CLIENT)):
@@ -261,10 +296,15 @@ def sidecar_config(
         data=str(plan.data.absolute()),
         socket=str(plan.socket.absolute()),
         address=addresses.bind(plan.node_id, kind.listeners[0]),
+        quorum_address=addresses.bind(plan.node_id, CONTROLLER) if plan.role == "combined" else None,
         nodes=nodes,
         ready=ready if isinstance(ready, str) else "command",
         ready_command=() if isinstance(ready, str) else filled(ready, names),
     )
+
+
+def _listed(features: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={level}" for name, level in sorted(features.items()))
 
 
 def _config(plan: NodePlan) -> SidecarConfig:

@@ -157,6 +157,10 @@ class HarrowBroker:
             return False
         return plan.role == "broker" or state["controller"] >= 0
 
+    def unfit(self, plans: Sequence[NodePlan]) -> str | None:  # noqa: ARG002
+        """None: its nodes have the settings that `configure` has written, or do not start."""
+        return None
+
     def replicas(self, plan: NodePlan) -> Sequence[ReplicaState]:
         """The states of this node's replicas; empty if it does not answer."""
         state = state_of(plan)

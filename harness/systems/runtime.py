@@ -51,6 +51,7 @@ class NodeRuntime:
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     python: str = sys.executable
     parameters: Mapping[str, object] = field(default_factory=dict)  # of the definition
+    features: Mapping[str, int] = field(default_factory=dict)  # of the definition
     values: Mapping[str, str] = field(default_factory=dict)  # printed by the definition's commands
     version: str | None = None
     command: Command = ()  # an image's default command
@@ -58,7 +59,13 @@ class NodeRuntime:
     @property
     def names(self) -> Mapping[str, object]:
         """Names for templates that do not depend on the node."""
-        return {"env": self.env, "python": self.python, "parameters": self.parameters, "values": self.values}
+        return {
+            "env": self.env,
+            "python": self.python,
+            "parameters": self.parameters,
+            "features": self.features,
+            "values": self.values,
+        }
 
     def wrong(self, definition: Definition, expected: str, found: str) -> Exception:
         """An error for something missing there, in one line; on this machine it is a `SpecError`."""
@@ -73,7 +80,7 @@ _Run = Callable[[Command], Printed]
 
 def runtimes_of(spec: Spec, definition: Definition) -> Mapping[int, NodeRuntime]:
     """Examine the runtime of each node. Raises `SpecError`, and `EnvironmentFailed` for an image or a host."""
-    nodes = list(roles(spec.brokers, spec.controllers))
+    nodes = list(roles(spec.brokers, spec.controllers, combined=spec.combined))
     if spec.environment == "ssh":
         return dict(zip(nodes, _on_hosts(spec, definition), strict=True))
     image = image_of(spec, definition)
@@ -100,7 +107,7 @@ def here(definition: Definition) -> NodeRuntime:
 
 def _examined(definition: Definition, runtime: NodeRuntime, run: _Run) -> NodeRuntime:
     """Run the definition's commands for values and version there."""
-    runtime = replace(runtime, parameters=definition.parameters)
+    runtime = replace(runtime, parameters=definition.parameters, features=definition.features)
     values = {
         name: _printed(definition, runtime, f"values.{name}", command, run)
         for name, command in definition.values.items()

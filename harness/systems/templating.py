@@ -14,13 +14,14 @@ import jinja2.meta
 
 from harness.environments.base import Address, Addresses, NodePlan
 from harness.spec.spec import Spec
-from nemesis.capabilities.cluster import CLIENTS
+from nemesis.capabilities.cluster import CLIENTS, is_broker, is_controller
 
 _ENVIRONMENT = jinja2.Environment(  # noqa: S701 - the output is not HTML
     undefined=jinja2.StrictUndefined, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True
 )
 
 CLIENT = "CLIENT"
+CONTROLLER = "CONTROLLER"
 
 
 class TemplateError(Exception):
@@ -98,8 +99,8 @@ def node_names(
         "node": {"id": plan.node_id, "role": plan.role},
         "bind": bind,
         "advertised": advertised,
-        "brokers": [peer(other) for other in plans if other.role == "broker"],
-        "controllers": [peer(other) for other in plans if other.role == "controller"],
+        "brokers": [peer(other) for other in plans if is_broker(other)],
+        "controllers": [peer(other) for other in plans if is_controller(other)],
         "data": str(plan.data.absolute()),
         "directory": str(plan.own_directory),
         "settings": asdict(spec),

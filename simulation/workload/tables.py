@@ -76,7 +76,7 @@ def _rows(run: Recorded) -> dict[str, Iterable[Row]]:
         "commits": history.commits,
         "ownerships": history.ownerships,
         "faults": [(*row, None, True, row.ended_ns is not None, _evidence(row.parameters)) for row in history.faults],
-        "cluster": run.samples,
+        "cluster": [(*sample, None) for sample in run.samples],  # without the LastKnownELR
         "logs": _logs(outcome),
         "ends": [(TOPIC, partition, end, True) for partition, end in outcome.ends.items()],
         "phases": [(name, start * MS, end * MS) for name, (start, end) in outcome.phases.items()],

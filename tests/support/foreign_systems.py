@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.environments.base import NodePlan
+from harness.environments.common.layout import roles
 from harness.spec.spec import Spec, resolve
 from harness.systems.factory import make_system, with_defaults
 from harness.systems.foreign import ForeignBroker
+from nemesis.capabilities.cluster import NodeRole
 
 ROOT = Path(__file__).parents[2]
 MINIMAL = """
@@ -48,13 +50,13 @@ def made(definition: Path, **given: object) -> ForeignBroker:
 
 
 def plans_of(spec: Spec, directory: Path) -> Sequence[NodePlan]:
-    def plan(node_id: int, role: str) -> NodePlan:
+    def plan(node_id: int, role: NodeRole) -> NodePlan:
         own = directory / str(node_id)
         own.mkdir(exist_ok=True)
         return NodePlan(node_id, role, own, own / "data", own / "socket", "files")
 
-    brokers = [plan(node_id, "broker") for node_id in range(1, spec.brokers + 1)]
-    return [*brokers, *(plan(node_id, "controller") for node_id in range(100, 100 + spec.controllers))]
+    planned = roles(spec.brokers, spec.controllers, combined=spec.combined)
+    return [plan(node_id, role) for node_id, role in planned.items()]
 
 
 OWN_AS_FOREIGN = '''
@@ -102,3 +104,28 @@ broker.heartbeat.interval.ms=400
 """
 '''
 """Harrow's own broker, defined without its admin endpoint, as a third-party broker."""
+
+OWN_AS_COMBINED = f'''{OWN_AS_FOREIGN}
+[combined]
+listeners = ["CLIENT", "BROKER", "CONTROLLER"]
+start = ["{{{{ python }}}}", "-m", "broker.shell", "{{{{ directory }}}}/node.properties"]
+
+[combined.files]
+"node.properties" = """
+process.roles=broker,controller
+node.id={{{{ node.id }}}}
+controller.quorum.voters=\\
+{{% for each in controllers %}}
+{{{{ each.id }}}}@{{{{ each.reach.CONTROLLER }}}}{{{{ "," if not loop.last else "" }}}}\\
+{{% endfor %}}
+
+listeners=CLIENT://{{{{ bind.CLIENT }}}},BROKER://{{{{ bind.BROKER }}}},CONTROLLER://{{{{ bind.CONTROLLER }}}}
+advertised.listeners=CLIENT://{{{{ bind.CLIENT }}}},BROKER://{{{{ bind.BROKER }}}},\\
+CONTROLLER://{{{{ bind.CONTROLLER }}}}
+log.dirs={{{{ data }}}}
+auto.create.topics.enable=false
+broker.session.timeout.ms=2000
+broker.heartbeat.interval.ms=400
+"""
+'''
+"""The same, also with nodes that are broker and controller."""

@@ -66,6 +66,9 @@ class StandIn:
         except (OSError, ValueError):  # nobody is there, or what was there is gone
             return False
 
+    def unfit(self, plans: Sequence[NodePlan]) -> str | None:
+        return None
+
     def replicas(self, plan: NodePlan) -> Sequence[ReplicaState]:
         return ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import Final, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 from workloads.clients.base import ClientError, ClientLibrary, ClientMissingError, ClientSettings, Partition, Poll
 from workloads.clients.classify import Status
@@ -17,6 +17,13 @@ class SessionRefusedError(ClientError):
     """A coordinator does not accept the session timeout of a member (INVALID_SESSION_TIMEOUT), and never will."""
 
 
+Assignor = Literal["eager", "cooperative"]
+"""How a group moves partitions: all are given up before a rebalance (range), or those alone that move (cooperative
+sticky, KIP-429)."""
+
+ASSIGNORS: Final[tuple[Assignor, ...]] = get_args(Assignor)
+
+
 @dataclass(frozen=True)
 class Membership:
     """A group, its topics, and the timeouts of its members."""
@@ -25,6 +32,8 @@ class Membership:
     topics: tuple[str, ...]
     session_timeout_ms: int = SESSION_TIMEOUT_MS
     heartbeat_interval_ms: int = 500
+    assignor: str = "eager"
+    instance: str | None = None  # of a static member (KIP-345)
 
 
 class Assigned(NamedTuple):
@@ -98,17 +107,45 @@ class GroupMember(Protocol):
 
 @runtime_checkable
 class GroupLibrary(Protocol):
-    """A client library whose consumers can be members of groups."""
+    """A client library whose consumers can be members of groups, static ones (KIP-345) among them."""
+
+    @property
+    def assignors(self) -> frozenset[Assignor]:
+        """The assignors that its members support."""
+        ...
 
     def member(self, settings: ClientSettings, membership: Membership, now: Callable[[], int]) -> GroupMember:
         """Create a member; raises `ClientError` if no broker can be reached. `now` is the run's clock."""
         ...
 
 
-def group_library(library: ClientLibrary) -> GroupLibrary:
-    """Narrow a library to one with group members. Raises `ClientMissingError` if it has none."""
+class Holdings:
+    """The partitions that a member owns, from calls that may tell only of those that change (cooperative)."""
+
+    def __init__(self, assignor: str) -> None:
+        self._incremental = assignor == "cooperative"
+        self._held: frozenset[Partition] = frozenset()
+
+    def with_assigned(self, partitions: frozenset[Partition]) -> frozenset[Partition]:
+        """All partitions that it owns after these were assigned."""
+        self._held = self._held | partitions if self._incremental else partitions
+        return self._held
+
+    def without(self, partitions: frozenset[Partition]) -> frozenset[Partition]:
+        """These partitions, which it does not own any more."""
+        self._held -= partitions
+        return partitions
+
+
+def group_library(library: ClientLibrary, assignor: str = "eager") -> GroupLibrary:
+    """Narrow a library to one whose members support an assignor. Raises `ClientMissingError` if it has none."""
     if isinstance(library, GroupLibrary):
-        return library
+        if assignor in library.assignors:
+            return library
+        raise ClientMissingError(
+            f"assignor: expected one that {library.name} supports, found {assignor}; it supports "
+            f"{', '.join(sorted(library.assignors))} alone"
+        )
     raise ClientMissingError(
         f"the workload groups needs a client that Harrow uses as a member of groups, and {library.name} is not;"
         " use kafka-python"

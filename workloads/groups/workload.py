@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from workloads.base import Context, Unread
 from workloads.clients.base import Partition
 from workloads.clients.optional_interfaces import Membership, group_library
+from workloads.config import WorkerConfig
 from workloads.groups.member import MemberPlan, MemberSlot
 from workloads.log import LogWorkload
 from workloads.threads import WorkerThreads
@@ -80,7 +82,8 @@ class GroupsWorkload:
         self._log.stop()
 
     def _make_slots(self, context: Context) -> list[MemberSlot]:
-        config, library = context.config, group_library(context.library)
+        config = context.config
+        library = group_library(context.library, config.assignor)
         groups = [group for group in config.groups for _ in range(1 if config.workers > 1 else 2)]
         return [
             MemberSlot(
@@ -100,13 +103,20 @@ class GroupsWorkload:
                     crashes=CRASHES,
                     request_timeout_s=config.request_timeout_ms / 1000,
                 ),
-                lambda group=group: library.member(  # type: ignore[misc]
-                    config.client_settings,
-                    Membership(group, tuple(config.topics), config.session_timeout_ms),
-                    context.clock.now,
-                ),
+                partial(library.member, config.client_settings, _membership(config, group, number), context.clock.now),
                 context.recorder,
                 context.clock.now,
             )
             for number, group in enumerate(groups)
         ]
+
+
+def _membership(config: WorkerConfig, group: str, number: int) -> Membership:
+    """The membership of all members of a slot, one after the other: a static one comes back as the one before."""
+    return Membership(
+        group,
+        tuple(config.topics),
+        config.session_timeout_ms,
+        assignor=config.assignor,
+        instance=f"{group}-{config.worker}-{number}" if config.static_members else None,
+    )

@@ -29,6 +29,7 @@ class SidecarConfig:
     ready: Ready
     ready_command: Sequence[str]
     topics: Sequence[str] | None = None  # that are asked about; None: all
+    quorum_address: tuple[str, int] | None = None  # of the controller in a broker's process; None: there is none
 
     @property
     def prepared_once(self) -> Path:
@@ -44,4 +45,6 @@ class SidecarConfig:
         """Read a file written by `dumps`."""
         raw = json.loads(path.read_text())
         host, port = raw.pop("address")
+        if (quorum := raw.pop("quorum_address", None)) is not None:
+            raw["quorum_address"] = tuple(quorum)
         return cls(address=(host, port), **raw)

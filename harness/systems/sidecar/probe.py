@@ -55,6 +55,8 @@ class BrokerProbe:
     def __init__(self, config: SidecarConfig) -> None:
         self._config = config
         self._connection = BrokerConnection(config.address, ANSWER_S)
+        beside = config.quorum_address
+        self._controller = self._connection if beside is None else BrokerConnection(beside, ANSWER_S)
         self._watermarks: dict[Where, int] = {}  # last known, of partitions that it follows
 
     def state(self) -> Json:
@@ -73,7 +75,13 @@ class BrokerProbe:
         for each in partitions:
             each |= {"role": "none", "log_start": None, "log_end": None, "high_watermark": None}
         self._add_positions([each for each in partitions if self._config.node_id in each["replicas"]])
+        if self._controller is not self._connection:
+            known["quorum"] = self._quorum_beside()
         return {**known, "broker_epoch": -1, "brokers": sorted(names.values()), "partitions": partitions}
+
+    def finalized_features(self) -> Mapping[str, int] | None:
+        """The finalized levels of features by name; None if the broker tells of none. Raises `NodeSilent`."""
+        return self._connection.finalized_features()
 
     def _topics(self) -> list[Untyped] | None:
         asked = self._config.topics
@@ -107,8 +115,8 @@ class BrokerProbe:
             broker.node_id: self._config.nodes.get(f"{broker.host}:{broker.port}", broker.node_id) for broker in brokers
         }
 
-    def _eligible(self, topics: Sequence[Untyped]) -> Mapping[tuple[str, int], Sequence[int]]:
-        """ELRs (KIP-966), from a broker that supports them."""
+    def _eligible(self, topics: Sequence[Untyped]) -> Mapping[Where, Untyped]:
+        """The partitions with their ELR and LastKnownELR (KIP-966), from a broker that supports them."""
         names = [topic.name for topic in topics if not topic.is_internal]
         if not names or not self._connection.supports(DescribeTopicPartitionsRequest):
             return {}
@@ -118,7 +126,7 @@ class BrokerProbe:
             DescribeTopicPartitionsResponse,
         )
         return {
-            (topic.name, partition.partition_index): partition.eligible_leader_replicas or ()
+            (topic.name, partition.partition_index): partition
             for topic in response.topics
             for partition in topic.partitions
         }
@@ -183,16 +191,23 @@ class BrokerProbe:
             if partition.error_code == 0
         }
 
+    def _quorum_beside(self) -> Json | None:
+        """The quorum from the controller in the broker's process, which may be silent while the broker answers."""
+        try:
+            return self._quorum()
+        except NodeSilent:
+            return None
+
     def _quorum(self) -> Json | None:
         """The quorum of controllers, as its leader reports it (KIP-595); None if this node cannot answer.
 
         Only controllers are queried: a broker forwards the request to them, and may wait for long.
         """
-        if not self._connection.supports(DescribeQuorumRequest):
+        if not self._controller.supports(DescribeQuorumRequest):
             return None
         kind = DescribeQuorumRequest.TopicData
         requested = [kind(topic_name=_QUORUM_TOPIC, partitions=[kind.PartitionData(partition_index=0)])]
-        response = self._connection.ask(DescribeQuorumRequest(topics=requested), DescribeQuorumResponse)
+        response = self._controller.ask(DescribeQuorumRequest(topics=requested), DescribeQuorumResponse)
         for topic in response.topics:
             for partition in topic.partitions:
                 if response.error_code == 0 and partition.error_code == 0:
@@ -264,15 +279,16 @@ def _where(partition: Json) -> Where:
 
 
 def _partitions(
-    topics: Sequence[Untyped], names: Mapping[int, int], eligible: Mapping[tuple[str, int], Sequence[int]]
+    topics: Sequence[Untyped], names: Mapping[int, int], described: Mapping[Where, Untyped]
 ) -> Iterator[Json]:
-    def named(brokers: Sequence[int]) -> list[int]:
-        return [names.get(broker, broker) for broker in brokers]
+    def named(brokers: Sequence[int] | None) -> list[int]:
+        return [names.get(broker, broker) for broker in brokers or ()]
 
     for topic in topics:
         if topic.is_internal or topic.error_code != 0:
             continue
         for partition in topic.partitions:
+            more = described.get((topic.name, partition.partition_index))
             yield {
                 "topic": topic.name,
                 "partition": partition.partition_index,
@@ -280,7 +296,8 @@ def _partitions(
                 "leader_epoch": partition.leader_epoch if partition.leader_epoch is not None else -1,
                 "replicas": named(partition.replica_nodes),
                 "isr": named(partition.isr_nodes),
-                "elr": named(eligible.get((topic.name, partition.partition_index), ())),
+                "elr": named(None if more is None else more.eligible_leader_replicas),
+                "last_known_elr": None if more is None else named(more.last_known_elr),
             }
 
 

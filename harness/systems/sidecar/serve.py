@@ -1,6 +1,7 @@
 """Serves the sidecar's HTTP on a Unix socket until the broker ends.
 
-It answers `GET /state` and `GET /log` as Harrow's own broker does, with status 503 while the broker does not answer.
+It answers `GET /state` and `GET /log` as Harrow's own broker does, with status 503 while the broker does not answer;
+and `GET /features`, the finalized levels of the broker's features.
 `python -m harness.systems.sidecar.serve CONFIG.json PID` runs it outside the broker's container, for a broker from an
 image in which nothing of ours can run: a process of the host machine, in the broker's network. The readiness command
 runs in the container's file system.
@@ -78,6 +79,8 @@ def _handler(probe: BrokerProbe) -> type[BaseHTTPRequestHandler]:
 def _answer(probe: BrokerProbe, path: str, query: dict[str, str]) -> dict[str, Any] | None:
     if path == "/state":
         return probe.state()
+    if path == "/features":
+        return {"levels": probe.finalized_features()}
     if path == "/log":
         return probe.log(query["topic"], int(query["partition"]), int(query["offset"]), int(query["limit"]))
     return None

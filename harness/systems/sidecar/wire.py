@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,9 @@ Untyped = Any
 """A message of kafka-python, which has no types."""
 
 CLIENT_ID = "harrow-sidecar"
+_FEATURES_VERSION = 3
+"""The version of ApiVersions from which on a response has features."""
+
 _FRAME_BYTES_MAX = 64 << 20
 
 
@@ -49,6 +52,17 @@ class BrokerConnection:
             self._connect()
         low, high = self._versions.get(request.API_KEY, (0, -1))
         return version if (version := min(high, int(request.max_version), at_most)) >= low else -1
+
+    def finalized_features(self) -> Mapping[str, int] | None:
+        """The finalized levels of features (KIP-584); None if the broker tells of none. Raises `NodeSilent`."""
+        with self._errors_as_silence(ApiVersionsRequest):
+            self._connect()
+            _, high = self._versions.get(ApiVersionsRequest.API_KEY, (0, 0))
+            if high < _FEATURES_VERSION:
+                return None
+            request = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
+            response = self._exchange(request, ApiVersionsResponse, _FEATURES_VERSION)
+            return {feature.name: feature.max_version_level for feature in response.finalized_features or ()}
 
     @contextmanager
     def _errors_as_silence(self, request: Untyped) -> Iterator[None]:

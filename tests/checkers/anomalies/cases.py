@@ -592,6 +592,51 @@ def while_leadership_changes_a_stale_answer_is_excused(history: History) -> None
     history.final([100])
 
 
+@case({"stale-read": (1, 0)})
+def a_leader_that_follows_itself_may_not_name_a_stale_end(history: History) -> None:
+    history.sampled(5, 1, 0)
+    history.send(100, (10, 20), offset=0, node=1)
+    history.sampled(25, -1, 1, brokers=(2, 3))
+    history.latest(0, (30, 40), node=1)
+    history.sampled(50, 1, 2)
+    history.final([100])
+
+
+@case({"stale-read": (0, 1)})
+def another_may_have_led_in_an_epoch_that_no_sample_shows(history: History) -> None:
+    history.sampled(5, 1, 0)
+    history.send(100, (10, 20), offset=0, node=1)
+    history.latest(0, (30, 40), node=1)
+    history.sampled(50, 1, 2)
+    history.final([100])
+
+
+@case({"stale-read": (0, 1)})
+def a_leader_that_follows_itself_may_hold_polls_back(history: History) -> None:
+    history.sampled(5, 1, 0)
+    history.send(100, (10, 20), offset=0, node=1)
+    history.sampled(25, -1, 1, brokers=(2, 3))
+    history.poll(0, [], (30, 40), assigned=True, node=1)
+    history.sampled(50, 1, 2)
+    history.final([100])
+
+
+@case({"stale-read": (1, 0)})
+def the_first_leader_of_all_led_before_it_was_sampled(history: History) -> None:
+    history.send(100, (10, 20), offset=0, node=1)
+    history.latest(0, (30, 40), node=1)
+    history.sampled(50, 1, 0)
+    history.final([100])
+
+
+@case({"stale-read": (0, 1)})
+def before_a_later_leader_was_sampled_another_may_have_led(history: History) -> None:
+    history.send(100, (10, 20), offset=0, node=1)
+    history.latest(0, (30, 40), node=1)
+    history.sampled(50, 1, 1)
+    history.final([100])
+
+
 @case({"stale-read": (0, 1)})
 def a_new_leader_may_hold_polls_back(history: History) -> None:
     history.sampled(5, 1, 0)

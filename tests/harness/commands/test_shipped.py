@@ -77,7 +77,8 @@ def test_a_folder_of_that_name_is_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["smok", "smoke.tml", "suites/smoke.yaml", "../smoke", ""])
 def test_a_name_that_does_not_exist_is_answered_with_those_that_do(name: str) -> None:
     with pytest.raises(
-        SpecError, match="expected a file or the name of a suite, one of nightly, smoke, found"
+        SpecError,
+        match="expected a file or the name of a suite, one of kafka-nightly, kafka-smoke, nightly, smoke, found",
     ) as refused:
         SUITES.find(name)
     assert ("; did you mean smoke?" in str(refused.value)) == (name in ("smok", "smoke.tml", "../smoke"))
@@ -88,7 +89,10 @@ def test_a_name_that_does_not_exist_is_answered_with_those_that_do(name: str) ->
     [
         (
             "suite smok",
-            "expected a file or the name of a suite, one of nightly, smoke, found 'smok'; did you mean smoke?",
+            (
+                "expected a file or the name of a suite, one of kafka-nightly, kafka-smoke, nightly, smoke, found "
+                "'smok'; did you mean smoke?"
+            ),
         ),
         ("run --system kafka", "system: expected a file or the name of a system definition, one of apache-kafka, "),
         (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from common.names import SpecError
 from harness.commands.run import _spec, run
-from harness.spec.spec import Spec, from_file, from_json, reproduce, resolve, to_json
+from harness.spec.spec import ASSIGNORS, CLIENTS, Spec, from_file, from_json, reproduce, resolve, to_json
 from nemesis.faults import KINDS, USUAL
 
 flush = st.one_of(
@@ -44,7 +44,11 @@ def specs(draw: st.DrawFn) -> Spec:
         interval=draw(st.integers(1, 100)) / 2,
         duration=float(draw(st.integers(1, 1000))),
         rate=float(draw(st.integers(1, 1000))),
-        concurrency=draw(st.integers(1, 64)),
+        concurrency=draw(st.integers(3, 64)),
+        workload="groups",
+        clients=tuple(draw(st.lists(st.sampled_from(CLIENTS), unique=True))),
+        assignor=draw(st.sampled_from(ASSIGNORS)),
+        static_members=draw(st.booleans()),
         flaws=tuple(draw(st.lists(st.sampled_from(["unclean-election", "x-y"]), unique=True))),
         network=draw(st.sampled_from(["auto", "namespaces", "proxies"])),
     )
@@ -117,7 +121,13 @@ def test_faults_are_named_in_a_list_or_all_or_none(given: object, faults: tuple[
         ({"flaws": 3}, "flaws: expected a list of names, found 3"),
         ({"colour": "red"}, "expected a setting .* found 'colour'"),
         ({"controllers": 4, "combined": True}, r"controllers: .* 1 to 3 \(the number of brokers, with --combined\)"),
-        ({"system": "kafka.toml", "combined": True}, "combined: expected Harrow's own broker, found kafka.toml"),
+        ({"clients": "aiokafka,telnet"}, "clients: expected one of kafka-python, aiokafka, confluent-kafka, found"),
+        ({"clients": "aiokafka,aiokafka"}, "clients: expected each library once, found aiokafka,aiokafka"),
+        ({"clients": "aiokafka", "client": "aiokafka"}, "client: expected none beside --clients, found aiokafka"),
+        ({"clients": "kafka-python,aiokafka", "concurrency": 1}, "concurrency: expected at least 2, one process for"),
+        ({"workload": "groups", "assignor": "lazy"}, "assignor: expected one of eager, cooperative, found 'lazy'"),
+        ({"assignor": "cooperative"}, "assignor: expected the workload groups, found the workload log; add"),
+        ({"static_members": True}, "static-members: expected the workload groups, found the workload log; add"),
         ({"page_cache": "tape"}, "page-cache: expected one of auto, ext4, fuse, page-cache, power-cut, found 'tape'"),
     ],
 )

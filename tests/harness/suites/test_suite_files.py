@@ -30,11 +30,16 @@ def suite(directory: Path, text: str) -> Suite:
     return load(path)
 
 
-@pytest.mark.parametrize("name", ["smoke", "nightly"])
+@pytest.mark.parametrize("name", ["smoke", "nightly", "kafka-smoke", "kafka-nightly"])
 def test_a_shipped_suite_is_sound(name: str) -> None:
     shipped = load(SUITES.files()[name])
     assert shipped.name == name
-    assert {"simulation", "local"} <= {cell.environment for cell in shipped.cells}
+    systems = {str(cell.settings.get("system", "")).partition("-elr")[0] for cell in shipped.cells}
+    if name.startswith("kafka"):
+        assert systems == {"apache-kafka"}
+    else:
+        assert {"simulation", "local"} <= {cell.environment for cell in shipped.cells}
+        assert "apache-kafka" not in systems
     assert len({cell.name for cell in (*shipped.canary, *shipped.cells)}) == len(shipped.canary) + len(shipped.cells)
 
 

@@ -7,8 +7,9 @@ import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from crc32c import crc32c
@@ -26,10 +27,11 @@ from harness.environments.ssh.environment import SshEnvironment
 from harness.environments.ssh.node import SshNode
 from harness.run.health import partition_ends, unhealthy_reason
 from harness.store.journal import Journal, read_journal
-from harness.systems.admin_endpoint import NoAnswer, get_json
+from harness.systems.admin_endpoint import NoAnswer, get_json, replica_of
 from harness.systems.definition import load
 from harness.systems.foreign import BrokerFromImage, ForeignBroker
 from harness.systems.runtime import here
+from harness.systems.sidecar.probe import _partitions
 from harness.terminal.exits import ExitStatus
 from history.reader import read_table
 from nemesis.capabilities.cluster import CLIENTS
@@ -180,6 +182,35 @@ def test_the_quorum_is_known_from_its_leader(running: RunningCluster) -> None:
     assert voter.log_end >= voter.high_watermark > 0
 
 
+@pytest.mark.parametrize(
+    ("levels", "found"),
+    [
+        ({"eligible.leader.replicas.version": 1}, None),
+        ({"eligible.leader.replicas.version": 1, "no.such.feature": 0}, None),
+        ({"eligible.leader.replicas.version": 0}, "features eligible.leader.replicas.version=0, found eligible"),
+        ({"no.such.feature": 1}, "the finalized features no.such.feature=1, found eligible.leader.replicas.version=1"),
+    ],
+)
+def test_the_levels_of_features_are_verified_at_every_node(
+    running: RunningCluster, levels: dict[str, int], found: str | None
+) -> None:
+    definition = replace(running.system.definition, features=levels)
+    line = replace(running.system, definition=definition).unfit(running.environment.plans)
+    assert (line is None) == (found is None), line
+    if found is not None and line is not None:
+        assert found in line
+        assert "\n" not in line
+
+
+def test_a_node_that_tells_of_no_features_has_not_the_wanted_ones(
+    running: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = replace(running.system, definition=replace(running.system.definition, features={"a": 0}))
+    monkeypatch.setattr(ForeignBroker, "_finalized", lambda *_: None)
+    assert "found that it tells of none" in str(wanted.unfit(running.environment.plans))
+    assert running.system.unfit(running.environment.plans) is None, "nothing is asked where nothing is wanted"
+
+
 def test_a_replicas_log_is_what_clients_can_read(running: RunningCluster) -> None:
     send(running, range(1001, 1021))
     leader = next(view.leader for view in running.environment.cluster.partitions() if view.partition == 0)
@@ -246,6 +277,20 @@ def test_a_partition_without_a_leader_is_sampled(running: RunningCluster) -> Non
     finally:
         nodes[1].start()
         soon(lambda: unhealthy_reason(running.environment.cluster) is None, "the cluster was not whole again")
+
+
+def test_the_elr_and_the_last_known_one_are_sampled_by_node_ids() -> None:
+    """KIP-966, as DescribeTopicPartitions tells it of a partition without a leader."""
+    partition = SimpleNamespace(partition_index=0, leader_id=-1, leader_epoch=6, replica_nodes=[11, 12], isr_nodes=[])
+    topics = [SimpleNamespace(name="harrow", is_internal=False, error_code=0, partitions=[partition])]
+    told = SimpleNamespace(eligible_leader_replicas=[12], last_known_elr=[11])
+    (described,) = _partitions(topics, {11: 1, 12: 2}, {("harrow", 0): told})
+    (plain,) = _partitions(topics, {11: 1, 12: 2}, {})
+    assert (described["leader"], described["elr"], described["last_known_elr"]) == (-1, [2], [1])
+    assert (plain["elr"], plain["last_known_elr"]) == ([], None)
+    common = {"role": "follower", "log_start": None, "log_end": None, "high_watermark": None}
+    assert replica_of(described | common, -1).last_known_elr == (1,)
+    assert replica_of(plain | common, -1).last_known_elr is None
 
 
 def _change_a_value(segment: Path) -> None:
@@ -331,6 +376,22 @@ def test_a_node_that_dies_in_the_set_up_is_reported_with_its_last_log_lines(
     first, *lines = capsys.readouterr().err.split("harrow: ")[-1].splitlines()
     assert first == "expected node 1 to go on, found that it died of itself; its last log lines:"
     assert any(expected in line for line in lines)
+
+
+@pytest.mark.parametrize("command", ["run", "cluster up"])
+def test_a_cluster_without_a_feature_of_its_definition_is_one_line_and_status_4(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Planted: what formats the storage has ignored the feature, and the nodes run without it."""
+    definition = tmp_path / "own.toml"
+    definition.write_text(f"{OWN_AS_FOREIGN}\n[features]\n'harrow.generation' = 1\n")
+    of_runs = ["--replication-factor", "1", "--min-insync-replicas", "1", "--faults", "none"]
+    alone = ["--brokers", "1", "--network", "proxies", *(of_runs if command == "run" else ())]
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*command.split(), "--system", str(definition), *alone, "--store", str(tmp_path / "s")])
+    assert ended.value.code == ExitStatus.FAILED
+    line = capsys.readouterr().err.strip().splitlines()[-1]
+    assert line.startswith("harrow: expected node 1 to have the finalized features harrow.generation=1, found eligible")
 
 
 GROUPS = ["--workload", "groups", "--faults", "none", "--duration", "12", "--brokers", "1", "--replication-factor", "1"]

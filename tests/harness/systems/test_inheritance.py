@@ -151,15 +151,24 @@ def test_the_list_of_systems_shows_what_each_extends(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(
-    ("name", "level"),
+    ("name", "levels", "features"),
     [
-        ("apache-kafka", None),
-        ("apache-kafka-elr-on", "eligible.leader.replicas.version=1"),
-        ("apache-kafka-elr-off", "eligible.leader.replicas.version=0"),
+        ("apache-kafka", [], {}),
+        (
+            "apache-kafka-elr-on",
+            ["--feature", "eligible.leader.replicas.version=1"],
+            {"eligible.leader.replicas.version": 1},
+        ),
+        (
+            "apache-kafka-elr-off",
+            ["--feature", "eligible.leader.replicas.version=0"],
+            {"eligible.leader.replicas.version": 0},
+        ),
+        ("apache-kafka-elr-preview", ["--release-version", "4.0-IV1"], {"metadata.version": 23}),
     ],
 )
 def test_kafka_formats_its_storage_with_the_features_of_the_variant(
-    name: str, level: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, levels: list[str], features: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "kafka home"
     (home / "bin").mkdir(parents=True)
@@ -177,8 +186,11 @@ def test_kafka_formats_its_storage_with_the_features_of_the_variant(
         words = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
         settings = f"{plan.directory}/node.properties"
         given = ["format", "--cluster-id", "MkU3OEVBNTcwNTJENDM2Qk", "--config", settings, "--ignore-formatted"]
-        assert words == [*given, *([] if level is None else ["--feature", level])]
+        assert words == [*given, *levels]
         assert config["prepare"] == [], "before every start it would cost another Java, and be unsynced"
+        written = (plan.directory / "node.properties").read_text().splitlines()
+        assert ("eligible.leader.replicas.enable=true" in written) == (name == "apache-kafka-elr-preview")
+    assert system.definition.features == features, "what every run verifies"
 
 
 def test_a_base_that_is_not_sound_is_named_itself(tmp_path: Path) -> None:

@@ -70,6 +70,28 @@ def test_kafka_gets_the_settings_of_a_cluster_with_its_controllers(
     assert config["nodes"] == {"10.0.0.1:9092": 1, "127.0.0.1:9102": 1, "10.0.0.2:9092": 2, "127.0.0.1:9112": 2}
 
 
+def test_combined_nodes_of_kafka_are_brokers_and_controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_HOME", str(tmp_path))
+    for name in ("kafka-server-start.sh", "kafka-storage.sh", "kafka-topics.sh"):
+        program(tmp_path / "bin" / name)
+    system = made(SYSTEMS.files()["apache-kafka"], controllers=2, combined=True)
+    plans = plans_of(system.spec, tmp_path)
+    assert [(plan.node_id, plan.role) for plan in plans] == [(1, "combined"), (2, "combined"), (3, "broker")]
+    for plan in plans:
+        system.configure(plan, plans, Links())
+    first, _, third = (
+        dict(line.split("=", 1) for line in (plan.directory / "node.properties").read_text().split()) for plan in plans
+    )
+    assert (first["process.roles"], third["process.roles"]) == ("broker,controller", "broker")
+    assert first["controller.quorum.voters"] == "1@10.0.0.1:9094,2@127.0.0.1:9214"
+    assert third["controller.quorum.voters"] == "1@127.0.0.1:9404,2@127.0.0.1:9414"
+    assert first["listeners"] == "CLIENT://10.0.0.1:9092,BROKER://10.0.0.1:9093,CONTROLLER://10.0.0.1:9094"
+    assert "CONTROLLER" not in first["advertised.listeners"] + third["listeners"]
+    asked = [json.loads((plan.directory / CONFIG_NAME).read_text()) for plan in plans]
+    assert [config["quorum_address"] for config in asked] == [["10.0.0.1", 9094], ["10.0.0.2", 9094], None]
+    assert all(config["nodes"]["10.0.0.3:9092"] == 3 and config["nodes"]["10.0.0.1:9092"] == 1 for config in asked)
+
+
 def test_redpanda_gets_its_seeds_and_has_no_controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path / "redpanda")
     monkeypatch.setenv("REDPANDA", str(tmp_path / "redpanda"))
@@ -96,6 +118,14 @@ def test_redpanda_gets_its_seeds_and_has_no_controllers(tmp_path: Path, monkeypa
         ("name = 'x'\n[broker]\nstart = 'run it'", "broker.start: expected a command as a list of strings"),
         ("name = 'x'\n[broker]\nstart = []", "broker.start: expected a command as a list of strings"),
         ("name = 'x'\n[broker]\nstart = ['x']\nlisteners = ['RPC']", "expected different names, CLIENT first"),
+        (
+            "name = 'x'\n[broker]\nstart = ['x']\n[combined]\nstart = ['x']",
+            "controller: expected a table, beside that of combined nodes, found none",
+        ),
+        (
+            "name='x'\nbroker.start=['x']\ncontroller.start=['x']\n[combined]\nstart=['x']\nlisteners=['CLIENT']",
+            "combined.listeners: expected CONTROLLER among the names",
+        ),
         ("name = 'x'\n[broker]\nstart = ['x']\nready = 'soon'", "ready: expected kafka, port or a command"),
         ("name = 'x'\n[broker]\nstart = ['x']\nport = 1", "broker: expected a key, one of listeners, start"),
         ("name = 'x'\n[broker]\nstart = ['x']\nprepare = ['a']", "broker.prepare: expected a list of commands"),
@@ -112,6 +142,11 @@ def test_redpanda_gets_its_seeds_and_has_no_controllers(tmp_path: Path, monkeypa
             "name = 'x'\nnot-back-after = ['kil']\n[broker]\nstart = ['x']",
             "not-back-after: expected a name, found 'kil'; did",
         ),
+        (
+            "name = 'x'\n[features]\n'a.version' = 'on'\n[broker]\nstart = ['x']",
+            "features.a.version: expected a whole number from 0 to 32767, found 'on'",
+        ),
+        ("name = 'x'\nfeatures = 1\n[broker]\nstart = ['x']", "features: expected a table, found 1"),
         ("name = 'x'\nsession-ms-min = 1.5\n[broker]\nstart = ['x']", "session-ms-min: expected a whole number from 1"),
         ("name = 'x'\n[broker]\nstart = ['x']\nonce = ['a']", "broker.once: expected a list of commands"),
         ("name = 'x'\nwithout = ['gravity']\n[broker]\nstart = ['x']", "without: expected one of process, "),
@@ -147,6 +182,7 @@ def test_what_is_wrong_with_a_definition_is_one_line_and_status_2(
     [
         ({"brokers": 2}, "brokers: expected at most 1 for least, found 2"),
         ({"controllers": 1}, "controllers: expected 0, for it has none for least, found 1"),
+        ({"controllers": 1, "combined": True}, "has no table [combined]; leave --combined out"),
         ({"flaws": "unclean-election"}, "they are of Harrow's own broker"),
         ({"vms": 1}, "vms: expected Harrow's own broker, the only system that Harrow runs in VMs, found "),
         ({"generation": "K3"}, "they are of Harrow's own broker"),

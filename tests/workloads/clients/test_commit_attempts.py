@@ -6,7 +6,8 @@ from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse, O
 
 from workloads.clients.base import Partition
 from workloads.clients.classify import Local
-from workloads.clients.kafka_python.member import CommitAttempt, GroupWatch, classify_commit, node_number
+from workloads.clients.commits import CommitAttempt, classify_commit
+from workloads.clients.kafka_python.member import GroupWatch, node_number
 
 P0 = Partition("chaos", 0)
 UNKNOWN = 15  # COORDINATOR_NOT_AVAILABLE: perhaps written, and not yet replicated

@@ -8,7 +8,7 @@ from workloads.clients.kafka_python.administrator import KafkaPythonAdministrato
 from workloads.clients.kafka_python.consumer import KafkaPythonConsumer
 from workloads.clients.kafka_python.member import KafkaPythonMember
 from workloads.clients.kafka_python.producer import KafkaPythonConnection
-from workloads.clients.optional_interfaces import GroupMember, Membership, TopicAdministrator
+from workloads.clients.optional_interfaces import Assignor, GroupMember, Membership, TopicAdministrator
 from workloads.clients.producers import RenewingProducer
 
 __all__ = ["library"]
@@ -16,6 +16,7 @@ __all__ = ["library"]
 
 class _KafkaPython:
     name = "kafka-python"
+    assignors: frozenset[Assignor] = frozenset({"eager", "cooperative"})
 
     def producer(self, settings: ClientSettings) -> Producer:
         """Connect a producer."""

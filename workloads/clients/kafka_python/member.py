@@ -11,16 +11,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.errors import CommitFailedError, InvalidSessionTimeoutError, KafkaError, RebalanceInProgressError
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.structs import OffsetAndMetadata
 
 from workloads.clients.base import ClientError, ClientSettings, Partition, Poll, PolledPartition
-from workloads.clients.classify import AttemptEnd, Local, Status
+from workloads.clients.commits import CommitAttempt, commit_end
 from workloads.clients.kafka_python.consumer import (
     FETCH_WAIT_MS,
     POLL_RECORDS_MAX,
@@ -34,49 +36,39 @@ from workloads.clients.optional_interfaces import (
     Assigned,
     CommitEnd,
     CommittedReply,
+    Holdings,
     Membership,
     Revoked,
     SessionRefusedError,
 )
 
-COMMIT_REFUSED: Final = frozenset(
-    {
-        12,  # OFFSET_METADATA_TOO_LARGE
-        14,  # COORDINATOR_LOAD_IN_PROGRESS
-        22,  # ILLEGAL_GENERATION
-        24,  # INVALID_GROUP_ID
-        25,  # UNKNOWN_MEMBER_ID
-        27,  # REBALANCE_IN_PROGRESS
-        29,  # TOPIC_AUTHORIZATION_FAILED
-        30,  # GROUP_AUTHORIZATION_FAILED
-        82,  # FENCED_INSTANCE_ID
-    }
-)
-"""Codes with which a coordinator refuses a commit before it writes anything. NOT_COORDINATOR is none of them: a
-coordinator that is deposed while it waits for its replicas answers with it too."""
-
 CLOSE_MS: Final = 1_000
+
+_ASSIGNORS: Final = {
+    "eager": (RangePartitionAssignor, RoundRobinPartitionAssignor),
+    "cooperative": (CooperativeStickyAssignor,),
+}
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
     """Stores assignments and revocations."""
 
-    def __init__(self, now: Callable[[], int]) -> None:
+    def __init__(self, now: Callable[[], int], holdings: Holdings) -> None:
         self.consumer: Untyped = None
         self.changes: deque[Assigned | Revoked] = deque()
         self._now = now
+        self._holdings = holdings
 
     def on_partitions_revoked(self, revoked: Untyped) -> None:
-        self.changes.append(Revoked(self._now(), _partitions(revoked)))
+        self.changes.append(Revoked(self._now(), self._holdings.without(_partitions(revoked))))
 
     def on_partitions_assigned(self, assigned: Untyped) -> None:
         joined = self.consumer.group_metadata()
-        self.changes.append(
-            Assigned(self._now(), str(joined.member_id), int(joined.generation_id), _partitions(assigned))
-        )
+        held = self._holdings.with_assigned(_partitions(assigned))
+        self.changes.append(Assigned(self._now(), str(joined.member_id), int(joined.generation_id), held))
 
     def on_partitions_lost(self, lost: Untyped) -> None:
-        self.changes.append(Revoked(self._now(), _partitions(lost)))
+        self.changes.append(Revoked(self._now(), self._holdings.without(_partitions(lost))))
 
 
 class KafkaPythonMember:
@@ -86,12 +78,14 @@ class KafkaPythonMember:
         self._fetches = FetchWatch()
         self._group = GroupWatch()
         self._positions: dict[Partition, int] = {}
-        self._listener = _Listener(now)
+        self._listener = _Listener(now, Holdings(membership.assignor))
         with client_errors():
             self._consumer = KafkaConsumer(
                 bootstrap_servers=list(settings.bootstrap),
                 client_id=settings.client_id,
                 group_id=membership.group,
+                group_instance_id=membership.instance,
+                partition_assignment_strategy=_ASSIGNORS[membership.assignor],
                 session_timeout_ms=membership.session_timeout_ms,
                 heartbeat_interval_ms=membership.heartbeat_interval_ms,
                 enable_auto_commit=False,
@@ -144,13 +138,7 @@ class KafkaPythonMember:
             failure = error
         attempts = self._group.take_attempts(offsets)
         refused_here = isinstance(failure, CommitFailedError | RebalanceInProgressError)
-        status = classify_commit(attempts, returned=failure is None, refused_here=refused_here)
-        name = None if failure is None else type(failure).__name__
-        if not attempts:
-            return CommitEnd(status, name)
-        last = attempts[-1]
-        in_doubt = status == "ok" and any(attempt.may_count for attempt in attempts[:-1])
-        return CommitEnd(status, name, last.node, last.member, last.generation, in_doubt)
+        return commit_end(attempts, failure, refused_here=refused_here)
 
     def committed(self, partition: Partition, timeout_s: float) -> CommittedReply:
         """Query (see `GroupMember`)."""
@@ -188,27 +176,6 @@ def _partitions(keys: Untyped) -> frozenset[Partition]:
     return frozenset(Partition(*key) for key in keys)
 
 
-@dataclass
-class CommitAttempt:
-    """One request."""
-
-    offsets: Mapping[Partition, int]
-    node: int | None
-    member: str
-    generation: int
-    ends: set[AttemptEnd] = field(default_factory=lambda: {Local.NO_ANSWER})
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether the coordinator accepted all offsets."""
-        return self.ends == {0}
-
-    @property
-    def may_count(self) -> bool:
-        """Whether the coordinator may have written any offset."""
-        return not self.ends <= COMMIT_REFUSED
-
-
 class _CommittedAnswer(NamedTuple):
     sent_ns: int
     node: int | None
@@ -244,7 +211,7 @@ class GroupWatch:
         return None if answer is None or answer.sent_ns < since_ns else (answer.offset, answer.node)
 
     def _answered(self, attempt: CommitAttempt, response: Untyped) -> None:
-        attempt.ends = {int(partition.error_code) for topic in response.topics for partition in topic.partitions}
+        attempt.answered(int(partition.error_code) for topic in response.topics for partition in topic.partitions)
 
     def _fetched(self, node: int | None, sent_ns: int, response: Untyped) -> None:
         newer = response.API_VERSION >= 8
@@ -257,15 +224,6 @@ class GroupWatch:
                     offset = int(data.committed_offset)
                     answer = _CommittedAnswer(sent_ns, node, offset if offset >= 0 else None)
                     self._answers[Partition(topic.name, data.partition_index)] = answer
-
-
-def classify_commit(attempts: list[CommitAttempt], *, returned: bool, refused_here: bool) -> Status:
-    """Classify a commit; `returned`: the library raised nothing; `refused_here`: the library refused to send it."""
-    if returned and attempts and attempts[-1].succeeded:
-        return "ok"
-    if attempts:
-        return "info" if any(attempt.may_count for attempt in attempts) else "fail"
-    return "fail" if refused_here else "info"
 
 
 def node_number(node: object) -> int | None:

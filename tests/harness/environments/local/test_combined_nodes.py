@@ -4,27 +4,38 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from harness.environments.base import System
 from harness.environments.local.environment import LocalEnvironment
 from harness.environments.machine.kernel.process_identity import wait_until
 from harness.run.health import unhealthy_reason
 from harness.spec.spec import Spec
 from harness.store.journal import Journal
 from harness.systems.harrow_broker import HarrowBroker
+from tests.support.foreign_systems import OWN_AS_COMBINED, made
 
 _READY_S = 60.0
 
 
-def test_the_brokers_elect_one_of_them_and_another_when_it_is_dead(tmp_path: Path) -> None:
-    spec = Spec(seed=1, controllers=3, combined=True)
+@pytest.mark.parametrize("own", [True, False], ids=["own broker", "from a definition"])
+def test_the_brokers_elect_one_of_them_and_another_when_it_is_dead(own: bool, tmp_path: Path) -> None:
+    definition = tmp_path / "own.toml"
+    definition.write_text(OWN_AS_COMBINED)
+    system: System = (
+        HarrowBroker(Spec(seed=1, controllers=3, combined=True))
+        if own
+        else made(definition, controllers=3, combined=True)
+    )
     environment = LocalEnvironment(
-        tmp_path, HarrowBroker(spec), 3, 3, "proxies", "page-cache", journal=Journal(tmp_path), combined=True
+        tmp_path, system, 3, 3, "proxies", "page-cache", journal=Journal(tmp_path), combined=True
     )
     try:
         environment.set_up()
         environment.await_ready(_READY_S)
         cluster = environment.cluster
         assert {node_id: node.role for node_id, node in cluster.nodes.items()} == dict.fromkeys((1, 2, 3), "combined")
-        assert {voter.controller for voter in cluster.voters()} == {1, 2, 3}
+        assert wait_until(lambda: {voter.controller for voter in cluster.voters()} == {1, 2, 3}, _READY_S, 0.05)
         active = cluster.active_controller()
         assert active in (1, 2, 3)
         assert unhealthy_reason(cluster) == "no broker describes the partitions"  # there is no topic

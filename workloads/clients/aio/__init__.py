@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from aiokafka import TopicPartition
 
 from workloads.clients import aio_calls
-from workloads.clients.aio_calls import client_errors
+from workloads.clients.aio.loop import MARGIN_S, Loop, ignored_client_errors
+from workloads.clients.aio.member import AiokafkaMember
 from workloads.clients.base import (
     ClientError,
     ClientLibrary,
@@ -24,46 +23,10 @@ from workloads.clients.base import (
     Poll,
     Producer,
 )
+from workloads.clients.optional_interfaces import Assignor, GroupMember, Membership
 from workloads.clients.producers import RenewingProducer
 
 POLL_RECORDS_MAX: Final = 5_000
-MARGIN_S: Final = 2.0
-"""How much longer than its own timeouts a call of aiokafka may take before it counts as hung."""
-
-T = TypeVar("T")
-
-
-class _Loop:
-    """An event loop on a thread, for callers on other threads."""
-
-    def __init__(self, name: str) -> None:
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, name=name, daemon=True)
-        self._thread.start()
-
-    def call(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
-        """Run to completion. Raises `ClientError` for what aiokafka raises, and after the timeout."""
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
-        with client_errors():
-            try:
-                return future.result(timeout_s)
-            finally:
-                future.cancel()
-
-    def close(self) -> None:
-        """Cancel what still runs on the loop, and stop it."""
-        with _ignored_client_errors():
-            self.call(_cancel_others(), MARGIN_S)
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
-
-
-async def _cancel_others() -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    if others:
-        await asyncio.wait(others)
 
 
 class _AiokafkaConnection:
@@ -71,7 +34,7 @@ class _AiokafkaConnection:
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
-        self._loop = _Loop("aiokafka-producer")
+        self._loop = Loop("aiokafka-producer")
         try:
             self._producer = self._loop.call(
                 aio_calls.started_producer(settings), settings.request_timeout_ms / 1000 + MARGIN_S
@@ -86,7 +49,7 @@ class _AiokafkaConnection:
 
     def close(self, *, idle: bool) -> None:
         if idle:
-            with _ignored_client_errors():
+            with ignored_client_errors():
                 self._loop.call(self._producer.stop(), MARGIN_S)
         self._loop.close()
 
@@ -97,7 +60,7 @@ class _AiokafkaConsumer:
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
         self._positions: dict[Partition, int] = {}
-        self._loop = _Loop("aiokafka-consumer")
+        self._loop = Loop("aiokafka-consumer")
         self._timeout_s = settings.request_timeout_ms / 1000 + MARGIN_S
         try:
             self._consumer = self._loop.call(aio_calls.started_consumer(settings), self._timeout_s)
@@ -126,7 +89,7 @@ class _AiokafkaConsumer:
         return EndOffset(int(self._loop.call(self._consumer.end_offsets([key]), timeout_s + MARGIN_S)[key]))
 
     def close(self) -> None:
-        with _ignored_client_errors():
+        with ignored_client_errors():
             self._loop.call(self._consumer.stop(), MARGIN_S)
         self._loop.close()
 
@@ -136,6 +99,7 @@ class _AiokafkaConsumer:
 
 class _AioKafka:
     name = "aiokafka"
+    assignors: frozenset[Assignor] = frozenset({"eager"})
 
     def producer(self, settings: ClientSettings) -> Producer:
         """Connect a producer."""
@@ -145,15 +109,11 @@ class _AioKafka:
         """Connect a consumer."""
         return _AiokafkaConsumer(settings)
 
+    def member(self, settings: ClientSettings, membership: Membership, now: Callable[[], int]) -> GroupMember:
+        """Create a member of a group."""
+        return AiokafkaMember(settings, membership, now)
+
 
 def library() -> ClientLibrary:
     """Return the client library."""
     return _AioKafka()
-
-
-@contextmanager
-def _ignored_client_errors() -> Iterator[None]:
-    try:
-        yield
-    except ClientError:
-        return  # it is dropped in any case

@@ -10,10 +10,9 @@ high watermarks are left out.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import confluent_kafka as rdkafka
 
@@ -33,25 +32,13 @@ from workloads.clients.base import (
     Producer,
     SendOutcome,
 )
+from workloads.clients.confluent.calls import Untyped, client_errors, common_settings, name_of
+from workloads.clients.confluent.member import ConfluentMember
+from workloads.clients.optional_interfaces import Assignor, GroupMember, Membership
 from workloads.clients.producers import OutcomeCollector, RenewingProducer
 
 POLL_RECORDS_MAX: Final = 5_000
 POSITION_LOST: Final = frozenset({"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION"})
-
-Untyped = Any
-"""A value of confluent-kafka, which carries no types."""
-
-
-def _common(settings: ClientSettings) -> dict[str, object]:
-    return {
-        "bootstrap.servers": ",".join(settings.bootstrap),
-        "client.id": settings.client_id,
-        "allow.auto.create.topics": False,
-        "socket.timeout.ms": settings.request_timeout_ms,
-        "socket.connection.setup.timeout.ms": 1_000,
-        "reconnect.backoff.max.ms": settings.reconnect_backoff_max_ms,
-        "log_level": 2,  # critical: the history has all errors
-    }
 
 
 class _ConfluentConnection:
@@ -59,9 +46,9 @@ class _ConfluentConnection:
 
     def __init__(self, settings: ClientSettings) -> None:
         self._acks = settings.acks
-        with _client_errors():
+        with client_errors():
             self._producer = rdkafka.Producer(
-                _common(settings)
+                common_settings(settings)
                 | {
                     "acks": settings.acks,
                     "enable.idempotence": settings.idempotence,
@@ -87,7 +74,7 @@ class _ConfluentConnection:
                     on_delivery=partial(self._delivered, collector, index),
                 )
             except (rdkafka.KafkaException, BufferError) as error:
-                collector.set(index, SendOutcome("fail", error=_name(error)))
+                collector.set(index, SendOutcome("fail", error=name_of(error)))
 
     def close(self, *, idle: bool) -> None:
         if not idle:
@@ -117,9 +104,9 @@ class _ConfluentConsumer:
     def __init__(self, settings: ClientSettings) -> None:
         self._timeout_s = settings.request_timeout_ms / 1000
         self._positions: dict[Partition, int] = {}
-        with _client_errors():
+        with client_errors():
             self._consumer = rdkafka.Consumer(
-                _common(settings)
+                common_settings(settings)
                 | {
                     "group.id": "harrow-unused",  # librdkafka requires one; nothing is ever committed
                     "enable.auto.commit": False,
@@ -132,7 +119,7 @@ class _ConfluentConsumer:
             self._consumer.list_topics(timeout=self._timeout_s)
 
     def assign(self, positions: Mapping[Partition, int]) -> Mapping[Partition, int]:
-        with _client_errors():
+        with client_errors():
             starts = {
                 partition: self._watermarks(partition, self._timeout_s)[0] if offset == LOG_START else offset
                 for partition, offset in positions.items()
@@ -146,7 +133,7 @@ class _ConfluentConsumer:
         self.assign({**self._positions, partition: offset})
 
     def poll(self, timeout_s: float) -> Poll:
-        with _client_errors():
+        with client_errors():
             messages = self._consumer.consume(POLL_RECORDS_MAX, min(timeout_s, 0.1))
         records: dict[Partition, list[PolledRecord]] = {}
         failure = None
@@ -171,11 +158,11 @@ class _ConfluentConsumer:
         return Poll(polled)
 
     def end_offset(self, partition: Partition, timeout_s: float) -> EndOffset:
-        with _client_errors():
+        with client_errors():
             return EndOffset(self._watermarks(partition, timeout_s)[1])
 
     def close(self) -> None:
-        with _client_errors():
+        with client_errors():
             self._consumer.close()
 
     def _watermarks(self, partition: Partition, timeout_s: float) -> tuple[int, int]:
@@ -188,6 +175,7 @@ class _ConfluentConsumer:
 
 class _Confluent:
     name = "confluent-kafka"
+    assignors: frozenset[Assignor] = frozenset({"eager", "cooperative"})
 
     def producer(self, settings: ClientSettings) -> Producer:
         """Connect a producer."""
@@ -197,20 +185,11 @@ class _Confluent:
         """Connect a consumer."""
         return _ConfluentConsumer(settings)
 
+    def member(self, settings: ClientSettings, membership: Membership, now: Callable[[], int]) -> GroupMember:
+        """Create a member of a group."""
+        return ConfluentMember(settings, membership, now)
+
 
 def library() -> ClientLibrary:
     """Return the client library."""
     return _Confluent()
-
-
-def _name(error: Exception) -> str:
-    cause = error.args[0] if error.args else None
-    return str(cause.name()) if isinstance(cause, rdkafka.KafkaError) else type(error).__name__
-
-
-@contextmanager
-def _client_errors() -> Iterator[None]:
-    try:
-        yield
-    except (rdkafka.KafkaException, RuntimeError) as error:
-        raise ClientError(_name(error)) from error
