@@ -151,7 +151,8 @@ def is_so(
             return named and len(there) < len(states)
         case ErrorCode.NOT_LEADER_OR_FOLLOWER:
             is_old = UNKNOWN < asked.follower_epoch < follower_epoch
-            return is_old or any(
+            was_deleted = 0 < len(there) < len(states)  # in this step, while the request waited
+            return is_old or was_deleted or any(
                 state.leader != broker_id or (asked.follower >= 0 and asked.follower not in state.replicas)
                 for state in there
             )

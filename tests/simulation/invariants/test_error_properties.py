@@ -102,6 +102,8 @@ FOLLOWER = AskedPartition("", 5, follower=3, follower_epoch=10, fetch=FetchParti
         (ErrorCode.NONE, CONSUMER._replace(epoch=-1), (LATER,), True),
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, CONSUMER, (FOLLOWED,), True),
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, CONSUMER, (LED,), False),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, CONSUMER, (LED, None), True),  # it is deleted while the request waits
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, CONSUMER, (None,), False),
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, FOLLOWER, (LED,), False),
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, FOLLOWER, (WITHOUT_3,), True),
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, FOLLOWER._replace(follower_epoch=9), (LED,), True),  # an earlier incarnation
