@@ -20,3 +20,11 @@ class AskedPartition(NamedTuple):
 
     is_lookup: bool = False
     """Whether an offset or the end of an epoch was asked for."""
+
+    def __str__(self) -> str:
+        """What it says of itself, as the end of a sentence that begins with the kind of the request."""
+        who = f" of follower {self.follower}" if self.follower >= 0 else ""
+        of_epoch = f" of broker epoch {self.follower_epoch}" if self.follower_epoch >= 0 else ""
+        stated = f" in leader epoch {self.epoch}" if self.epoch >= 0 else ""
+        at = f" from offset {self.fetch.fetch_offset}" if self.fetch is not None else ""
+        return f"{who}{of_epoch}{stated}{at}"

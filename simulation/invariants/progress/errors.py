@@ -59,10 +59,15 @@ def answered(
             ):
                 raise Violation(
                     "P-35",
-                    f"{topic or topic_id}-{number}: broker {broker.broker_id} answered {ErrorCode(error).name} to "
-                    f"{request.__class__.__name__} {one}; by the metadata up to {broker.image_end} the partition is "
-                    f"{states[-1]}",
+                    f"{topic or topic_id}-{number}: broker {broker.broker_id} answered {ErrorCode(error).name} to a "
+                    f"{request.__class__.__name__}{one}; by the metadata up to {broker.image_end} {_described(states[-1])}",
                 )
+
+
+def _described(state: PartitionState | None) -> str:
+    if state is None:
+        return "there is no such partition"
+    return f"its leader is {state.leader} in epoch {state.leader_epoch}, its replicas are {list(state.replicas)}"
 
 
 def in_session(
@@ -152,9 +157,13 @@ def is_so(
         case ErrorCode.NOT_LEADER_OR_FOLLOWER:
             is_old = UNKNOWN < asked.follower_epoch < follower_epoch
             was_deleted = 0 < len(there) < len(states)  # in this step, while the request waited
-            return is_old or was_deleted or any(
-                state.leader != broker_id or (asked.follower >= 0 and asked.follower not in state.replicas)
-                for state in there
+            return (
+                is_old
+                or was_deleted
+                or any(
+                    state.leader != broker_id or (asked.follower >= 0 and asked.follower not in state.replicas)
+                    for state in there
+                )
             )
         case ErrorCode.FENCED_LEADER_EPOCH:
             return any(UNKNOWN < asked.epoch < state.leader_epoch for state in there)

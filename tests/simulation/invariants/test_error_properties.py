@@ -143,3 +143,8 @@ def test_an_offset_is_out_of_range_only_outside_of_the_log(offset: int, epoch: i
     mirror = ReplicaMirror(1, start=2, entries=[None, None])
     asked = CONSUMER._replace(fetch=FetchPartition("log", 0, offset, 100, last_fetched_epoch=epoch))
     assert is_so(1, ErrorCode.OFFSET_OUT_OF_RANGE, asked, (LED,), mirror, follower_epoch=-1, named=True) is so
+
+
+def test_a_request_says_who_asked_and_what_was_stated() -> None:
+    assert str(FOLLOWER) == " of follower 3 of broker epoch 10 in leader epoch 5 from offset 0"
+    assert str(AskedPartition("")) == ""
