@@ -60,7 +60,8 @@ def answered(
                 raise Violation(
                     "P-35",
                     f"{topic or topic_id}-{number}: broker {broker.broker_id} answered {ErrorCode(error).name} to a "
-                    f"{request.__class__.__name__}{one}; by the metadata up to {broker.image_end} {_described(states[-1])}",
+                    f"{request.__class__.__name__}{one}; by the metadata up to {broker.image_end} "
+                    f"{_described(states[-1])}",
                 )
 
 

@@ -39,16 +39,16 @@ from tests.simulation.invariants.test_client_properties import the_only as only_
         (ProduceResponse, ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ],
 )
-def test_an_error_that_is_not_true_breaks_p_33(kind: type[AnyResponse], error: ErrorCode) -> None:
+def test_an_error_that_is_not_true_breaks_p_35(kind: type[AnyResponse], error: ErrorCode) -> None:
     def change(_cluster: Any, response: AnyResponse) -> AnyResponse | None:
         return with_part(response, error_code=error) if not only_part(response).error_code else None
 
     outcome = falsify(kind, change, compression="snappy")
     assert outcome.failed_property == "P-35"
-    assert f"answered {error.name} to {kind.__name__.replace('Response', 'Request')}" in str(outcome.failure)
+    assert f"answered {error.name} to a {kind.__name__.replace('Response', 'Request')}" in str(outcome.failure)
 
 
-def test_a_follower_that_serves_like_a_leader_breaks_p_33(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_follower_that_serves_like_a_leader_breaks_p_35(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not simulate(5, {"search": "mixed"}, observed=True).findings
     monkeypatch.setattr(FetchRules, "serves", lambda *_asked: True)
     assert simulate(5, {"search": "mixed"}, observed=True).findings[0].property_id == "P-35"
