@@ -190,13 +190,14 @@ def _check_recovery(known: Knowledge, ghost: Ghost, old: PartitionState, new: Pa
         )
 
 
-def _losses_accepted(known: Knowledge, ghost: Ghost) -> bool:
-    settings = known.settings
-    configured = known.image.setting(ghost.topic, _UNCLEAN_ENABLE)
+def _losses_accepted(known: Knowledge, ghost: Ghost, image: Image | None = None) -> bool:
+    """Whether losses are accepted by a metadata image, that of what is committed if it is None."""
+    settings, by = known.settings, known.image if image is None else image
+    configured = by.setting(ghost.topic, _UNCLEAN_ENABLE)
     accepted = settings.unclean_leader_election_enable if configured is None else configured == "true"
     proactive = known.generation == "K5" and "proactive" in (
         settings.unclean_recovery_strategy,
-        known.image.setting(ghost.topic, _STRATEGY),
+        by.setting(ghost.topic, _STRATEGY),
     )
     return accepted or proactive or ghost.unclean_wanted or not ghost.trusted
 
@@ -295,7 +296,7 @@ def decided(known: Knowledge, controller: ControllerState, event: Event) -> None
             before = partitions.get(key)
             heard = {} if before is None else {**before.heard, **present.get(key, {})}
             if before is not None and not begins and before.state is not state and _is_unclean(before.state, state):
-                check_longest(known, known.ghost(topic.name, *key), before, state.leader, heard)
+                check_longest(known, known.ghost(topic.name, *key), before, state.leader, heard, controller.image)
             job = controller.recoveries.get(key)
             if job is None:
                 partitions[key] = Deciding(state)
@@ -326,15 +327,22 @@ def _length(info: ReplicaLogInfo) -> tuple[int, int]:
 
 
 def check_longest(
-    known: Knowledge, ghost: Ghost, before: Deciding, leader: int, heard: dict[int, tuple[int, int]]
+    known: Knowledge,
+    ghost: Ghost,
+    before: Deciding,
+    leader: int,
+    heard: dict[int, tuple[int, int]],
+    image: Image,
 ) -> None:
     """P-25: the longest log is elected; of the last known ELR, where losses are not accepted and it is complete.
 
     A recovery that began before losses were accepted may still elect one of the last known ELR. One goes on with the
-    min ISR with which it began, or begins again with another.
+    min ISR with which it began, or begins again with another. The `image` of the controller that decides may be ahead
+    of what is committed, with settings that will be committed before its decision.
     """
     best = max(heard.values(), default=None)
-    accepted = _losses_accepted(known, ghost)
+    ahead = image.end_offset > known.image.end_offset
+    accepted = _losses_accepted(known, ghost) or (ahead and _losses_accepted(known, ghost, image))
     if best is None and not accepted:
         return  # nobody wanted it: P-1 judges what it loses
     remembered = before.state.last_known_elr  # UR-8: they come first

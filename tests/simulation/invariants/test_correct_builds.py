@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from broker.core.metadata.image import Image, TopicImage
 from broker.core.metadata.records import PartitionState
 from broker.core.rules.flaws.properties import PROPERTIES
 from history.protocol import protocol_rules
@@ -234,6 +235,29 @@ def test_a_recovery_goes_on_with_the_min_isr_with_which_it_began(
             Deciding(state, min_isr=min_isr_then),
             elected,
             {1: (0, 39), 2: (0, 26), 3: (0, 23)},
+            Image(),
+        )
+    except Violation as violation:
+        found = violation.property_id
+    assert found == broken
+
+
+@pytest.mark.parametrize(
+    ("strategy", "end_offset", "broken"),
+    [("proactive", 1, None), ("proactive", 0, "P-25"), ("manual", 1, "P-25")],
+)
+def test_a_controller_that_has_appended_that_losses_are_accepted_may_elect_the_longest_log(
+    strategy: str, end_offset: int, broken: str | None
+) -> None:
+    """The setting is committed before the election is."""
+    known = Knowledge.of(SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration())))
+    state = PartitionState((1, 2, 3), isr=(), leader=-1, leader_epoch=3, partition_epoch=9, last_known_elr=(2, 3))
+    topic = TopicImage("log", "id", configs={"unclean.recovery.strategy": strategy})
+    found = None
+    try:
+        logs = {1: (0, 39), 2: (0, 26), 3: (0, 23)}
+        check_longest(
+            known, Ghost("log", 0), Deciding(state, min_isr=2), 1, logs, Image(end_offset, topics={"log": topic})
         )
     except Violation as violation:
         found = violation.property_id
