@@ -106,14 +106,27 @@ def first_difference(mirror: Mirror, log: Log, unfold: Callable[[bytes], list[Ba
 
     Deleted offsets equal any batch: a log start that was not checkpointed goes back, and shows the batches again.
     """
-    found: Entries = [None] * min(log.start_offset, log.end_offset)
-    for batch in batches_of(log, log.start_offset, unfold):
-        found += [batch] * (batch.last + 1 - len(found))
+    found = _entries_of(log, unfold)
     offset = min(log.start_offset, len(mirror.entries))
     end = min(len(found), len(mirror.entries))
     while offset < end and (mirror.entries[offset] is None or found[offset] == mirror.entries[offset]):
         offset += 1
     return offset
+
+
+def _entries_of(log: Log, unfold: Callable[[bytes], list[Batch]]) -> Entries:
+    found: Entries = [None] * min(log.start_offset, log.end_offset)
+    for batch in batches_of(log, log.start_offset, unfold):
+        found += [batch] * (batch.last + 1 - len(found))
+    return found
+
+
+def _shown_again(mirror: Mirror, log: Log, unfold: Callable[[bytes], list[Batch]]) -> None:
+    """Take into the mirror again what was deleted, where a new process finds an earlier log start."""
+    if None in mirror.entries[log.start_offset :]:
+        found = _entries_of(log, unfold)
+        for offset in range(log.start_offset, min(len(found), len(mirror.entries))):
+            mirror.entries[offset] = mirror.entries[offset] or found[offset]
 
 
 def log_changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:
@@ -200,6 +213,7 @@ def opened(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Repli
         ghost.lossy.pop(mirror.holder, None)
     mirror.power_lost = mirror.suspected = False
     mirror.starts_with(replica.high_watermark)
+    _shown_again(mirror, log, ghost.unfold)
     if log.end_offset > len(mirror.entries):
         _, wrong = read_on(mirror, log, ghost)
         if wrong:

@@ -95,6 +95,8 @@ def propose_expansion(replica: Replica, follower: int, image: Image, rules: Rule
         remote.log_end, replica.high_watermark, replica.leader_epoch_start, remote.fetched_in_epoch
     ):
         return False
+    if not rules.isr.has_deleted(remote.log_start, replica.log.start_offset):
+        return False
     if not rules.isr.is_eligible(image.brokers.get(follower), remote.broker_epoch):
         return False
     _propose(replica, (*replica.isr, follower), image)

@@ -41,6 +41,14 @@ class InsyncReplicaRules:
         """ISR-E2, E3, E4: at the high watermark, past the start of this epoch (KAFKA-7128), seen in this epoch."""
         return fetched_in_epoch and end >= high_watermark and end >= leader_epoch_start
 
+    def has_deleted(self, log_start: int, leader_start: int) -> bool:
+        """ISR-E7: what the leader has deleted, it has deleted too; `log_start` is -1 if it did not say.
+
+        Its records below the leader's log start are compared with nothing. They may be of a deposed leader, and would
+        be read if it led before it deletes them.
+        """
+        return log_start < 0 or log_start >= leader_start
+
     def is_eligible(self, replica: BrokerImage | None, fetched_with_epoch: int) -> bool:
         """ISR-E5: neither fenced nor stopping (KIP-841), and the fetch came from its present incarnation (KIP-903)."""
         return replica is not None and replica.active and fetched_with_epoch in (-1, replica.epoch)

@@ -192,6 +192,11 @@ def test_isr_e5_active_and_of_the_registered_incarnation(
     assert RULES.isr.is_eligible(broker, epoch) is eligible
 
 
+@pytest.mark.parametrize(("log_start", "admitted"), [(4, False), (5, True), (6, True), (UNKNOWN, True)])
+def test_isr_e7_it_has_deleted_what_the_leader_has_deleted(log_start: int, admitted: bool) -> None:
+    assert RULES.isr.has_deleted(log_start, 5) is admitted
+
+
 @pytest.mark.parametrize(("end", "since", "lags"), [(8, 501, True), (8, 500, False), (9, 501, False), (9, 0, False)])
 def test_isr_s_behind_and_not_caught_up_in_time(end: int, since: int, lags: bool) -> None:
     assert RULES.isr.lags(end, 9, since, 500) is lags

@@ -103,6 +103,15 @@ def test_what_fills_the_place_of_compacted_records_may_be_lost_after_a_cut_withi
     assert simulate(1_600_205, overrides, observed=True).findings == ()
 
 
+def test_a_follower_joins_only_once_it_has_deleted_what_its_leader_has_deleted() -> None:
+    """ISR-E7: its last record was that of a deposed leader, and its leader's log began behind it, empty."""
+    overrides = {"producer_expiration_ms": 0, "log_directories": 1}
+    assert simulate(1_701_150, overrides, observed=True).findings == ()
+    anyone = change_rules("isr", has_deleted=lambda log_start, leader_start: True)
+    outcome = scenario.run(ChoiceSequence(1_701_150), overrides=overrides, observers=[anyone, PropertyObserver()])
+    assert outcome.failed_property == "P-2"
+
+
 def test_a_record_of_k3_that_was_deleted_before_followers_had_it_is_acknowledged_again() -> None:
     assert simulate(10577, {**ALONE, "generation": "K3"}, observed=True).findings == ()
 
