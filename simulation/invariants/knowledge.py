@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from broker.core.broker_node.groups.records import OffsetKey
 from broker.core.configuration.settings import Settings
 from broker.core.controller.state import RecoveryJob
-from broker.core.messages import AnyRequest
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import PartitionState
 from broker.core.ports.marks import sometimes
+from broker.core.quorum.state import Quorum
 from simulation.engine.cluster import SimulatedCluster
 from simulation.invariants.administration.asked import Administered
 from simulation.invariants.ghost import Entries, Ghost, Lineage, Mirror, ReplicaMirror
-from simulation.invariants.groups.ghost import Asked
+from simulation.invariants.groups.ghost import Asked, GroupRequest
 from simulation.invariants.progress.calm import Calm
 from simulation.invariants.properties import DATA_PROPERTIES, Violation, data_excuse, with_excuse
 
@@ -69,13 +68,16 @@ class BrokerMirror:
     deleting: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     """In a step in which it is asked to delete records: partition -> (before which offset, its log start before)."""
 
-    group_requests: dict[int, tuple[AnyRequest, dict[OffsetKey, int]]] = field(default_factory=dict)
-    """Open requests of group members, with where the commits are that had been shown when each arrived."""
+    group_requests: dict[int, GroupRequest] = field(default_factory=dict)
+    """Open requests of group members, with what had been shown and told when each arrived."""
 
 
 @dataclass(slots=True)
 class VoterMirror(Mirror):
     """A mirror of a controller: its metadata log and its role in the quorum."""
+
+    quorum: Quorum | None = None
+    """Of its present process."""
 
     incarnation: int = 0
     epoch: int = 0

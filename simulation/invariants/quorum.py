@@ -57,7 +57,7 @@ def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, 
 
 def _opened(mirror: VoterMirror, quorum: Quorum, incarnation: int) -> None:
     """A new incarnation: what was committed and synced is still on its disk."""
-    mirror.incarnation, mirror.log = incarnation, quorum.log
+    mirror.incarnation, mirror.quorum = incarnation, quorum
     mirror.truncations = quorum.log.truncations
     mirror.leads = False
     mirror.high_watermark = 0
@@ -75,17 +75,21 @@ def _opened(mirror: VoterMirror, quorum: Quorum, incarnation: int) -> None:
 def ended(known: Knowledge, mirror: VoterMirror) -> None:
     """A process that fails during a step may have cut its log before: the records that it cut off are not lost data.
 
-    It may also have heard in that step that records are synced, and stored a snapshot of them.
+    It may also have heard in that step that records are synced, committed them, stored a snapshot of them, and deleted
+    them from its log: the next process shows them as committed without having them.
     """
-    log = mirror.log
-    if log is None:
+    quorum = mirror.quorum
+    if quorum is None:
         return
+    log = quorum.log
     if log.truncations != mirror.truncations:
         mirror.truncations = log.truncations
         if log.end_offset < mirror.same:
             raise Violation("P-R3", _cut_committed(known, mirror, log.end_offset))
         mirror.durable = min(mirror.durable, log.end_offset)
     mirror.durable = max(mirror.durable, log.flushed_offset)
+    if log.start_offset > len(known.metadata):
+        _check_high_watermark(known, mirror, quorum)
 
 
 def _cut_committed(known: Knowledge, mirror: VoterMirror, end: int) -> str:

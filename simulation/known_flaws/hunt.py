@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,9 +20,10 @@ from broker.core.rules.flaws.flaw import Flaw
 from simulation.directed import play_schedule, schedules
 from simulation.engine.choices import SEED_FORMAT
 from simulation.runs.checked_histories import Named, Scheduled
+from simulation.runs.compiled_copy import Compiled, CopyChoice
 from simulation.runs.failures import Layer, SimulationFinding
 from simulation.runs.pool import Pool
-from simulation.runs.sweep import SeedResult, simulate
+from simulation.runs.sweep import SeedResult, results, simulate
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import check_flaws
 from simulation.scenario.search import USUAL
@@ -116,8 +118,17 @@ def limits(seeds: int) -> Sequence[int]:
     return (*(limit for limit in ROUNDS if limit < seeds), seeds)
 
 
-def hunt(pool: Pool[HuntTask, SeedResult], begun: Hunt, limit: int, stopped: Callable[[], bool]) -> Hunt:
-    """Continue a hunt up to the seed `limit`, or until it is over. The correct build runs all seeds."""
+def hunt(
+    pool: Pool[HuntTask, SeedResult],
+    begun: Hunt,
+    limit: int,
+    stopped: Callable[[], bool],
+    copy: CopyChoice | None = None,
+) -> Hunt:
+    """Continue a hunt up to the seed `limit`, or until it is over. The correct build runs all seeds.
+
+    The processes of the pool run `copy`, once there is one.
+    """
     began_s = time.monotonic()
     first_findings = dict(begun.first_findings)
     failed = list(begun.failing)
@@ -135,12 +146,10 @@ def hunt(pool: Pool[HuntTask, SeedResult], begun: Hunt, limit: int, stopped: Cal
                 return
             yield HuntTask(seed, overrides_of(begun.flaw, begun.search))
 
-    for done in pool.run(tasks()):
+    chosen_copy = copy or CopyChoice(Compiled.NEVER, 0)
+    for result in results(pool, tasks(), work, chosen_copy, seed_of=attrgetter("seed")):
         tried += 1
-        seed = done.task.seed
-        found = (
-            done.result.findings if done.result else (SimulationFinding(Layer.CRASH, "crash", done.trouble or "died"),)
-        )
+        seed, found = result.seed, result.findings
         if found:
             failed.append(seed)
         for finding in found:
@@ -150,8 +159,15 @@ def hunt(pool: Pool[HuntTask, SeedResult], begun: Hunt, limit: int, stopped: Cal
 
 
 def work(task: HuntTask) -> SeedResult:
-    """Simulate one seed of one build, observed."""
-    return simulate(task.seed, task.overrides, observed=True)
+    """Simulate one seed of one build, observed. What the correct build fails by in the same seed is no finding."""
+    result = simulate(task.seed, task.overrides, observed=True)
+    if not result.findings or "flaws" not in task.overrides:
+        return result
+    without = {key: value for key, value in task.overrides.items() if key != "flaws"}
+    correct = simulate(task.seed, without, observed=True)
+    known = {(finding.layer, finding.property_id) for finding in correct.findings}
+    found = tuple(one for one in result.findings if (one.layer, one.property_id) not in known)
+    return result._replace(findings=found)
 
 
 def shrunk(hunted: Hunt, jobs: int, stopped: Callable[[], bool]) -> Hunt:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from broker.core.ports.marks import declared
 from simulation.invariants.observer import property_observers
@@ -18,6 +18,8 @@ from simulation.runs.failures import Layer, SimulationFinding, findings
 from simulation.runs.pool import Pool
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
+
+Task = TypeVar("Task")
 
 FIRST_FAILURES = 10
 """Failures that a sweep remembers in full."""
@@ -92,31 +94,43 @@ def sweep(
     observed: bool = True,
     copy: CopyChoice | None = None,
 ) -> Iterator[SeedResult]:
-    """Simulate seeds on `jobs` processes; results come as they are ready. A process that dies is its seed's failure.
-
-    The processes run the compiled copy of `copy`, from when there is one. What fails there without a result is
-    simulated again plain; if that ends otherwise, the copy is rejected.
-    """
+    """Simulate seeds on `jobs` processes, which run `copy` once there is one; results come as they are ready."""
     chosen = copy or CopyChoice(Compiled.NEVER, 0)
     work = partial(simulate, overrides=overrides, observed=observed)
     with Pool[int, SeedResult](work, jobs, imports=chosen.imports) as pool:
-        for done in pool.run(seeds):
-            result = done.result or _troubled(done.task, done.trouble or "no result")
-            if done.result is None and chosen.imports is not None:
-                result = _again(work, done.task)
-                if result.digest:
-                    chosen.reject(f"seed {done.task} failed in the compiled copy only: {done.trouble}")
-                    pool.import_from(None)
-            yield result
-            if chosen.seen():
-                pool.import_from(chosen.imports)
+        yield from results(pool, seeds, work, chosen, seed_of=int)
 
 
-def _again(work: Callable[[int], SeedResult], seed: int) -> SeedResult:
+def results(
+    pool: Pool[Task, SeedResult],
+    tasks: Iterable[Task],
+    work: Callable[[Task], SeedResult],
+    copy: CopyChoice,
+    *,
+    seed_of: Callable[[Task], int],
+) -> Iterator[SeedResult]:
+    """Do the `work` of each task in the pool. A process that dies is the failure of its task's seed.
+
+    What fails in the compiled copy without a result is simulated again plain; if that ends otherwise, the copy is
+    rejected.
+    """
+    for done in pool.run(tasks):
+        result = done.result or _troubled(seed_of(done.task), done.trouble or "no result")
+        if done.result is None and copy.imports is not None:
+            result = _again(work, done.task, seed_of)
+            if result.digest:
+                copy.reject(f"seed {result.seed} failed in the compiled copy only: {done.trouble}")
+                pool.import_from(None)
+        yield result
+        if copy.seen():
+            pool.import_from(copy.imports)
+
+
+def _again(work: Callable[[Task], SeedResult], task: Task, seed_of: Callable[[Task], int]) -> SeedResult:
     """Simulate a seed in a plain process of its own."""
-    with Pool[int, SeedResult](work, 1) as pool:
-        (done,) = pool.run([seed])
-    return done.result or _troubled(seed, done.trouble or "no result")
+    with Pool[Task, SeedResult](work, 1) as pool:
+        (done,) = pool.run([task])
+    return done.result or _troubled(seed_of(task), done.trouble or "no result")
 
 
 def until(seeds: Iterable[int], deadline_s: float | None, stopped: Callable[[], bool]) -> Iterator[int]:

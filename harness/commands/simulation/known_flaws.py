@@ -32,6 +32,7 @@ from simulation.known_flaws.hunt import (
     shrunk,
     work,
 )
+from simulation.runs.compiled_copy import Compiled, CopyChoice
 from simulation.runs.pool import Pool, cores
 from simulation.runs.sweep import SeedResult
 from simulation.scenario.search import USUAL, check_search
@@ -44,6 +45,13 @@ from simulation.scenario.search import USUAL, check_search
 @click.option("--flaw", "flaws", multiple=True, metavar="NAME", help="Only this flaw. Repeatable.")
 @click.option("--search", default=USUAL, show_default=True, metavar="NAME", help="Which simulations the seeds are.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes (one per core).")
+@click.option(
+    "--compiled",
+    type=click.Choice([Compiled.AUTO.value, Compiled.NEVER.value]),
+    default=Compiled.AUTO.value,
+    show_default=True,
+    help="Whether long hunts run a copy compiled by mypyc, as of `harrow sim`.",
+)
 @click.option("--time-limit", type=TimeLimit(), metavar="TIME", help="Begin no seed after this time.")
 @click.option(
     "--shrink", "shrink_s", type=TimeLimit(), default=20.0, metavar="TIME", help="Time to shrink each (20 s)."
@@ -66,6 +74,7 @@ def known_flaws(
     check: bool,
     notes: Path | None,
     out: Path | None,
+    compiled: str,
 ) -> None:
     """Put each known flaw into the broker: which layer finds it, after how many seeds, and how small its failure gets.
 
@@ -97,8 +106,11 @@ def known_flaws(
         return stop.requested or (deadline_s is not None and time.monotonic() >= deadline_s)
 
     with on_signals(stop):
-        with Pool[HuntTask, SeedResult](work, jobs or cores()) as pool:
-            correct, *hunts = _hunted(pool, begun, seeds, stopped, notes, console)
+        with (
+            CopyChoice(Compiled(compiled), seeds * len(wanted), deadline_s) as copy,
+            Pool[HuntTask, SeedResult](work, jobs or cores(), imports=copy.imports) as pool,
+        ):
+            correct, *hunts = _hunted(pool, begun, seeds, stopped, notes, console, copy)
         hunts = all_played(hunts, jobs or cores())
         for index, hunted in enumerate(hunts if shrink_s else ()):
             smaller = _shrunk(hunted, jobs or cores(), shrink_s, lambda: stop.requested)
@@ -125,6 +137,7 @@ def _hunted(
     stopped: Callable[[], bool],
     notes: Path | None,
     console: Console,
+    copy: CopyChoice,
 ) -> list[Hunt]:
     """Run the rounds; the correct build runs as many seeds as any flaw does."""
     hunts = list(begun)
@@ -133,7 +146,7 @@ def _hunted(
             reached = limit if hunted.flaw is not None else max((one.seeds for one in hunts[1:]), default=0)
             if stopped() or hunted.seeds >= reached or (hunted.flaw is not None and hunted.is_over):
                 continue
-            hunts[index] = hunt(pool, hunted, reached, stopped)
+            hunts[index] = hunt(pool, hunted, reached, stopped, copy)
             console.print(Text(_line(hunts[index])), soft_wrap=True)
             if notes is not None:
                 save_hunts(notes, hunts)

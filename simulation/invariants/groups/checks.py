@@ -25,7 +25,7 @@ from broker.core.messages.groups import (
 )
 from broker.core.ports.events import RequestReceived
 from simulation.invariants.ghost import Ghost, ReplicaMirror
-from simulation.invariants.groups.ghost import Commit, Generation, GroupGhost, Stay
+from simulation.invariants.groups.ghost import Commit, Generation, GroupGhost, GroupRequest, Stay
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
 
 CHECKED = (JoinGroupRequest, SyncGroupRequest, LeaveGroupRequest, OffsetCommitRequest, OffsetFetchRequest)
@@ -33,14 +33,16 @@ CHECKED = (JoinGroupRequest, SyncGroupRequest, LeaveGroupRequest, OffsetCommitRe
 
 
 def request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestReceived) -> None:
-    """Remember a member's request, and what had been shown of committed offsets when it arrived."""
+    """Remember a member's request, and what it had been told, and shown of committed offsets, when it arrived."""
     request = event.request
     floors: dict[OffsetKey, int] = {}
+    left: Stay | None = None
     match request:
         case OffsetCommitRequest():
             for part in request.partitions:
                 sent = OffsetKey(request.group_id, part.topic, part.partition), part.offset, part.metadata or ""
                 known.asked.committers.setdefault(sent, []).append((request.generation_id, request.member_id))
+            left = known.asked.left.get((request.group_id, request.member_id))
         case SyncGroupRequest() if request.assignments:
             sets = known.asked.assignments.setdefault((request.group_id, request.generation_id), [])
             sets.append(dict(request.assignments))
@@ -49,7 +51,7 @@ def request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestReceiv
                 truth = known.asked.groups.get(_partition(known, group.group_id))
                 if truth is not None:
                     floors |= {key: at for key, at in truth.shown.items() if key.group_id == group.group_id}
-    broker.group_requests[event.request_id] = (request, floors)
+    broker.group_requests[event.request_id] = GroupRequest(request, floors, left)
 
 
 def answered(known: Knowledge, broker: BrokerMirror, request_id: int, response: AnyResponse) -> None:
@@ -57,7 +59,7 @@ def answered(known: Knowledge, broker: BrokerMirror, request_id: int, response: 
     found = broker.group_requests.pop(request_id, None)
     if found is None:
         return
-    request, floors = found
+    request, floors, left = found
     if isinstance(request, OffsetFetchRequest) and isinstance(response, OffsetFetchResponse):
         for group in response.groups:
             where = _coordinated(known, broker, group.group_id)
@@ -75,7 +77,7 @@ def answered(known: Knowledge, broker: BrokerMirror, request_id: int, response: 
                 known.asked.instances[member.member_id] = member.instance_id
     where = _coordinated(known, broker, getattr(request, "group_id", ""))
     if where is not None:
-        _told(known, broker, where, request, response)
+        _told(known, broker, where, request, response, left)
 
 
 def _told(
@@ -84,6 +86,7 @@ def _told(
     where: tuple[Ghost, ReplicaMirror],
     request: AnyRequest,
     response: AnyResponse,
+    left: Stay | None,
 ) -> None:
     ghost, mirror = where
     stay = Stay(broker.broker_id, broker.incarnation, mirror.leader_epoch)
@@ -91,7 +94,8 @@ def _told(
         case OffsetCommitRequest(), OffsetCommitResponse():
             for part in response.partitions:
                 if part.error_code == ErrorCode.NONE:
-                    _acknowledged(known, ghost, stay, request, OffsetKey(request.group_id, part.topic, part.partition))
+                    key = OffsetKey(request.group_id, part.topic, part.partition)
+                    _acknowledged(known, ghost, stay, request, key, left=left)
         case JoinGroupRequest(), JoinGroupResponse(error_code=ErrorCode.NONE):
             _joined(known, ghost, mirror, request.group_id, response)
         case SyncGroupRequest(), SyncGroupResponse(error_code=ErrorCode.NONE):
@@ -131,7 +135,10 @@ def _coordinated(known: Knowledge, broker: BrokerMirror, group_id: str) -> tuple
 # --- P-G1: committed offsets -----------------------------------------------------------------------------------------
 
 
-def _acknowledged(known: Knowledge, ghost: Ghost, stay: Stay, request: OffsetCommitRequest, key: OffsetKey) -> None:
+def _acknowledged(
+    known: Knowledge, ghost: Ghost, stay: Stay, request: OffsetCommitRequest, key: OffsetKey, *, left: Stay | None
+) -> None:
+    """`left` is the coordinator that had confirmed, before it heard of the commit, that the member has left."""
     truth = known.asked.groups[ghost.number]
     sent = next(part for part in request.partitions if (part.topic, part.partition) == key[1:])
     what = (sent.offset, sent.metadata or "")
@@ -151,12 +158,12 @@ def _acknowledged(known: Knowledge, ghost: Ghost, stay: Stay, request: OffsetCom
             f"broker {stay.broker} acknowledged the commit of {_text(key, what)} by {request.member_id or 'nobody'} in "
             f"generation {request.generation_id}, of which it was never told to be a member",
         )
-    if known.asked.left.get((key.group_id, request.member_id)) == stay:
+    if left == stay:
         known.fail(
             ghost,
             "P-G4",
-            f"broker {stay.broker} acknowledged the commit of {_text(key, what)} by {request.member_id}, after it had "
-            f"confirmed to it that it has left",
+            f"broker {stay.broker} acknowledged the commit of {_text(key, what)} by {request.member_id}, which arrived "
+            f"after the broker had confirmed to the member that it has left",
         )
 
 

@@ -15,6 +15,7 @@ from broker.core.broker_node.groups.records import (
     decode_key,
     decode_offset,
 )
+from broker.core.messages import AnyRequest
 from simulation.invariants.ghost import Batch, Ghost
 
 
@@ -122,6 +123,17 @@ def _decoded(at: int, key: bytes | None, value: bytes | None) -> Commit | Genera
         return Generation(at, whose.group_id, None if value is None else decode_group(value))
     except UnknownRecord:
         return None
+
+
+class GroupRequest(NamedTuple):
+    """A request of a member that is not answered yet."""
+
+    request: AnyRequest
+    floors: dict[OffsetKey, int]
+    """Key -> where the latest commit is that had been shown to anybody when the request arrived."""
+
+    left: Stay | None
+    """The coordinator that had confirmed by then that the member has left."""
 
 
 @dataclass(slots=True)

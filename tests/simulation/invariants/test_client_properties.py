@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from broker.core.messages import AnyResponse, FetchResponse, ListOffsetsResponse, ProduceResponse
+from broker.core.broker_node.state import BrokerState
+from broker.core.messages import AnyResponse, FetchResponse, ListOffsetsResponse, ProducedPartition, ProduceResponse
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.events import Reply, RequestReceived
 from broker.core.records import encode_batch, headers_of
@@ -15,6 +17,8 @@ from broker.core.replica.state import Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.engine.node_views import brokers
 from simulation.engine.transport import CLIENTS_FROM
+from simulation.invariants import clients
+from simulation.invariants.ghost import batches_in
 from simulation.invariants.observer import PropertyObserver
 from simulation.scenario.configuration import SimulatedFault
 from simulation.scenario.scenario import SimulationOutcome
@@ -210,3 +214,28 @@ def test_the_files_of_brokers_have_no_say_in_min_isr_and_a_broker_that_asks_them
     assert observe(faults=faults, min_isr_of_brokers=1).digest == observe(faults=faults).digest
     flawed = observe(faults=faults, min_isr_of_brokers=1, flaws=("min-isr-of-own-file",))
     assert flawed.failed_property == "P-2"
+
+
+SENT = encode_batch([(None, b"record")], 0, 0, 0, producer_id=7, producer_epoch=1, base_sequence=3)
+
+
+@pytest.mark.parametrize(
+    ("change", "log_start", "is_it"),
+    [
+        ({}, 0, True),
+        ({"crc": 1}, 0, False),  # something else is stored
+        ({"crc": 1}, 1, True),  # it was deleted: whether it had the leader's time cannot be told
+        ({"crc": 1, "first_sequence": 4}, 1, False),
+        ({"crc": 1, "producer_epoch": 2}, 1, False),
+        ({"crc": 1, "producer_id": 8}, 1, False),
+        ({"crc": 1, "last": 1}, 2, False),
+    ],
+)
+def test_a_repeated_batch_that_was_deleted_is_known_by_its_producer_and_sequence_number(
+    change: dict[str, int], log_start: int, is_it: bool
+) -> None:
+    (sent,) = batches_in(SENT)
+    replica = SimpleNamespace(log=SimpleNamespace(start_offset=log_start))
+    state = cast("BrokerState", SimpleNamespace(replicas={("log", 0): replica}))
+    produced = ProducedPartition("log", 0, ErrorCode.NONE, 0)
+    assert clients._is_stored_as(sent._replace(**change), sent, state, produced, SENT) == is_it

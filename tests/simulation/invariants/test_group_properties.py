@@ -8,13 +8,29 @@ from typing import Any
 import pytest
 
 from broker.core.broker_node.groups import loading, members, offsets, rebalancing, writing
+from broker.core.broker_node.groups.records import OffsetKey, StoredOffset
 from broker.core.broker_node.groups.state import Group, GroupState, OffsetsWrite, Shard, Write
 from broker.core.messages.errors import ErrorCode
-from broker.core.messages.groups import OffsetCommitRequest, SyncGroupRequest
+from broker.core.messages.groups import (
+    CommittedPartition,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    LeavingMember,
+    LeftMember,
+    OffsetCommitPartition,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    SyncGroupRequest,
+)
 from broker.core.ports.events import RequestReceived
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
+from simulation.invariants.ghost import Ghost, ReplicaMirror
+from simulation.invariants.groups import checks
+from simulation.invariants.groups.ghost import Commit, GroupGhost
+from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.observer import PropertyObserver
+from simulation.invariants.properties import Violation
 from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.scenario.scenario import SimulationOutcome, settings_of
 from simulation.workload.members import IN_DOUBT, LEFT_BEHIND, MOVED, TAKEN_OVER
@@ -153,3 +169,32 @@ def test_what_a_broker_was_asked_in_the_step_that_ended_it_counts(is_known_to_ha
     observer.after(cluster, EventStep(1, RequestReceived(7, 1, request), ()))
     assert observer.known.asked.assignments == {("readers", 4): [{"a": b"all"}]}
     assert observer.known.brokers[1].group_requests == {}
+
+
+@pytest.mark.parametrize(("arrives_after_it_left", "found"), [(False, None), (True, "P-G4")])
+def test_a_commit_breaks_p_g4_only_if_it_arrived_after_its_member_had_left(
+    arrives_after_it_left: bool, found: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit that was stored before, and is replicated after, may be acknowledged then."""
+    known = Knowledge.of(SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration())))
+    ghost, mirror, broker = Ghost("__consumer_offsets", 0), ReplicaMirror(1), known.brokers[1]
+    monkeypatch.setattr(checks, "_coordinated", lambda *_arguments: (ghost, mirror))
+    key = OffsetKey("readers", "log", 0)
+    known.asked.groups[0] = GroupGhost(commits={key: [Commit(0, key, StoredOffset(5, 0, "", 0))]})
+    known.asked.joined["readers", 3, "a"] = True
+    commit = OffsetCommitRequest("readers", 3, "a", (OffsetCommitPartition("log", 0, 5, 0, ""),))
+    leave = LeaveGroupRequest("readers", (LeavingMember("a", None),))
+    confirmed = LeaveGroupResponse(ErrorCode.NONE, (LeftMember("a", None, ErrorCode.NONE),))
+    acknowledged = OffsetCommitResponse((CommittedPartition("log", 0, ErrorCode.NONE),))
+    if not arrives_after_it_left:
+        checks.request_arrived(known, broker, RequestReceived(7, 1, commit))
+    checks.request_arrived(known, broker, RequestReceived(8, 2, leave))
+    checks.answered(known, broker, 8, confirmed)
+    if arrives_after_it_left:
+        checks.request_arrived(known, broker, RequestReceived(7, 1, commit))
+    failed = None
+    try:
+        checks.answered(known, broker, 7, acknowledged)
+    except Violation as violation:
+        failed = violation.property_id
+    assert failed == found

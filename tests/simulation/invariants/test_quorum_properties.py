@@ -14,7 +14,7 @@ from broker.core.records import encode_batch
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.invariants.ghost import Batch, batches_of
-from simulation.invariants.knowledge import Knowledge
+from simulation.invariants.knowledge import Knowledge, VoterMirror
 from simulation.invariants.properties import Violation
 from simulation.invariants.quorum import ended, stepped
 from simulation.scenario.configuration import Configuration, SimulatedFault
@@ -130,21 +130,34 @@ def test_a_leader_that_lacks_what_its_own_or_an_earlier_epoch_has_committed_brea
     assert found == broken
 
 
+def voter_that_appended(count: int, controllers: int = 3) -> tuple[Knowledge, VoterMirror, Quorum]:
+    """A leader of the quorum, with so many records in its log that are not synced, and its mirror."""
+    cluster = SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration(controllers=controllers)))
+    known = Knowledge.of(cluster)
+    mirror = next(iter(known.voters.values()))
+    cluster.start(mirror.holder)
+    node = cluster.machines[mirror.holder].node
+    assert isinstance(node, ControllerNode)
+    quorum = node.state.quorum
+    quorum.log = Log.open(MemoryFiles(), "metadata-0", LogConfig(), clean=False)
+    quorum.role, quorum.leader, quorum.epoch, quorum.high_watermark = QuorumRole.LEADER, mirror.holder, 1, 0
+    for offset in range(count):
+        quorum.log.append_as_leader(encode_batch([(None, b"record")], offset, 0, 0), 1)
+    mirror.entries = list(batches_of(quorum.log, 0))
+    mirror.quorum, mirror.truncations = quorum, quorum.log.truncations
+    return known, mirror, quorum
+
+
 @pytest.mark.parametrize(("committed", "broken"), [(1, None), (2, "P-R3")])
 def test_a_voter_that_ended_while_it_cut_its_log_has_lost_nothing_but_what_is_committed(
     committed: int, broken: str | None
 ) -> None:
-    known = Knowledge.of(SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration())))
-    log = Log.open(MemoryFiles(), "metadata-0", LogConfig(), clean=False)
-    for offset in range(2):
-        log.append_as_leader(encode_batch([(None, b"record")], offset, 0, 0), 1)
-    log.sync()
-    mirror = next(iter(known.voters.values()))
-    mirror.entries = list(batches_of(log, 0))
-    mirror.log, mirror.durable, mirror.truncations = log, 2, log.truncations
+    known, mirror, quorum = voter_that_appended(2)
+    quorum.log.sync()
+    mirror.durable = 2
     known.metadata = mirror.entries[:committed]
     mirror.compare(known.metadata)
-    log.truncate_to(1)
+    quorum.log.truncate_to(1)
     found = None
     try:
         ended(known, mirror)
@@ -156,13 +169,36 @@ def test_a_voter_that_ended_while_it_cut_its_log_has_lost_nothing_but_what_is_co
 
 @pytest.mark.parametrize(("flushed", "durable"), [(1, 1), (2, 2)])
 def test_a_voter_that_ended_has_on_its_disk_what_it_heard_of_in_its_last_step(flushed: int, durable: int) -> None:
-    known = Knowledge.of(SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration())))
-    log = Log.open(MemoryFiles(), "metadata-0", LogConfig(), clean=False)
-    for offset in range(2):
-        log.append_as_leader(encode_batch([(None, b"record")], offset, 0, 0), 1)
-    mirror = next(iter(known.voters.values()))
-    mirror.entries = list(batches_of(log, 0))
-    mirror.log, mirror.durable, mirror.truncations = log, 1, log.truncations
-    log.mark_flushed(flushed, log.truncations)
+    known, mirror, quorum = voter_that_appended(2)
+    mirror.durable = 1
+    quorum.log.mark_flushed(flushed, quorum.log.truncations)
     ended(known, mirror)
     assert mirror.durable == durable
+
+
+@pytest.mark.parametrize(
+    ("controllers", "leads", "broken"),
+    [
+        (1, True, None),
+        (3, True, "P-R3"),  # the others do not have it
+        (1, False, "P-R3"),  # only a leader commits
+    ],
+)
+def test_a_voter_that_ended_may_have_committed_what_it_deleted_in_its_last_step(
+    controllers: int, leads: bool, broken: str | None
+) -> None:
+    """It committed a record, stored a snapshot and deleted the record, and ended before anybody saw it."""
+    known, mirror, quorum = voter_that_appended(2, controllers)
+    if not leads:
+        quorum.role = QuorumRole.FOLLOWER
+    known.changes = {(entry.epoch, entry.base): b"" for entry in mirror.entries if entry}
+    mirror.entries = [None if entry is None else entry._replace(control=True) for entry in mirror.entries]
+    quorum.log.sync()
+    quorum.high_watermark = 2
+    quorum.log.advance_start(2)
+    found = None
+    try:
+        ended(known, mirror)
+    except Violation as violation:
+        found = violation.property_id
+    assert (found, len(known.metadata)) == (broken, 2 if leads else 0)

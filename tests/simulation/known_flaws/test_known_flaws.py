@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -214,3 +215,14 @@ def test_the_command_writes_its_page(capsys: pytest.CaptureFixture[str], tmp_pat
     assert "1 of 1 flaws found by random seeds" in output.out
     assert "B-25 ack-before-replication: seed 1: P-12" in output.err
     assert "| 0 / 1 / 1 |" in path.read_text()
+
+
+def test_what_the_correct_build_fails_by_in_the_same_seed_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost, loses = (SimulationFinding(Layer.INVARIANT, name, "lost") for name in ("P-1", "P-12"))
+
+    def simulate(seed: int, overrides: Mapping[str, object], observed: bool) -> SeedResult:
+        return SeedResult(seed, (lost, loses) if "flaws" in overrides else (lost,), "", 0, 0, {})
+
+    monkeypatch.setattr(hunt, "simulate", simulate)
+    assert hunt.work(HuntTask(1, hunt.overrides_of(LIAR))).findings == (loses,)
+    assert hunt.work(HuntTask(1, hunt.overrides_of(None))).findings == (lost,)
