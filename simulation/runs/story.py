@@ -291,7 +291,11 @@ def story_of(
             continue
         row: dict[str, Any] = step.line._asdict()
         cause = None if step.cause is None else number_of.get(step.cause)
-        more: dict[str, Any] = {"cause": cause, "noise": step.noise or None, "folded": dict(sorted(passed.items())) or None}
+        more: dict[str, Any] = {
+            "cause": cause,
+            "noise": step.noise or None,
+            "folded": dict(sorted(passed.items())) or None,
+        }
         more |= {"state": step.state or None, "ended": step.ended or None}
         stored.append(row | {key: value for key, value in more.items() if value is not None})
         passed.clear()
