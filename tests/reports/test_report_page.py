@@ -160,7 +160,7 @@ def test_trouble_of_the_run_itself_is_shown_as_text(copy_of):
     assert ("h2", "Trouble in the run itself") in page.texts
     assert any(text == HOSTILE for _, text in page.texts)
     assert ("small", "second") in page.texts
-    assert page.count("script") == 1
+    assert scripts(page) == [None, "application/json"]
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,7 @@
       for (const { x: at, items } of gathered(marks, x, label)) {
         if (at < left - 8 || at > width) continue;
         const group = mark(layer, items, `${items[0].type} ${items.every((one) => one.allowed) ? "allowed" : "violation"}`);
+        if (items.length > 1) group.setAttribute("aria-label", `${label(items)}: ${group.getAttribute("aria-label")}`);
         drawn("rect", { class: "reach", x: at - 8, y, width: 22 + CHARACTER * label(items).length, height: LANE }, group);
         const shape = items[0].type === "incident" ? `M${at - 6} ${y + 4}h12l-6 11z`
           : items[0].allowed ? `M${at - 5} ${y + 10}a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z`
