@@ -213,8 +213,8 @@ class PropertyObserver:
                 if broker.has_started:
                     topics.check_new_log(known, ghost, replica)
                 mirror.incarnation = broker.incarnation
-                mirror.producers.restart()
                 replicas.opened(known, ghost, mirror, replica)
+                mirror.producers.restart()
                 derived.check_producers(known, ghost, mirror, replica)
             mirror.seen = now
             if log.start_offset > mirror.start:

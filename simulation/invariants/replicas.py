@@ -215,9 +215,11 @@ def opened(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Repli
     mirror.starts_with(replica.high_watermark)
     _shown_again(mirror, log, ghost.unfold)
     if log.end_offset > len(mirror.entries):
-        _, wrong = read_on(mirror, log, ghost)
+        batches, wrong = read_on(mirror, log, ghost)
         if wrong:
             known.fail(ghost, "P-3", f"broker {mirror.holder} finds {wrong} on its disk")
+        if known.producers_expire:  # the process before may have ended while it appended as the leader
+            _note_taken_anew(ghost, mirror, [one for one in batches if ghost.authors.get(one.epoch) == mirror.holder])
     check_epochs(known, ghost, mirror, replica)
 
 

@@ -93,6 +93,17 @@ def test_seeds_that_once_failed_pass(seed: int) -> None:
     assert simulate(seed, ALONE, observed=True).findings == ()
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(1_740_204, id="a log that was to restart elsewhere shows what it had deleted again"),
+        pytest.param(1_742_192, id="a leader that ends while it appends what it takes anew"),
+    ],
+)
+def test_seeds_of_the_whole_world_that_once_failed_pass(seed: int) -> None:
+    assert simulate(seed, {}, observed=True).findings == ()
+
+
 def test_a_static_member_may_get_another_id_before_its_generation_is_stored() -> None:
     overrides = {"changing_settings": False, "producer_expiration_ms": 0, "log_directories": 1}
     assert simulate(1_200_578, overrides, observed=True).findings == ()
