@@ -76,7 +76,7 @@ def ended(known: Knowledge, mirror: VoterMirror) -> None:
     """A process that fails during a step may have cut its log before: the records that it cut off are not lost data.
 
     It may also have heard in that step that records are synced, committed them, stored a snapshot of them, and deleted
-    them from its log: the next process shows them as committed without having them.
+    them from its log: the next process takes them for committed, maybe without having them.
     """
     quorum = mirror.quorum
     if quorum is None:
@@ -88,7 +88,7 @@ def ended(known: Knowledge, mirror: VoterMirror) -> None:
             raise Violation("P-R3", _cut_committed(known, mirror, log.end_offset))
         mirror.durable = min(mirror.durable, log.end_offset)
     mirror.durable = max(mirror.durable, log.flushed_offset)
-    if log.start_offset > len(known.metadata):
+    if quorum.high_watermark > len(known.metadata):
         _check_high_watermark(known, mirror, quorum)
 
 

@@ -177,17 +177,19 @@ def test_a_voter_that_ended_has_on_its_disk_what_it_heard_of_in_its_last_step(fl
 
 
 @pytest.mark.parametrize(
-    ("controllers", "leads", "broken"),
+    ("controllers", "leads", "deleted", "broken"),
     [
-        (1, True, None),
-        (3, True, "P-R3"),  # the others do not have it
-        (1, False, "P-R3"),  # only a leader commits
+        (1, True, 2, None),
+        (1, True, 0, None),  # a snapshot may say that they are committed
+        (3, True, 2, "P-R3"),  # the others do not have it
+        (3, True, 0, "P-R3"),
+        (1, False, 2, "P-R3"),  # only a leader commits
     ],
 )
-def test_a_voter_that_ended_may_have_committed_what_it_deleted_in_its_last_step(
-    controllers: int, leads: bool, broken: str | None
+def test_a_voter_that_ended_may_have_committed_in_its_last_step(
+    controllers: int, leads: bool, deleted: int, broken: str | None
 ) -> None:
-    """It committed a record, stored a snapshot and deleted the record, and ended before anybody saw it."""
+    """It committed two records, stored a snapshot and maybe deleted the records, and ended before anybody saw it."""
     known, mirror, quorum = voter_that_appended(2, controllers)
     if not leads:
         quorum.role = QuorumRole.FOLLOWER
@@ -195,7 +197,7 @@ def test_a_voter_that_ended_may_have_committed_what_it_deleted_in_its_last_step(
     mirror.entries = [None if entry is None else entry._replace(control=True) for entry in mirror.entries]
     quorum.log.sync()
     quorum.high_watermark = 2
-    quorum.log.advance_start(2)
+    quorum.log.advance_start(deleted)
     found = None
     try:
         ended(known, mirror)
