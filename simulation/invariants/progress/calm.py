@@ -68,6 +68,12 @@ class Calm:
     failing: dict[tuple[int, int], tuple[int, bool]] = field(default_factory=dict)
     """Broker and log directory that has failed -> since when, and whether the broker has noticed."""
 
+    unregistered: dict[int, int] = field(default_factory=dict)
+    """Broker -> since when its process has run without being registered as active, by what is committed."""
+
+    behind: dict[tuple[int, bool], tuple[int, int]] = field(default_factory=dict)
+    """Node, and whether as a controller -> an offset of the metadata that was committed when it was noted, and when."""
+
     keys: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Node -> what must stay the same for it to be undisturbed: its incarnation, the controller and its own."""
 
