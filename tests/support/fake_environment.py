@@ -147,6 +147,10 @@ class FakeSystem:
             return ()
         return [self._replica(view, plan.node_id) for view in self._cluster.partitions()]
 
+    def unfit(self, plans: Sequence[NodePlan]) -> str | None:  # noqa: ARG002
+        """Nothing: it has no features."""
+        return None
+
     def voters(self, plans: Sequence[NodePlan]) -> list[VoterView]:
         asked = {plan.node_id for plan in plans}
         return [voter for voter in self._cluster.voters() if voter.controller in asked]
