@@ -147,7 +147,7 @@ class FakeSystem:
             return ()
         return [self._replica(view, plan.node_id) for view in self._cluster.partitions()]
 
-    def unfit(self, plans: Sequence[NodePlan]) -> str | None:  # noqa: ARG002
+    def unfit(self, plans: Sequence[NodePlan]) -> str | None:
         """Nothing: it has no features."""
         return None
 
