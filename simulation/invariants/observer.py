@@ -378,9 +378,19 @@ def _forget_requests(broker: BrokerMirror) -> None:
 
 
 def _last_cuts(known: Knowledge, broker: BrokerMirror) -> None:
-    """A process that fails during a step may have cut a log before: the records that it cut off are not lost data."""
+    """A process that fails during a step may have cut a log before: the records that it cut off are not lost data.
+
+    It may also have deleted all that its leader had deleted, and begun anew where the leader's first batch begins, a
+    little below that (LO-3): this cuts nothing off.
+    """
     for key, mirror in broker.mirrors.items():
-        directories.last_cut(known, broker, key, mirror)
+        replica, ghost = mirror.replica, known.ghost_held(broker, *key)
+        if replica is not None and ghost is not None and replica.log.truncations != mirror.truncations:
+            log = replica.log
+            mirror.truncations = log.truncations
+            end = min(log.end_offset, len(mirror.entries))
+            if log.start_offset < log.end_offset or len(mirror.entries) > ghost.log_start:
+                replicas.truncated(known, ghost, mirror, replica, end, fails=True)
 
 
 def _request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestReceived) -> None:

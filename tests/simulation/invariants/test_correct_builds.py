@@ -97,6 +97,7 @@ def test_seeds_that_once_failed_pass(seed: int) -> None:
     "seed",
     [
         pytest.param(1_740_204, id="a log that was to restart elsewhere shows what it had deleted again"),
+        pytest.param(1_770_726, id="a follower that ends while its empty log begins at its leader's first batch"),
         pytest.param(1_742_192, id="a leader that ends while it appends what it takes anew"),
     ],
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from broker.core.broker_node.node import BrokerNode
@@ -9,11 +12,15 @@ from broker.core.log.log import Log, LogConfig
 from broker.core.metadata.records import PartitionState
 from broker.core.records import encode_batch
 from broker.core.replica.state import Replica, Role
+from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.invariants.ghost import Batch, Ghost, Mirror
-from simulation.invariants.observer import PropertyObserver
+from simulation.invariants.ghost import Batch, Ghost, Mirror, ReplicaMirror
+from simulation.invariants.knowledge import BrokerMirror, Knowledge
+from simulation.invariants.observer import PropertyObserver, _last_cuts
+from simulation.invariants.properties import Violation
 from simulation.invariants.replicas import reset_if_start_moved
-from simulation.scenario.configuration import SimulatedFault
+from simulation.scenario.configuration import Configuration, SimulatedFault
+from simulation.scenario.scenario import settings_of
 from simulation.workload.clients import TOPIC
 from tests.simulation.invariants.planting import Plant, change_rules, observe, replica_of
 from tests.support.memory_files import MemoryFiles
@@ -313,3 +320,31 @@ def test_only_who_counts_for_nothing_may_cut_what_was_committed_after_its_leader
     state = PartitionState((1, 2, 3), (1,), 1, 5, 7, elr=(2,))
     ghost = Ghost(TOPIC, 0, committed=[None] * 3, state=state, superseded={4: 2})
     assert ghost.owed_to(member, epoch) == owed
+
+
+@pytest.mark.parametrize(
+    ("log_start", "leader_start", "broken"),
+    [
+        (56, 57, None),  # all that it had, its leader had deleted
+        (56, 50, "P-6"),  # its leader has what it cut off
+        (40, 57, "P-6"),  # it has not deleted what its leader had deleted
+    ],
+)
+def test_a_follower_that_ends_as_it_begins_anew_below_what_was_deleted_has_cut_nothing(
+    log_start: int, leader_start: int, broken: str | None
+) -> None:
+    cluster = SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration()))
+    known = Knowledge.of(cluster)
+    ghost = known.ghost("log", "id", 0)
+    ghost.log_start = leader_start
+    log = SimpleNamespace(start_offset=log_start, end_offset=56, truncations=1)
+    mirror = ReplicaMirror(1, entries=[None] * 57, same=57, high_watermark=57, high_watermark_epoch=0)
+    mirror.replica = cast("Replica", SimpleNamespace(log=log, leader_epoch=0, topic_id="id"))
+    ghost.mirrors[1] = mirror
+    broker = BrokerMirror(1, mirrors={("log", 0): mirror})
+    found = None
+    try:
+        _last_cuts(known, broker)
+    except Violation as violation:
+        found = violation.property_id
+    assert found == broken
