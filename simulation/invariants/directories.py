@@ -41,7 +41,7 @@ def is_offline(
     counts_as_offline = replica is not None and state.offline.get(key) == replica.topic_id
     if of(mirror) in state.failed_directories and (counts_as_offline or not state.published):
         if not mirror.offline:
-            last_cut(known, broker, key, mirror)
+            replicas.last_cut(known, known.ghost_held(broker, *key), mirror)
             mirror.offline, mirror.role = True, Role.NONE
         return True
     ghost = known.ghost_held(broker, *key)
@@ -72,15 +72,6 @@ def is_another_log(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replic
             f"{list(state.elr)}, last known ELR {list(state.last_known_elr)}",
         )
     return True
-
-
-def last_cut(known: Knowledge, broker: BrokerMirror, key: tuple[str, int], mirror: ReplicaMirror) -> None:
-    """A replica that fails in a step may have cut its log before: the records that it cut off are not lost data."""
-    replica, ghost = mirror.replica, known.ghost_held(broker, *key)
-    if replica is not None and ghost is not None and replica.log.truncations != mirror.truncations:
-        mirror.truncations = replica.log.truncations
-        end = min(replica.log.end_offset, len(mirror.entries))
-        replicas.truncated(known, ghost, mirror, replica, end, fails=True)
 
 
 def counts(known: Knowledge, state: PartitionState, member: int) -> bool:

@@ -120,7 +120,8 @@ class PropertyObserver:
         machine = cluster.machines[node_id]
         disk_lost = lost_bytes >= 0 and not machine.disk.files
         if broker.up:
-            _last_cuts(known, broker)
+            for key, mirror in broker.mirrors.items():
+                replicas.last_cut(known, known.ghost_held(broker, *key), mirror)
             may_have_stopped = (machine.settings.is_controller or broker.interrupted) and _is_closed(broker)
             _process_ended(broker, clean_epoch=directories.clean_epoch(machine) if may_have_stopped else -1)
         if disk_lost:
@@ -375,22 +376,6 @@ def _forget_requests(broker: BrokerMirror) -> None:
     broker.asked.clear()
     broker.sessions.clear()
     broker.deleting.clear()
-
-
-def _last_cuts(known: Knowledge, broker: BrokerMirror) -> None:
-    """A process that fails during a step may have cut a log before: the records that it cut off are not lost data.
-
-    It may also have deleted all that its leader had deleted, and begun anew where the leader's first batch begins, a
-    little below that (LO-3): this cuts nothing off.
-    """
-    for key, mirror in broker.mirrors.items():
-        replica, ghost = mirror.replica, known.ghost_held(broker, *key)
-        if replica is not None and ghost is not None and replica.log.truncations != mirror.truncations:
-            log = replica.log
-            mirror.truncations = log.truncations
-            end = min(log.end_offset, len(mirror.entries))
-            if log.start_offset < log.end_offset or len(mirror.entries) > ghost.log_start:
-                replicas.truncated(known, ghost, mirror, replica, end, fails=True)
 
 
 def _request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestReceived) -> None:

@@ -186,6 +186,21 @@ def truncated(
         check_epochs(known, ghost, mirror, replica)
 
 
+def last_cut(known: Knowledge, ghost: Ghost | None, mirror: ReplicaMirror) -> None:
+    """Check a replica whose process or log directory fails in a step, which may have cut its log before.
+
+    The records that it cut off are not lost data. It may also have deleted all that its leader had deleted, and begun
+    anew where the leader's first batch begins, a little below that (LO-3): this cuts nothing off.
+    """
+    replica = mirror.replica
+    if replica is None or ghost is None or replica.log.truncations == mirror.truncations:
+        return
+    log = replica.log
+    mirror.truncations = log.truncations
+    if log.start_offset < log.end_offset or len(mirror.entries) > ghost.log_start:
+        truncated(known, ghost, mirror, replica, min(log.end_offset, len(mirror.entries)), fails=True)
+
+
 def _filler_cut(mirror: ReplicaMirror, log: Log, end: int) -> None:
     """What fills the place of compacted records is written anew by a cut within it, and not synced then (TR-3)."""
     header = log.batch_at(end - 1)

@@ -15,10 +15,10 @@ from broker.core.replica.state import Replica, Role
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.invariants.ghost import Batch, Ghost, Mirror, ReplicaMirror
-from simulation.invariants.knowledge import BrokerMirror, Knowledge
-from simulation.invariants.observer import PropertyObserver, _last_cuts
+from simulation.invariants.knowledge import Knowledge
+from simulation.invariants.observer import PropertyObserver
 from simulation.invariants.properties import Violation
-from simulation.invariants.replicas import reset_if_start_moved
+from simulation.invariants.replicas import last_cut, reset_if_start_moved
 from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.scenario.scenario import settings_of
 from simulation.workload.clients import TOPIC
@@ -339,12 +339,10 @@ def test_a_follower_that_ends_as_it_begins_anew_below_what_was_deleted_has_cut_n
     ghost.log_start = leader_start
     log = SimpleNamespace(start_offset=log_start, end_offset=56, truncations=1)
     mirror = ReplicaMirror(1, entries=[None] * 57, same=57, high_watermark=57, high_watermark_epoch=0)
-    mirror.replica = cast("Replica", SimpleNamespace(log=log, leader_epoch=0, topic_id="id"))
-    ghost.mirrors[1] = mirror
-    broker = BrokerMirror(1, mirrors={("log", 0): mirror})
+    mirror.replica = cast("Replica", SimpleNamespace(log=log, leader_epoch=0))
     found = None
     try:
-        _last_cuts(known, broker)
+        last_cut(known, ghost, mirror)
     except Violation as violation:
         found = violation.property_id
     assert found == broken
