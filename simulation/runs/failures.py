@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from broker.core.controller.changes import UNCLEAN
 from broker.core.controller.recovery import LAST_LEADER
+from common.wording import labelled
 from history.anomalies import CATALOGUE
 from history.contract import ACKS_ALL, loss_is_allowed, too_many_shutdowns
 from simulation.invariants.knowledge import LAST_REPLICA_LOST
@@ -44,7 +45,7 @@ class SimulationFinding(NamedTuple):
     what: str
 
     def __str__(self) -> str:
-        return self.what if self.what.startswith(self.property_id) else f"{self.property_id}: {self.what}"
+        return labelled(self.property_id, self.what)
 
 
 def findings(outcome: SimulationOutcome) -> list[SimulationFinding]:
