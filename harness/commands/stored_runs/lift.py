@@ -18,7 +18,7 @@ from harness.commands.simulation.sim import SeedRange, TimeLimit
 from harness.run.judging import judge, write_report
 from harness.run.stopping import Stop, on_signals
 from harness.store.run_directories import make_run_directory
-from harness.store.run_names import plain
+from harness.store.run_names import of_simulation, plain
 from harness.terminal.exits import ExitStatus
 from simulation.lifting import hunt, real_run
 from simulation.lifting.real_run import CannotLift, RealRun
@@ -150,7 +150,9 @@ class _Lifter:
             self._console.print(f"{plural(found.seeds, 'simulation')} tried", style="cyan")
 
     def _keep(self, case: Case, name: str) -> Path:
-        directory = make_run_directory(self._store, plain([name, *_flaws(case)]), case.seed)
+        directory = make_run_directory(
+            self._store, plain([name, of_simulation(case.overrides).removeprefix("simulation-")]), case.seed
+        )
         stored.store(directory, case)
         report = write_report(directory, partial(click.echo, err=True))
         choices = choice_files.file_in(directory)
@@ -184,11 +186,6 @@ def _whole(case: Case) -> Case:
     """The same simulation with everything that its seed draws written down, as a choice file has it."""
     outcome, _ = failing(case)
     return stored.choice_file_of(outcome, findings(outcome)).case()
-
-
-def _flaws(case: Case) -> tuple[str, ...]:
-    flaws = case.overrides.get("flaws")
-    return flaws if isinstance(flaws, tuple) else ()
 
 
 def _place(name: str, what: str) -> None:

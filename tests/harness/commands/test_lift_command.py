@@ -33,7 +33,7 @@ def test_a_loss_of_a_real_run_is_found_stored_shrunk_and_repeated(capsys: pytest
     (found,) = places(lines, "found")
     assert re.fullmatch(r"seed 19201\d\d \([a-z0-9. ]+\), after \d+ simulations? in \d+ s", found)
     whole, small = (Path(path) for path in places(lines, "choices"))
-    assert re.search(r"-lifted-ack-before-replication-seed-19201\d\d$", whole.parent.name)
+    assert re.search(r"-lifted-K5-ack-before-replication-seed-19201\d\d$", whole.parent.name)
     assert "-lifted-shrunk-" in small.parent.name
     (smallest,) = places(lines, "smallest")
     assert ", 1 partition, 1 send, " in smallest
