@@ -89,7 +89,8 @@ def fetch_from(broker: BrokerState, leader: int) -> None:
 def _wanted(broker: BrokerState, leader: int, session: LeaderSession) -> dict[tuple[str, int], FetchPartition]:
     """The partitions to fetch from a leader now; unchanged entries are the same objects as before.
 
-    Empty while one of the replicas waits for its fsync, whose completion fetches again.
+    Empty while one of the replicas waits for its fsync, whose completion fetches again. A cut can leave something to be
+    synced too (TR-3).
     """
     now_ms = broker.runtime.now_ms
     wanted: dict[tuple[str, int], FetchPartition] = {}
@@ -98,8 +99,10 @@ def _wanted(broker: BrokerState, leader: int, session: LeaderSession) -> dict[tu
         if replica.role is not Role.FOLLOWER or replica.leader != leader:
             continue
         if replica.acknowledges_flushed_only and replica.log.flushed_offset < replica.log.end_offset:
-            return {}  # a fetch at the log end acknowledges it: only once it is on the disk; a fetch without this
-            # partition would be held for the others, and this one would wait with it
+            # a fetch at the log end acknowledges it: only once it is on the disk; a fetch without this partition would
+            # be held for the others, and this one would wait with it
+            storage.flush(broker, replica)
+            return {}
         if replica.retry_fetch_at_ms > now_ms:
             retry_at_ms = min(retry_at_ms or replica.retry_fetch_at_ms, replica.retry_fetch_at_ms)
             continue

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.core.broker_node import replication
+from broker.core.broker_node import replication, storage
 from broker.core.broker_node.state import BrokerState
 from broker.core.messages import (
     FetchedPartition,
@@ -16,8 +16,8 @@ from broker.core.messages import (
     ListOffsetsResponse,
 )
 from broker.core.messages.errors import ErrorCode
-from broker.core.ports.events import Effect, LogEntry, Send, SetTimer
-from broker.core.records import encode_batch
+from broker.core.ports.events import Effect, Flush, LogEntry, Send, SetTimer
+from broker.core.records import encode_batch, filler
 from broker.core.replica import follower
 from broker.core.replica.follower import AppendOutcome
 from broker.core.replica.state import Replica, Role
@@ -69,6 +69,23 @@ def test_tr_1_a_follower_whose_log_parts_from_the_leaders_cuts_it_says_so_and_as
     lines = [effect.text for effect in effects if isinstance(effect, LogEntry)]
     assert lines == [f"{TOPIC}-0: diverges from leader {replica.leader}; cut from 2 to 0"]
     assert [effect.to for effect in effects if isinstance(effect, Send)] == [replica.leader]
+
+
+def test_tr_3_what_a_cut_within_compacted_offsets_leaves_is_synced_before_the_next_fetch() -> None:
+    """Where each record is to be on the disk before it is acknowledged; nothing else would sync it."""
+    state, replica = following()
+    log = replica.log
+    log.config = log.config._replace(flush_messages=1)
+    log.append_as_follower(filler(2, 5, 0), max_epoch=0)
+    log.mark_flushed(6)
+    state.leader_sessions[replica.leader].asked[replica.key] = follower.fetch_position(replica, state.rules, 1 << 20)
+    effects = gets(state, replica, FetchedPartition(TOPIC, 0, ErrorCode.NONE, diverging_epoch=(0, 4)))
+    assert (log.flushed_offset, log.end_offset) == (2, 4)
+    assert [type(effect) for effect in effects if isinstance(effect, (Flush, Send))] == [Flush]
+    storage.flushed(state, replica)
+    replication.fetch_from(state, replica.leader)
+    assert log.flushed_offset == 4
+    assert [type(effect) for effect in state.runtime.take_effects() if isinstance(effect, (Flush, Send))] == [Send]
 
 
 def test_a_cut_that_the_flaw_makes_late_is_still_before_the_next_fetch() -> None:
