@@ -11,7 +11,6 @@ which the flaw did not show is a row, too. Each search has one process. About ha
 from __future__ import annotations
 
 import re
-import resource
 import subprocess
 import sys
 import time
@@ -144,17 +143,12 @@ def lifted(flaw: str, directory: Path, time_limit_s: float) -> Lifted:
         run = real_run.read(directory)
     except real_run.CannotLift:
         return Lifted(flaw, "", "", 0.0, 0)
-    began_s, spent_s = time.monotonic(), _spent_s()
+    began_s, spent_s = time.monotonic(), time.process_time()
     found = hunt.hunt(run, range(1, 1_000_000), 1, stopped=lambda: time.monotonic() - began_s >= time_limit_s)
     hit = "" if found.hit is None else f"seed {found.hit.seed}, {found.hit.found} ({way_of(found.hit.seed)})"
     kinds = " or ".join(cause.kind for cause in run.incident.causes)
     incident = f"{next(iter(run.incident.anomalies))}: {kinds or 'cause not known'}"
-    return Lifted(flaw, incident, hit, _spent_s() - spent_s, found.seeds)
-
-
-def _spent_s() -> float:
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return spent.ru_utime + spent.ru_stime
+    return Lifted(flaw, incident, hit, time.process_time() - spent_s, found.seeds)
 
 
 def table(rows: Sequence[Lifted]) -> str:

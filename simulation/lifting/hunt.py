@@ -35,6 +35,9 @@ from simulation.workload import tables
 from simulation.workload.clients import TOPIC
 from simulation.workload.sampling import ReplicaSampler
 
+TASK_S_MAX = 600.0
+"""The time limit of one seed, in seconds: on a busy machine a search is to find what it finds on another."""
+
 
 class Attempt(NamedTuple):
     """The result of one seed."""
@@ -66,26 +69,33 @@ def hunt(
     stopped: Callable[[], bool] = lambda: False,
     on_progress: Callable[[Hunt], None] = lambda _: None,
 ) -> Hunt:
-    """Simulate seeds in their order until one has the incident, or until stopped; the lowest that has it counts."""
+    """Simulate seeds in their order until one has the incident, or until stopped; the lowest that has it counts.
+
+    One job is this process.
+    """
     result = Hunt()
-
-    def wanted() -> Iterator[int]:
-        yield from takewhile(lambda _: result.hit is None and not stopped(), seeds)
-
-    with Pool[int, Attempt](partial(attempt, run=run), jobs) as pool:
-        for done in pool.run(wanted()):
-            result.seeds += 1
-            tried = done.result
-            if tried is None:
-                result.troubled += 1
-            elif tried.shown_by is not None:
-                result.hit = tried if result.hit is None or tried.seed < result.hit.seed else result.hit
-            elif tried.found:
-                result.others[tried.found] += 1
-            on_progress(result)
-            if jobs == 1 and result.hit is not None:
-                break
+    wanted = takewhile(lambda _: result.hit is None and not stopped(), seeds)
+    for tried in _attempts(run, wanted, jobs):
+        result.seeds += 1
+        if tried is None:
+            result.troubled += 1
+        elif tried.shown_by is not None:
+            result.hit = tried if result.hit is None or tried.seed < result.hit.seed else result.hit
+        elif tried.found:
+            result.others[tried.found] += 1
+        on_progress(result)
     return result
+
+
+def _attempts(run: RealRun, seeds: Iterable[int], jobs: int) -> Iterator[Attempt | None]:
+    """Try seeds, in any order if there are several jobs; None for one whose process died or took too long."""
+    work = partial(attempt, run=run)
+    if jobs == 1:
+        yield from map(work, seeds)
+        return
+    with Pool[int, Attempt](work, jobs, TASK_S_MAX) as pool:
+        for done in pool.run(seeds):
+            yield done.result
 
 
 def attempt(seed: int, run: RealRun) -> Attempt:

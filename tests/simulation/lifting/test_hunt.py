@@ -22,6 +22,12 @@ def test_the_lowest_seed_with_the_incident_is_found_and_means_the_same_again(tmp
     assert same_incident(run, case_of(run, found.hit.seed))
 
 
+def test_several_processes_find_the_same_seed(tmp_path: Path) -> None:
+    run = read(lossy_run(tmp_path, FLAW))
+    seeds = range(FIRST, FIRST + 40)
+    assert hunt(run, seeds, 2).hit == hunt(run, seeds, 1).hit
+
+
 def test_the_correct_broker_does_not_have_the_incident(tmp_path: Path) -> None:
     run = read(lossy_run(tmp_path))
     tried = [attempt(seed, run) for seed in range(FIRST, FIRST + 6)]
