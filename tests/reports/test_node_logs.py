@@ -139,6 +139,12 @@ def test_the_lines_follow_the_view_and_the_filters_and_point_at_the_time_line(co
         place = float(browser.run(cross % "x1"))
         browser.run(f"{rows}[30].dispatchEvent(new PointerEvent('pointerover', {{ bubbles: true }}))")
         assert float(browser.run(cross % "x1")) > place
+        browser.run("document.getElementById('timeline').scrollIntoView()")
+        stands = browser.run("scrollY")
+        browser.run("document.getElementById('workbench-chart').focus({ preventScroll: true })")
+        browser.press("n", "n", "n", "n", "n")
+        assert browser.run("document.getElementById('workbench-logs').scrollTop") > 0
+        assert browser.run("scrollY") == stands
 
 
 @pytest.mark.parametrize("damage", ["99:99:99.123 INFO no time", "[2026-99-01 10:00:00,000] no date", "\x00\xff", ""])

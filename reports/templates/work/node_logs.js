@@ -4,12 +4,10 @@
     const list = byId("workbench-logs"), count = byId("workbench-logs-count");
     if (!list) return () => {};
     const names = new Map(data.nodes);
-    for (const kind of ["pointerover", "focusin"]) {
-      list.addEventListener(kind, (event) => {
-        const row = event.target.closest("li");
-        if (row) point(Number(row.dataset.at));
-      });
-    }
+    list.addEventListener("pointerover", (event) => {
+      const row = event.target.closest("li");
+      if (row) point(Number(row.dataset.at));
+    });
     let before = "";
     return (from, to, node, around) => {
       const inside = data.logs.filter(([at, who]) => at >= from && at <= to && (node === null || who === node));
@@ -21,7 +19,8 @@
       before = key;
       list.replaceChildren(...part.map(([at, who, text]) => made("li", { "data-at": at, class: around !== null && Math.abs(at - around) < 500 ? "near" : "" },
         made("span", { class: "at" }, seconds(at, 1)), " ", made("b", {}, names.get(who) || `node ${who}`), ` ${text}`)));
-      list.querySelector(".near")?.scrollIntoView({ block: "nearest" });
+      const sought = list.querySelector(".near");
+      list.scrollTop = sought ? sought.offsetTop - list.offsetTop - list.clientHeight / 2 : 0;  // the page stays where it is
       count.textContent = inside.length > part.length ? `${part.length} of ${plural(inside.length, "line")} in view; zoom in, or go to a mark, for others`
         : `${plural(inside.length, "line")} in view`;
     };
