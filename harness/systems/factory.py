@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from common.names import SpecError, unknown
-from harness.environments.base import EnvironmentFailed, NodePlan, System
+from harness.environments.base import NodePlan, System
 from harness.environments.common.layout import roles
 from harness.environments.existing.discovery import discover
 from harness.shipped import SYSTEMS
@@ -25,6 +25,10 @@ from nemesis.faults import KINDS
 
 EXISTING_CLUSTER = "existing-cluster"
 """The shipped definition of a cluster of which nothing is known."""
+
+
+class NextVersionMissingError(Exception):
+    """This machine lacks the version to upgrade to (exit status 4). One line."""
 
 
 def with_defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -69,8 +73,8 @@ def _file(system: str, field: str = "system") -> Path:
 def make_system(spec: Spec) -> System:
     """Create the system, with two versions for `upgrade_to`, and check that it can run with this specification.
 
-    Raises `SpecError`; and `EnvironmentFailed` when the image or the hosts of a third-party broker cannot be examined,
-    or lack it, and when this machine lacks the version to upgrade to.
+    Raises `SpecError`; `EnvironmentFailed` when the image or the hosts of a third-party broker cannot be examined, or
+    lack it; and `NextVersionMissingError`.
     """
     first = _one_version(spec)
     if not spec.upgrade_to:
@@ -78,7 +82,12 @@ def make_system(spec: Spec) -> System:
     try:
         second = _one_version(_upgraded(spec))
     except MissingError as error:
-        raise EnvironmentFailed(f"upgrade-to: {error}") from error
+        raise NextVersionMissingError(f"upgrade-to: {error}") from error
+    if second.version_name == first.version_name:
+        raise SpecError(
+            f"upgrade-to: expected another version than {first.version_name}, found the same; name the system in "
+            f"{spec.upgrade_to} differently"
+        )
     return UpgradableSystem(first, second)
 
 

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from common.wording import FIRST_CONTROLLER, duration, enumeration, moment, nodes, partition_name
 from incidents.partition_history import NO_LEADER, PartitionHistory
 from reports.data.stored_run import Run
+from reports.data.versions import version_spans, versions_of
+from reports.pictures.fault_lanes import target_label
 from reports.pictures.theme import fault_family
 
 PARTITIONS_MAX = 24
@@ -95,6 +97,29 @@ def controller_strip(run: Run) -> ControllerStrip | None:
         ),
         len(leaderships),
     )
+
+
+@dataclass(frozen=True)
+class VersionStrip:
+    """Which versions of the system one node ran."""
+
+    node: str
+    versions: tuple[StripSegment, ...]
+
+
+def version_strips(run: Run) -> list[VersionStrip]:
+    """Draw the version of each node, by its own report; none for a run without an upgrade."""
+    colours = {version: f"broker-{number % 8}" for number, version in enumerate(versions_of(run))}
+    return [
+        VersionStrip(
+            target_label(node),
+            tuple(
+                _segment(run, each.start_ns, each.end_ns, colours[each.version], each.version, f"runs {each.version}")
+                for each in spans
+            ),
+        )
+        for node, spans in version_spans(run).items()
+    ]
 
 
 def fault_segments(run: Run) -> list[StripSegment]:
