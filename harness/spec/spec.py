@@ -21,7 +21,6 @@ from typing import Any, Final, get_type_hints
 
 from common.names import SpecError, unknown
 from nemesis.faults import USUAL, families
-from nemesis.faults.upgrade import UPGRADE
 
 EXISTING: Final = "existing"
 """The environment of a cluster that Harrow did not start."""
@@ -239,13 +238,6 @@ def _check_upgrade(spec: Spec) -> None:
         "the environment local, where nodes can be started with another version",
         f"the environment {spec.environment}",
         "leave it out",
-    )
-    _expect(
-        bool(spec.upgrade_to) or UPGRADE.name not in [part for name in spec.faults for part in name.split("+")],
-        "faults",
-        f"--upgrade-to VERSION with {UPGRADE.name}",
-        "none",
-        "name the version to upgrade to",
     )
 
 

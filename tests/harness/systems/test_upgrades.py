@@ -78,7 +78,7 @@ def harrow(*words: str) -> subprocess.CompletedProcess[str]:
         ),
         (
             ["--faults", "upgrade"],
-            "faults: expected --upgrade-to VERSION with upgrade, found none; name the version to upgrade to",
+            "faults: upgrade needs a version to upgrade to, found none; add --upgrade-to",
         ),
         (["--system", "noida-db", "--upgrade-to", "absent.toml"], "upgrade-to: expected"),
     ],
