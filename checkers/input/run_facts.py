@@ -151,6 +151,8 @@ def facts_of(files: RunFiles) -> RunFacts:
     workers = {row["worker"] for row in files.small["workers"] if row["worker"] is not None}
     broken = {gap.table for gap in files.gaps}
     faults = tuple(_faults(files.small["faults"], malformed, settings.volatile))
+    losses = tuple(_losses(files.small["losses"], faults, malformed))
+    versions = tuple(_versions(files.small["versions"], malformed))
     deletions = (row for row in files.small["administration"] if row["action"] == "delete" and row["status"] != "fail")
     return RunFacts(
         run_id=files.run_id,
@@ -163,8 +165,8 @@ def facts_of(files: RunFiles) -> RunFacts:
         malformed=tuple(malformed),
         deleted_topics=frozenset(row["topic"] for row in deletions if row["topic"] is not None),
         troubles=tuple(_troubles(files.small["troubles"])),
-        losses=tuple(_losses(files.small["losses"], faults, malformed)),
-        versions=tuple(_versions(files.small["versions"], malformed)),
+        losses=losses,
+        versions=versions,
         sends_known=(
             broken.isdisjoint({"operations", "sends", "runs", "commits"})
             and settings.workers is not None

@@ -15,6 +15,7 @@ from reports.pictures.fault_lanes import target_label
 from reports.pictures.theme import fault_family
 
 PARTITIONS_MAX = 24
+NODES_MAX = 24
 SEGMENTS_MAX = 250
 """Segments of one strip; what is shorter than this share of the run goes first when there are more."""
 LABEL_PERCENT = 1.6
@@ -108,17 +109,21 @@ class VersionStrip:
 
 
 def version_strips(run: Run) -> list[VersionStrip]:
-    """Draw the version of each node, by its own report; none for a run without an upgrade."""
+    """Draw the version of each of the first `NODES_MAX` nodes, by its own report; none without an upgrade."""
     colours = {version: f"broker-{number % 8}" for number, version in enumerate(versions_of(run))}
     return [
         VersionStrip(
             target_label(node),
             tuple(
-                _segment(run, each.start_ns, each.end_ns, colours[each.version], each.version, f"runs {each.version}")
-                for each in spans
+                _bounded(
+                    _segment(
+                        run, each.start_ns, each.end_ns, colours[each.version], each.version, f"runs {each.version}"
+                    )
+                    for each in spans
+                )
             ),
         )
-        for node, spans in version_spans(run).items()
+        for node, spans in list(version_spans(run).items())[:NODES_MAX]
     ]
 
 

@@ -35,6 +35,7 @@ PANEL_SHARE = 0.895
 """Width of the panels as a share of the picture's."""
 CHARACTER_INCHES = 0.072
 """Width of a character of a label, on the safe side for any font the page may use."""
+VERSIONS_NAMED_MAX = 3
 VIOLATION_LINES_MAX = 30
 """Moments of violations that are drawn through all panels; more of them would hide the curves."""
 
@@ -290,7 +291,7 @@ def _notes(run: Run, bins: Bins) -> tuple[str, ...]:
     if bins.width_s > 1:
         notes.append(f"Each step of the curves covers {bins.width_s:.0f} seconds.")
     if len(versions := versions_of(run)) > 1:
-        named = enumeration([printable(version) for version in versions[1:]])
+        named = enumeration([printable(version) for version in versions[1 : VERSIONS_NAMED_MAX + 1]])
         notes.append(
             f"A diamond marks when a node was first seen to run {named}; before, it ran {printable(versions[0])}."
         )
