@@ -75,10 +75,7 @@ class Upgrade:
 
     def check_healed(self) -> Healing:
         """Check that all targets serve again, and the last upgraded one is through."""
-        progress = f"upgraded {named(tuple(self._through)) if self._through else 'no node'} to {self._next}"
-        left = [each for each in self.targets if each not in (*self._through, *self._skipped)]
-        if left:
-            progress += f", but not {named(tuple(left))}"
+        progress = self._progress()
         try:
             serving = self.site.serving(self.targets)
         except NodeLost as error:
@@ -87,6 +84,13 @@ class Upgrade:
         if serving.healed and missing is not None:
             return Healing(False, f"{progress}; {missing}")
         return serving._replace(evidence=f"{progress}; {serving.evidence}")
+
+    def _progress(self) -> str:
+        left = tuple(each for each in self.targets if each not in (*self._through, *self._skipped))
+        if not self._through:
+            return f"did not upgrade {named(left or self.targets)} to {self._next}"
+        done = f"upgraded {named(tuple(self._through))} to {self._next}"
+        return f"{done}, but not {named(left)}" if left else done
 
     def _begin(self, target: int) -> str:
         node = self._node(target)

@@ -138,7 +138,7 @@ def test_a_node_that_ends_under_the_new_version_is_lost_and_not_started_again() 
         upgrade.tick()
     upgrade.undo()
     assert not cluster.nodes[1].is_alive()
-    with pytest.raises(NodeLost, match=r"upgraded no node to 9\.1, but not nodes 1, 2, 3 and 100; node 1 died again"):
+    with pytest.raises(NodeLost, match=r"did not upgrade nodes 1, 2, 3 and 100 to 9\.1; node 1 died again"):
         upgrade.check_healed()
 
 
@@ -210,6 +210,19 @@ def test_after_a_node_is_lost_the_rest_of_the_schedule_goes_on() -> None:
     assert "upgraded node 1 to 9.1, but not nodes 2, 3 and 100; node 2 died again" in upgrade["evidence"]
     assert runner.unhealed == [], "a node that is lost is a finding, and does not stop the others"
     assert (killed["targets"], killed["healed"]) == ([3], True)
+
+
+def test_a_second_upgrade_does_not_take_effect_and_leaves_nothing_to_heal() -> None:
+    cluster, clock = FakeCluster(), FakeClock()
+    again = ScheduledFault(2, 5_000, "upgrade", FaultTarget("everyone"), 1_000, {})
+    runner, rows = nemesis(cluster, clock, UPGRADE, again)
+    runner.run(0, int(9e9), lambda: False)
+    first, second = rows
+    assert (first["took_hold"], first["healed"]) == (True, True)
+    assert (second["took_hold"], second["healed"]) == (False, True)
+    assert "nodes 1, 2, 3 and 100 run 9.1 already" in second["evidence"]
+    assert runner.unhealed == []
+    assert [node.pid for node in cluster.nodes.values()] == [1001] * 4
 
 
 def test_a_schedule_gets_one_upgrade_in_time() -> None:
