@@ -241,15 +241,16 @@ class ZooKeeperNode:
         return self.state.addresses.get(node_id)
 
     def describe(self) -> dict[str, object]:
-        """The broker's state, as JSON."""
+        """The broker's state, as JSON. What it believes of a partition is not always what the tree says."""
         zk = self.state
         return {
             "role": "broker",
+            "node": zk.broker_id,
             "generation": zk.broker.settings.generation,
+            "lifecycle": "running" if zk.is_registered else "starting",
             "session": zk.session,
-            "is_registered": zk.is_registered,
             "queued_requests": zk.backlog,
-            "replicas": [inspection.describe(zk.broker, hosted.replica) for hosted in zk.hosted.values()],
+            "partitions": [inspection.describe(zk.broker, hosted.replica) for hosted in zk.hosted.values()],
         }
 
     def read_log(self, topic: str, partition: int, offset: int, limit: int) -> dict[str, object]:
