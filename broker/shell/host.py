@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.core.configuration.settings import Address, Settings
+from broker.core.messages import FetchRequest
 from broker.core.ports.coordination import Coordinate, OpenSession
 from broker.core.ports.events import (
     CONTROLLER_CHANNELS,
@@ -103,7 +104,7 @@ class NodeHost:
         self._coordination = self._with_ensemble() if on_zookeeper else None
         self._carry_out: Mapping[type, Callable[..., None]] = {
             Reply: self._reply,
-            Send: self._peers.send,
+            Send: self._send_apart if on_zookeeper else self._peers.send,
             SetTimer: self._set_timer,
             CancelTimer: self._cancel_timer,
             Flush: self._flusher.submit,
@@ -214,6 +215,13 @@ class NodeHost:
         del self._timers[timer.key]
         self._last_ms = max(self._last_ms, timer.at_ms)
         self.post(TimerFired(timer.key))
+
+    def _send_apart(self, effect: Send) -> None:
+        """The designs on ZooKeeper have a fetcher for each replica: a fetch that waits must not hold up the others."""
+        if isinstance(effect.request, FetchRequest):
+            part = effect.request.partitions[0]
+            effect = effect._replace(channel=f"{effect.channel} {part.topic}-{part.partition}")
+        self._peers.send(effect)
 
     def _open_session(self, effect: OpenSession) -> None:
         assert self._coordination is not None, "only a node of the designs on ZooKeeper has sessions"

@@ -9,6 +9,7 @@ from broker.core.broker_node import inspection, storage
 from broker.core.broker_node.state import BrokerState
 from broker.core.configuration.settings import Settings
 from broker.core.messages import (
+    UNKNOWN,
     AnyRequest,
     AnyResponse,
     FetchRequest,
@@ -250,8 +251,15 @@ class ZooKeeperNode:
             "lifecycle": "running" if zk.is_registered else "starting",
             "session": zk.session,
             "queued_requests": zk.backlog,
-            "partitions": [inspection.describe(zk.broker, hosted.replica) for hosted in zk.hosted.values()],
+            "partitions": [
+                {**inspection.describe(zk.broker, hosted.replica), "leader_epoch": self._epoch(hosted)}
+                for hosted in zk.hosted.values()
+            ],
         }
+
+    def _epoch(self, hosted: Hosted) -> int:
+        """The epoch in which this broker leads; unknown to others, and in the first design."""
+        return hosted.epoch if hosted.is_open and self.state.broker.settings.generation == V2 else UNKNOWN
 
     def read_log(self, topic: str, partition: int, offset: int, limit: int) -> dict[str, object]:
         """Records of a replica's log. Raises KeyError if there is no such replica."""

@@ -63,7 +63,12 @@ _FLAGS = (
         text="Where the cluster runs: local (the default), docker or ssh; --bootstrap means existing.",
     ),
     _flag("--brokers", type=int, metavar="N", text="Number of brokers (3)."),
-    _flag("--controllers", type=int, metavar="N", text="Number of controllers, the voters of the metadata quorum (1)."),
+    _flag(
+        "--controllers",
+        type=int,
+        metavar="N",
+        text="Number of controllers, the voters of the metadata quorum (1); of zk-v1 and zk-v2: of the ensemble (3).",
+    ),
     _flag("--combined/--no-combined", text="Let the first brokers be the controllers, too (off)."),
     _flag("--partitions", type=int, metavar="N", text="Partitions of the topic (4)."),
     _flag("--replication-factor", type=int, metavar="N", text="Replicas per partition (3)."),
@@ -105,7 +110,11 @@ _FLAGS = (
         metavar="NAME",
         text="Enable a known flaw of Harrow's own broker; see `harrow flaws`. Repeatable.",
     ),
-    _flag("--generation", metavar="NAME", text="Protocol version of Harrow's own broker: K1 to K5 (K5, the latest)."),
+    _flag(
+        "--generation",
+        metavar="NAME",
+        text="Protocol version of Harrow's own broker: K1 to K5 (K5, the latest), or zk-v1 or zk-v2, on ZooKeeper.",
+    ),
     _flag("--network", metavar="HOW", text="auto (default), namespaces or proxies."),
     _flag("--page-cache", metavar="HOW", text="auto (default), ext4, fuse, page-cache or power-cut."),
     _flag(
@@ -165,6 +174,7 @@ def run(
     harrow run --acks 1 --faults kill,isolate          losses that acks=1 allows
     harrow run --brokers 5 --controllers 3             a quorum of controllers, which are targets of faults, too
     harrow run --controllers 3 --combined              three nodes, each broker and controller
+    harrow run --generation zk-v2                      brokers of before KRaft, with a real ensemble of ZooKeeper
     harrow run --system apache-kafka                   another broker; see docs/guide/systems.md
     harrow run --bootstrap staging:9092                a cluster that runs; see docs/guide/your-own-cluster.md
     harrow run --schedule last-replica-standing        the faults of a schedule file, not drawn ones

@@ -29,6 +29,12 @@ ENVIRONMENTS: Final = ("local", "docker", "ssh", EXISTING)
 OWN_SYSTEM: Final = "harrow"
 """Harrow's own broker."""
 
+ON_ZOOKEEPER: Final = ("zk-v1", "zk-v2")
+"""Protocol versions of Harrow's own broker whose metadata an ensemble keeps, not a quorum of controllers."""
+
+MEMBERS: Final = 3
+"""Members of an ensemble, unless the specification says otherwise: the fewest of which one may fail."""
+
 OWN_COPY: Final = "system.toml"
 """Name of the copy of a system definition in the directory of a run."""
 
@@ -67,7 +73,7 @@ class Spec:
     system: str = OWN_SYSTEM  # or the path of a system definition
     environment: str = "local"
     brokers: int = 3
-    controllers: int = 1  # voters of the metadata quorum
+    controllers: int = 1  # voters of the metadata quorum; on ZooKeeper: members of the ensemble
     combined: bool = False  # the first of the brokers are the controllers, too
     partitions: int = 4
     replication_factor: int = 3
@@ -159,6 +165,8 @@ def _check(spec: Spec) -> None:
     _one_of("acks", spec.acks, ("all", "0", "1"))
     _whole("intensity", spec.intensity, 1, 4)
     _check_machines(spec)
+    if spec.generation in ON_ZOOKEEPER:
+        _check_design(spec)
     _read_faults(spec.faults)
     _expect(
         not spec.idempotence or spec.acks == "all",
@@ -226,6 +234,23 @@ def _check_machines(spec: Spec) -> None:
     _expect(spec.vms in (0, spec.brokers), "vms", "as many as brokers, or no --brokers", str(spec.vms))
 
 
+def _check_design(spec: Spec) -> None:
+    """The designs on ZooKeeper have less than what came of them, and their ensemble runs on this machine alone."""
+    design = spec.generation
+    _expect(spec.environment == "local", "environment", f"local for {design}", spec.environment)
+    _whole("controllers", spec.controllers, 1, 9, f"members of the ensemble of {design}")
+    _expect(not spec.combined, "combined", f"none for {design}, which has no controllers", "it on")
+    _expect(
+        not spec.idempotence, "idempotence", f"none for {design}, which has no producer ids", "it on", "leave it out"
+    )
+    found = str(spec.min_insync_replicas)
+    _expect(found == "1", "min-insync-replicas", f"1 for {design}, which has no such setting", found, "leave it out")
+    _expect(not spec.unclean_election, "unclean-election", f"none for {design}, which has no such setting", "it on")
+    _expect(spec.acks != "0", "acks", f"all or 1 for {design}", spec.acks)
+    found = spec.workload
+    _expect(found == "log", "workload", f"log for {design}, which has neither groups nor their like", found)
+
+
 def _check_existing(spec: Spec) -> None:
     existing = spec.environment == EXISTING
     _expect(
@@ -284,6 +309,8 @@ def resolve(given: Mapping[str, Any], seed: int) -> Spec:
         values.setdefault("rate", RATE_OF_VMS)
     if "faults" in values:
         values["faults"] = _read_faults(values["faults"])
+    if values.get("generation") in ON_ZOOKEEPER:
+        values = {"controllers": MEMBERS, "min_insync_replicas": 1, "idempotence": False, **values}
     if values.get("acks", "all") != "all":
         values.setdefault("idempotence", False)
     return Spec(**values)

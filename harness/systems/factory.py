@@ -13,7 +13,7 @@ from harness.environments.base import NodePlan, System
 from harness.environments.common.layout import roles
 from harness.environments.existing.discovery import discover
 from harness.shipped import SYSTEMS
-from harness.spec.spec import OF_CONTAINERS, OWN_SYSTEM, Spec
+from harness.spec.spec import OF_CONTAINERS, ON_ZOOKEEPER, OWN_SYSTEM, Spec
 from harness.systems.definition import Definition, load
 from harness.systems.existing import ExistingCluster
 from harness.systems.foreign import BrokerFromImage, ForeignBroker, sidecar_config
@@ -72,13 +72,25 @@ def make_system(spec: Spec) -> System:
         return _existing(spec)
     if spec.system != OWN_SYSTEM:
         return _from_definition(spec, load(_file(spec.system)))
-    from harness.systems.harrow_broker import HarrowBroker
-    from simulation.scenario.overrides import check_names
+    from simulation.scenario.overrides import check_any_names
 
-    check_names(spec.generation, spec.flaws)
+    check_any_names(spec.generation, spec.flaws)
     if spec.controllers < 1:
         raise SpecError(f"controllers: expected at least 1 for Harrow's own broker, found {spec.controllers}")
+    if spec.generation in ON_ZOOKEEPER:
+        return _on_zookeeper(spec)
+    from harness.systems.own.harrow_broker import HarrowBroker
+
     return HarrowBroker(spec)
+
+
+def _on_zookeeper(spec: Spec) -> System:
+    """Brokers on an ensemble. Raises `EnvironmentFailed` if there can be none here."""
+    from harness.systems.own.ensemble import need_ensemble
+    from harness.systems.own.on_zookeeper import HarrowOnZooKeeper
+
+    need_ensemble()
+    return HarrowOnZooKeeper(spec)
 
 
 def _existing(spec: Spec) -> ExistingCluster:

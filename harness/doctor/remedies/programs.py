@@ -156,6 +156,18 @@ AIOKAFKA = (python_package("aiokafka"),)
 CONFLUENT = (python_package("confluent-kafka"),)
 KCAT = (program("kcat", "kcat"),)
 
+ZOOKEEPER = (
+    python_package("kazoo"),
+    program("java", "default-jre-headless"),
+    RemedyRow(
+        "no-zookeeper",
+        "ZooKeeper is not installed where Debian's package puts it",
+        missing("zookeeper.jar"),
+        always(lambda here: install(here, "zookeeper")),
+        Missing("file", "zookeeper.jar"),
+    ),
+)
+
 COMPILED = (
     python_package("mypy"),
     python_package("setuptools"),
