@@ -16,7 +16,7 @@ from harness.commands.shared import before_start, command_for, store_option
 from harness.run.stopping import Interrupted
 from harness.shipped import SCHEDULES
 from harness.spec import spec as specs
-from harness.spec.spec import Spec
+from harness.spec.spec import ON_ZOOKEEPER, Spec
 from harness.store.run_names import of_run
 from harness.terminal.exits import VERDICTS, ExitStatus
 from nemesis import drawing
@@ -197,6 +197,10 @@ def run(
         spec = possible_faults.expand_families(spec, system)
         schedule = _schedule(spec, schedule_file)
         _check(spec, schedule, system)
+    if spec.generation in ON_ZOOKEEPER:
+        from harness.systems.own.ensemble import need_ensemble
+
+        need_ensemble()
     known = None if schedule_named is None else SCHEDULES.name_of(schedule_named)
     request = RunRequest(spec, schedule, system, name, None if schedule_file is None else known or "")
     sys.exit(_run(request, store, kept, check=check))

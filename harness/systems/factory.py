@@ -78,19 +78,12 @@ def make_system(spec: Spec) -> System:
     if spec.controllers < 1:
         raise SpecError(f"controllers: expected at least 1 for Harrow's own broker, found {spec.controllers}")
     if spec.generation in ON_ZOOKEEPER:
-        return _on_zookeeper(spec)
+        from harness.systems.own.on_zookeeper import HarrowOnZooKeeper
+
+        return HarrowOnZooKeeper(spec)
     from harness.systems.own.harrow_broker import HarrowBroker
 
     return HarrowBroker(spec)
-
-
-def _on_zookeeper(spec: Spec) -> System:
-    """Brokers on an ensemble. Raises `EnvironmentFailed` if there can be none here."""
-    from harness.systems.own.ensemble import need_ensemble
-    from harness.systems.own.on_zookeeper import HarrowOnZooKeeper
-
-    need_ensemble()
-    return HarrowOnZooKeeper(spec)
 
 
 def _existing(spec: Spec) -> ExistingCluster:

@@ -9,6 +9,7 @@ from harness.doctor.remedies.remedy import PRIVILEGED, Remedy, as_root, install,
 from harness.doctor.remedies.rows import (
     RemedyRow,
     always,
+    any_of,
     missing,
     not_root,
     program,
@@ -158,11 +159,10 @@ KCAT = (program("kcat", "kcat"),)
 
 ZOOKEEPER = (
     python_package("kazoo"),
-    program("java", "default-jre-headless"),
     RemedyRow(
         "no-zookeeper",
-        "ZooKeeper is not installed where Debian's package puts it",
-        missing("zookeeper.jar"),
+        "there is no ZooKeeper where Debian's package puts it, or no Java, which comes with it",
+        any_of(missing("zookeeper.jar"), missing("java")),
         always(lambda here: install(here, "zookeeper")),
         Missing("file", "zookeeper.jar"),
     ),
