@@ -47,7 +47,7 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ("run gone.toml", "'gone.toml' does not exist"),
         (
             "run --schedule gone.json",
-            "expected a file or the name of a schedule, one of last-replica-standing, found 'gone",
+            "expected a file or the name of a schedule, one of cut-and-elected, last-replica-standing, found 'gone",
         ),
         ("run --seed", "requires an argument"),
         ("dance", "expected a command, one of run, suite, "),

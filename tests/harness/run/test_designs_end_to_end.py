@@ -99,5 +99,6 @@ def test_the_checkers_find_what_a_follower_loses_that_cuts_its_log_and_is_electe
     assert all(row["explanation"] for row in lost)
     results = json.loads((run / "results.json").read_text())
     assert results["verdict"] == "invalid"
-    assert [one for one in results["incidents"] if one["causes"]]
+    named = {cause["kind"] for one in results["incidents"] for cause in one["causes"]}
+    assert named & {"diverged-log-kept", "wrong-cut"}, named
     assert (run / "report.html").exists()
