@@ -16,7 +16,8 @@ from harness.commands.shared import before_start, command_for, store_option
 from harness.run.stopping import Interrupted
 from harness.shipped import SCHEDULES
 from harness.spec import spec as specs
-from harness.spec.spec import ON_ZOOKEEPER, Spec
+from harness.spec.designs import ON_ZOOKEEPER
+from harness.spec.spec import Spec
 from harness.store.run_names import of_run
 from harness.terminal.exits import VERDICTS, ExitStatus
 from nemesis import drawing

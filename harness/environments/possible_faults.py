@@ -22,7 +22,8 @@ from harness.environments.base import Capabilities, EnvironmentFailed, System
 from harness.environments.docker import capabilities as docker
 from harness.environments.local import capabilities as local
 from harness.environments.ssh.capabilities import CAPABILITIES_OF_VMS
-from harness.spec.spec import EXISTING, ON_ZOOKEEPER, OWN_SYSTEM, Spec
+from harness.spec.designs import ON_ZOOKEEPER
+from harness.spec.spec import EXISTING, OWN_SYSTEM, Spec
 from harness.systems.hooks import Hooks, missing_for
 from nemesis.capabilities.cluster import Capability
 from nemesis.faults import families

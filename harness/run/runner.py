@@ -16,7 +16,8 @@ from harness.run.phases import main_phase, read_all, recover, set_up, worker_cou
 from harness.run.sampler import Sampler
 from harness.run.stopping import Stop
 from harness.shipped import SYSTEMS
-from harness.spec.spec import ON_ZOOKEEPER, OWN_COPY, OWN_SYSTEM, to_json
+from harness.spec.designs import ON_ZOOKEEPER
+from harness.spec.spec import OWN_COPY, OWN_SYSTEM, to_json
 from harness.store.journal import Journal
 from harness.systems.inheritance import in_one_file
 from harness.terminal.console import RunProgress

@@ -13,7 +13,8 @@ from harness.environments.base import NodePlan, System
 from harness.environments.common.layout import roles
 from harness.environments.existing.discovery import discover
 from harness.shipped import SYSTEMS
-from harness.spec.spec import OF_CONTAINERS, ON_ZOOKEEPER, OWN_SYSTEM, Spec
+from harness.spec.designs import ON_ZOOKEEPER
+from harness.spec.spec import OF_CONTAINERS, OWN_SYSTEM, Spec
 from harness.systems.definition import Definition, load
 from harness.systems.existing import ExistingCluster
 from harness.systems.foreign import BrokerFromImage, ForeignBroker, sidecar_config

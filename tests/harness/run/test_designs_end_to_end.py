@@ -11,7 +11,8 @@ import pytest
 from harness.environments.machine.helpers.programs import module_command
 from harness.environments.machine.kernel import process_identity
 from harness.run.context import Plan
-from harness.spec.spec import CLIENTS, ON_ZOOKEEPER, resolve
+from harness.spec.designs import ON_ZOOKEEPER
+from harness.spec.spec import CLIENTS, resolve
 from harness.store.journal import is_finished, read_journal
 from harness.systems.own.on_zookeeper import HarrowOnZooKeeper
 from harness.terminal.exits import ExitStatus

@@ -18,7 +18,8 @@ from common.names import SpecError
 from harness.commands import cli
 from harness.environments.base import EnvironmentFailed, NodePlan
 from harness.environments.possible_faults import refuse_impossible
-from harness.spec.spec import ON_ZOOKEEPER, Spec, resolve, words
+from harness.spec.designs import ON_ZOOKEEPER
+from harness.spec.spec import Spec, resolve, words
 from harness.systems.own import ensemble
 from harness.systems.own.ensemble import MEMBER_NAME, MemberConfig, need_ensemble
 from harness.systems.own.harrow_broker import SETTINGS_NAME
