@@ -20,7 +20,7 @@ from typing import Any, Final, get_type_hints
 
 from common.names import SpecError, unknown
 from harness.spec.checking import expect, number, one_of, whole
-from harness.spec.designs import MEMBERS, ON_ZOOKEEPER, check_design
+from harness.spec.designs import MEMBERS, ON_ZOOKEEPER
 from nemesis.faults import USUAL, families
 
 EXISTING: Final = "existing"
@@ -161,7 +161,7 @@ def _check(spec: Spec) -> None:
     whole("intensity", spec.intensity, 1, 4)
     _check_machines(spec)
     if spec.generation in ON_ZOOKEEPER:
-        check_design(spec)
+        _check_design(spec)
     _read_faults(spec.faults)
     expect(
         not spec.idempotence or spec.acks == "all",
@@ -227,6 +227,23 @@ def _check_machines(spec: Spec) -> None:
         "install it on hosts and name them with --inventory",
     )
     expect(spec.vms in (0, spec.brokers), "vms", "as many as brokers, or no --brokers", str(spec.vms))
+
+
+def _check_design(spec: Spec) -> None:
+    """The designs on ZooKeeper have less than what came of them, and their ensemble runs on this machine alone."""
+    design = spec.generation
+    expect(spec.environment == "local", "environment", f"local for {design}", spec.environment)
+    whole("controllers", spec.controllers, 1, 9, f"members of the ensemble of {design}")
+    expect(not spec.combined, "combined", f"none for {design}, which has no controllers", "it on")
+    expect(
+        not spec.idempotence, "idempotence", f"none for {design}, which has no producer ids", "it on", "leave it out"
+    )
+    found = str(spec.min_insync_replicas)
+    expect(found == "1", "min-insync-replicas", f"1 for {design}, which has no such setting", found, "leave it out")
+    expect(not spec.unclean_election, "unclean-election", f"none for {design}, which has no such setting", "it on")
+    expect(spec.acks != "0", "acks", f"all or 1 for {design}", spec.acks)
+    found = spec.workload
+    expect(found == "log", "workload", f"log for {design}, which has neither groups nor their like", found)
 
 
 def _check_existing(spec: Spec) -> None:
