@@ -188,6 +188,12 @@ class Evidence:
     def _logs(self) -> pa.Table:
         return load_table(self._directory, "logs", ("broker", "topic", "partition", "offset", "leader_epoch")).table
 
+    @cached_property
+    def logs_have_epochs(self) -> bool:
+        """Whether any record of the logs after the run has a leader epoch: some systems have none."""
+        epochs = self._logs.column("leader_epoch")
+        return bool(epochs.null_count < len(epochs))
+
     @cache  # noqa: B019 (an instance lives as long as the making of one report)
     def final_epochs(self, topic: str, partition: int) -> Mapping[int, frozenset[int]]:
         """The leader epochs that the logs hold after the run at each offset of a partition."""
@@ -199,6 +205,15 @@ class Evidence:
             if offset is not None and epoch is not None:
                 epochs.setdefault(offset, set()).add(epoch)
         return {offset: frozenset(found) for offset, found in epochs.items()}
+
+    def holders_of(self, topic: str, partition: int, records: Mapping[int, int]) -> frozenset[int]:
+        """The brokers whose logs hold one of these records (offset → value) after the run, at its offset."""
+        columns = ("broker", "topic", "partition", "offset", "value")
+        logs = load_table(self._directory, "logs", columns).table
+        here = pc.and_(pc.equal(logs.column("topic"), topic), pc.equal(logs.column("partition"), partition))
+        wanted = pc.is_in(logs.column("offset"), value_set=pa.array(list(records), pa.int64()))
+        rows = logs.filter(pc.and_(here, wanted)).to_pylist()
+        return frozenset(row["broker"] for row in rows if records[row["offset"]] == row["value"])
 
     def faults_on(self, node: int, start_ns: int, end_ns: int) -> list[Fault]:
         """The faults that touched a node in a stretch of time."""

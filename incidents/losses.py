@@ -77,12 +77,14 @@ def _takeover(evidence: Evidence, row: Row) -> Takeover | None:
     """Find the first leader after the record's acknowledgement that did not have it.
 
     Samples show it by the end of the leader's log; the logs after the run by the leader epoch of what is at the
-    record's offset. The earlier of the two counts.
+    record's offset. The earlier of the two counts. A system without leader epochs has only samples: there the last one
+    of a new leader from before it led shows it, too.
     """
     offset, at_ns = row["offset"], row["at_ns"] or 0
     if offset is None:
         return None
-    leading = evidence.history_of(row["topic"], row["partition"]).leading
+    history = evidence.history_of(row["topic"], row["partition"])
+    leading = history.leading
     before = [sample for sample in leading if sample.at_ns <= at_ns]
     if not before and leading and (leading[0].log_end or 0) > offset:
         before = list(leading[:1])  # the first sample is younger than the record, and shows it or what replaced it
@@ -96,8 +98,18 @@ def _takeover(evidence: Evidence, row: Row) -> Takeover | None:
         replaced = sample.leader_epoch > epoch and sample.leader_epoch in written_in
         if (is_other and log_end <= offset) or replaced:
             return Takeover(sample.leader_epoch, sample.broker, previous_ns, sample.at_ns, sample.log_end)
+        if before and not evidence.logs_have_epochs and sample.broker != before[-1].broker:
+            brought = _brought(history, sample, at_ns)
+            if brought is not None and brought <= offset:
+                return Takeover(sample.leader_epoch, sample.broker, previous_ns, sample.at_ns, brought)
         previous_ns, end_before = sample.at_ns, max(end_before, log_end)
     return None
+
+
+def _brought(history: PartitionHistory, leads: Sample, after_ns: int) -> int | None:
+    """Return where the log of a new leader ended when it was last seen before it led, if that was after `after_ns`."""
+    own = [one for one in history.samples if one.broker == leads.broker and after_ns < one.at_ns < leads.at_ns]
+    return own[-1].log_end if own and own[-1].role != "leader" else None
 
 
 def causes_of(evidence: Evidence, loss: Loss) -> tuple[Cause, ...]:
@@ -126,7 +138,8 @@ def _by_takeover(evidence: Evidence, loss: Loss, takeover: Takeover) -> list[Cau
     had = [sample for sample in mine if (sample.log_end or 0) > first_offset and sample.at_ns < takeover.seen_ns]
     name = partition_name(history.topic, history.partition)
     first_seen = f"Broker {leader} was first seen as leader of {name} at {moment(takeover.seen_ns)}"
-    seen = [f"{first_seen}, in leader epoch {takeover.epoch}, with a log that ended at {count(takeover.log_end or 0)}."]
+    epoch = f"in leader epoch {takeover.epoch}, " if takeover.epoch >= 0 else ""
+    seen = [f"{first_seen}, {epoch}with a log that ended at {count(takeover.log_end or 0)}."]
     lossy = [
         fault
         for fault in evidence.faults_on(leader, loss.first_ns - SLACK_NS, takeover.seen_ns)
@@ -299,8 +312,19 @@ def _without_samples(evidence: Evidence, loss: Loss) -> list[Cause]:
     if unreplicated and not found:
         led = f"broker {ends[-1].broker} led last" if ends else "no sample shows who led"
         kind, deed = _early(loss)
-        found.append(Cause(kind, f"they were {deed} before enough replicas had them; {led}"))
+        early = Cause(kind, f"they were {deed} before enough replicas had them; {led}")
+        found.append((_still_held(evidence, loss, ends[-1].broker) if ends else None) or early)
     return found
+
+
+def _still_held(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
+    """Another replica than the last leader still holds the records: the two logs went apart, and stayed so."""
+    lost = {row["offset"]: row["value"] for row in loss.rows if row["offset"] is not None}
+    holders = sorted(evidence.holders_of(loss.topic, loss.partition, lost) - {leader})
+    if not holders:
+        return None
+    sentence = f"broker {leader}, which led last, kept other records at their offsets; {nodes(holders)} still"
+    return Cause("diverged-log-kept", f"{sentence} {'holds' if len(holders) == 1 else 'hold'} them", node=leader)
 
 
 def _early(loss: Loss) -> tuple[str, str]:

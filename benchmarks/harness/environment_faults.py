@@ -25,7 +25,7 @@ from harness.environments.ssh.environment import SshEnvironment
 from harness.spec.spec import Spec
 from harness.store.journal import Journal
 from harness.systems.admin_endpoint import state_of
-from harness.systems.harrow_broker import HarrowBroker
+from harness.systems.own.harrow_broker import HarrowBroker
 from nemesis.capabilities.shapes import PLAIN, Shape
 
 PATIENCE_S = 120.0

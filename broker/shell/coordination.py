@@ -68,6 +68,9 @@ _KINDS = {
 }
 
 
+_SETTLED = object()
+
+
 class _InOrder(SequentialThreadingHandler):  # type: ignore[misc]
     """Calls watches from the queue of completed calls, in the order in which the server sent both."""
 
@@ -113,6 +116,7 @@ class _Session:
         self._state: SessionState | None = None
         self._number = 0
         self._last_event: WatchedEvent | None = None
+        self._open_calls: dict[int, object] = {}
         self._client.add_listener(self._changed)
         self._client.start_async()
 
@@ -138,8 +142,11 @@ class _Session:
         self._handler.completion_queue.put(lambda: self._post(event))
 
     def end(self) -> None:
-        """End it; nothing of it is posted any more."""
-        self._post = _nobody
+        """End it; nothing of it is posted any more but that the calls which are open have failed."""
+        post, self._post = self._post, _nobody
+        for call_id in list(self._open_calls):
+            if self._settle(call_id):
+                post(Coordinated(call_id, Answer(CallError.SESSION_EXPIRED)))
         if self._state is not SessionState.EXPIRED:
             self._state = SessionState.EXPIRED
             self._stop()
@@ -160,8 +167,17 @@ class _Session:
             error = CallError.SESSION_EXPIRED if expired else CallError.CONNECTION_LOSS
             self._post(Coordinated(effect.call_id, Answer(error)))
             return
-        call = effect.call
-        self._begun(call).rawlink(lambda result: self._post(Coordinated(effect.call_id, _answer(call, result))))
+        self._open_calls[effect.call_id] = None
+        self._begun(effect.call).rawlink(lambda result: self._answered(effect, result))
+
+    def _answered(self, effect: Coordinate, result: Any) -> None:  # noqa: ANN401 (kazoo has no types)
+        answer = _answer(effect.call, result)
+        if self._settle(effect.call_id):
+            self._post(Coordinated(effect.call_id, answer))
+
+    def _settle(self, call_id: int) -> bool:
+        """Whether the call was open; once, whichever thread asks."""
+        return self._open_calls.pop(call_id, _SETTLED) is not _SETTLED
 
     def _begun(self, call: Call) -> Any:  # noqa: ANN401 (kazoo has no types)
         client = self._client

@@ -13,8 +13,12 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
 
 from broker.core.configuration.settings import Address, Settings
+from broker.core.messages import FetchRequest
+from broker.core.ports.coordination import Coordinate, OpenSession
 from broker.core.ports.events import (
     CONTROLLER_CHANNELS,
     CancelTimer,
@@ -35,12 +39,17 @@ from broker.core.ports.files import Files
 from broker.core.ports.marks import Mark
 from broker.core.ports.runtime import Node
 from broker.core.rules.features import features_of
+from broker.shell.codec.apis import LISTENER_APIS, ZOOKEEPER_APIS
 from broker.shell.files.flusher import Flusher
 from broker.shell.files.fsyncs import Fsyncs
 from broker.shell.network.peers import Peers
 from broker.shell.network.server import Server
 from broker.shell.observability import metrics
 from broker.shell.observability.traffic import Traffic
+from broker.zookeeper.choices import ZOOKEEPER_GENERATIONS
+
+if TYPE_CHECKING:
+    from broker.shell.coordination import KazooCoordination
 
 LOG = logging.getLogger(__name__)
 NODE_LOG = logging.getLogger("broker.node")
@@ -85,15 +94,17 @@ class NodeHost:
         self._ended: asyncio.Future[int] = self._loop.create_future()
         self._traffic = Traffic()
         self._fsyncs = fsyncs or Fsyncs()
-        features = features_of(settings.generation)
+        on_zookeeper = settings.generation in ZOOKEEPER_GENERATIONS
+        features, apis = ((), ZOOKEEPER_APIS) if on_zookeeper else (features_of(settings.generation), LISTENER_APIS)
         request_bytes_max, idle_ms_max = settings.socket_request_max_bytes, settings.connections_max_idle_ms
-        self._server = Server(self.post, request_bytes_max, idle_ms_max, self._traffic, features)
+        self._server = Server(self.post, request_bytes_max, idle_ms_max, self._traffic, features, apis)
         client_id = f"node-{settings.node_id}"
         self._peers = Peers(self.post, self.address_of, client_id, _RESPONSE_BYTES_MAX, self._traffic)
         self._flusher = Flusher(files.sync, self._flushed, self._flush_failed)
+        self._coordination = self._with_ensemble() if on_zookeeper else None
         self._carry_out: Mapping[type, Callable[..., None]] = {
             Reply: self._reply,
-            Send: self._peers.send,
+            Send: self._send_apart if on_zookeeper else self._peers.send,
             SetTimer: self._set_timer,
             CancelTimer: self._cancel_timer,
             Flush: self._flusher.submit,
@@ -101,7 +112,15 @@ class NodeHost:
             LogEntry: self._log,
             Mark: self._mark,
             Exit: self._exit,
+            OpenSession: self._open_session,
+            Coordinate: self._coordinate,
         }
+
+    def _with_ensemble(self) -> KazooCoordination:
+        from broker.shell.coordination import KazooCoordination  # kazoo is an extra
+
+        servers = ",".join(f"{host}:{port}" for host, port in self._settings.zookeeper_connect)
+        return KazooCoordination(servers, partial(self._from_thread, self.post))
 
     async def listen(self) -> tuple[int, ...]:
         """Bind all listeners and return their ports. Raises OSError if an address is taken or not local."""
@@ -115,6 +134,8 @@ class NodeHost:
             timer.cancel()
         self._peers.close()
         await self._server.close()
+        if self._coordination is not None:
+            await asyncio.to_thread(self._coordination.close)  # asks the ensemble, for as long as a session lasts
         self._flusher.close()
         return status
 
@@ -140,10 +161,11 @@ class NodeHost:
         """The address of a node on a channel.
 
         A voter's controller listener is at the configured address. Any other listener is a broker's: the
-        operator's override takes precedence over the metadata. So a combined node has two addresses.
+        operator's override takes precedence over the metadata. So a combined node has two addresses. Without voters,
+        on ZooKeeper, there are only brokers.
         """
         settings = self._settings
-        if channel in CONTROLLER_CHANNELS:
+        if channel in CONTROLLER_CHANNELS and settings.voters:
             return settings.voters.get(node_id)
         return settings.peer_addresses.get(node_id) or self.node.broker_address(node_id)
 
@@ -193,6 +215,21 @@ class NodeHost:
         del self._timers[timer.key]
         self._last_ms = max(self._last_ms, timer.at_ms)
         self.post(TimerFired(timer.key))
+
+    def _send_apart(self, effect: Send) -> None:
+        """The designs on ZooKeeper have a fetcher for each replica: a fetch that waits must not hold up the others."""
+        if isinstance(effect.request, FetchRequest):
+            part = effect.request.partitions[0]
+            effect = effect._replace(channel=f"{effect.channel} {part.topic}-{part.partition}")
+        self._peers.send(effect)
+
+    def _open_session(self, effect: OpenSession) -> None:
+        assert self._coordination is not None, "only a node of the designs on ZooKeeper has sessions"
+        self._coordination.open(effect)
+
+    def _coordinate(self, effect: Coordinate) -> None:
+        assert self._coordination is not None, "only a node of the designs on ZooKeeper makes calls"
+        self._coordination.coordinate(effect)
 
     def _mark(self, effect: Mark) -> None:
         self.marks[effect.name] += 1

@@ -14,6 +14,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 from broker.core.configuration.settings import Settings
@@ -22,7 +23,6 @@ from broker.core.ports.events import StopRequested
 from broker.core.ports.files import Files, StorageError
 from broker.core.ports.runtime import Node
 from broker.core.rules.flaws import UnknownRules
-from broker.core.rules.generations import GENERATIONS
 from broker.shell import properties
 from broker.shell.files.fsyncs import Fsyncs
 from broker.shell.files.joined_files import JoinedFiles
@@ -30,7 +30,7 @@ from broker.shell.files.ledger_files import LedgerFiles
 from broker.shell.files.posix_files import PosixFiles
 from broker.shell.host import NodeHost
 from broker.shell.observability import admin
-from broker.zookeeper.choices import ZOOKEEPER_GENERATIONS
+from broker.zookeeper.choices import ZOOKEEPER_GENERATIONS, UnknownSwitch
 
 LOG = logging.getLogger(__name__)
 
@@ -100,18 +100,17 @@ def _open_directory(settings: Settings, path: str, fsyncs: Fsyncs) -> Files | St
 
 
 def _make_node(factory: NodeFactory, settings: Settings, files: Files) -> Node:
-    if settings.generation in ZOOKEEPER_GENERATIONS:
+    if settings.generation in ZOOKEEPER_GENERATIONS and find_spec("kazoo") is None:
         text = (
-            f"harrow.generation: expected one of {', '.join(GENERATIONS)}, found {settings.generation!r}, which runs "
-            "in the simulation only: harrow sim --generation"
+            f"harrow.generation: expected kazoo for {settings.generation}, found none; pip install 'harrow[zookeeper]'"
         )
-        raise CannotStartError(EXIT_USAGE, text)
+        raise CannotStartError(EXIT_ENVIRONMENT, text)
     try:
         return factory(settings, files, str(uuid.uuid4()))
     except StorageError as error:
         text = f"log.dirs: expected readable logs, found: {error}; repair or empty {', '.join(settings.log_dirs)}"
         raise CannotStartError(EXIT_ENVIRONMENT, text) from error
-    except (UnknownRules, WrongCluster) as error:
+    except (UnknownRules, UnknownSwitch, WrongCluster) as error:
         raise CannotStartError(EXIT_USAGE, str(error)) from error
 
 

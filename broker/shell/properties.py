@@ -13,8 +13,11 @@ from typing import Any
 from broker.core.configuration.brokers import BROKER_SETTINGS
 from broker.core.configuration.settings import BROKER_LISTENER, CLIENT_LISTENER, CONTROLLER_LISTENER, Settings
 from broker.core.configuration.values import ImpossibleValue
+from broker.zookeeper.choices import ZOOKEEPER_GENERATIONS
 
-_REQUIRED = ("node.id", "controller.quorum.voters", "listeners", "log.dirs")
+_REQUIRED = ("node.id", "listeners", "log.dirs")
+_VOTERS = "controller.quorum.voters"
+_ENSEMBLE = "zookeeper.connect"
 _LISTENERS_OF_ROLE = {
     "broker": (CLIENT_LISTENER, BROKER_LISTENER),
     "controller": (CONTROLLER_LISTENER,),
@@ -52,9 +55,15 @@ def parse(text: str) -> Settings:
             setting.type.check(value)
         except ImpossibleValue as error:
             raise SettingsError(f"{name}: {error}; correct it") from error
-    for name in _REQUIRED:
+    fields.setdefault("voters", {})
+    on_zookeeper = fields.get("generation") in ZOOKEEPER_GENERATIONS
+    for name in (*_REQUIRED, _ENSEMBLE if on_zookeeper else _VOTERS):
         if name not in found:
             raise SettingsError(f"expected {name}, found no such line; add it")
+    unused = _VOTERS if on_zookeeper else _ENSEMBLE
+    if unused in found:
+        generation = fields.get("generation", Settings.generation)
+        raise SettingsError(f"{unused}: expected no such line for {generation}, found one; remove it")
     fields.setdefault("advertised_listeners", fields["listeners"])
     return _consistent(Settings(**fields, given=frozenset(found)))
 
@@ -77,6 +86,10 @@ def _read(lines: Iterable[str]) -> Mapping[str, str]:
 
 def _consistent(settings: Settings) -> Settings:
     """Check constraints between settings."""
+    if settings.generation in ZOOKEEPER_GENERATIONS and settings.roles != ("broker",):
+        raise SettingsError(
+            f"process.roles: expected broker for {settings.generation}, found {','.join(settings.roles)}; correct it"
+        )
     for name, listeners in (
         ("listeners", settings.listeners),
         ("advertised.listeners", settings.advertised_listeners),

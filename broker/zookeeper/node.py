@@ -9,6 +9,7 @@ from broker.core.broker_node import inspection, storage
 from broker.core.broker_node.state import BrokerState
 from broker.core.configuration.settings import Settings
 from broker.core.messages import (
+    UNKNOWN,
     AnyRequest,
     AnyResponse,
     FetchRequest,
@@ -241,16 +242,24 @@ class ZooKeeperNode:
         return self.state.addresses.get(node_id)
 
     def describe(self) -> dict[str, object]:
-        """The broker's state, as JSON."""
+        """The broker's state, as JSON. What it believes of a partition is not always what the tree says."""
         zk = self.state
         return {
             "role": "broker",
+            "node": zk.broker_id,
             "generation": zk.broker.settings.generation,
+            "lifecycle": "running" if zk.is_registered else "starting",
             "session": zk.session,
-            "is_registered": zk.is_registered,
             "queued_requests": zk.backlog,
-            "replicas": [inspection.describe(zk.broker, hosted.replica) for hosted in zk.hosted.values()],
+            "partitions": [
+                {**inspection.describe(zk.broker, hosted.replica), "leader_epoch": self._epoch(hosted)}
+                for hosted in zk.hosted.values()
+            ],
         }
+
+    def _epoch(self, hosted: Hosted) -> int:
+        """The epoch in which this broker leads; unknown to others, and in the first design."""
+        return hosted.epoch if hosted.is_open and self.state.broker.settings.generation == V2 else UNKNOWN
 
     def read_log(self, topic: str, partition: int, offset: int, limit: int) -> dict[str, object]:
         """Records of a replica's log. Raises KeyError if there is no such replica."""

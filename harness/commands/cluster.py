@@ -208,7 +208,7 @@ def broker(file: Path) -> None:
 
     SIGTERM shuts it down in a controlled way. All settings: docs/broker.md.
     """  # noqa: D301 (\b is for click)
-    from harness.systems.harrow_broker import run_node
+    from harness.systems.own.harrow_broker import run_node
 
     sys.exit(run_node(file))
 

@@ -16,6 +16,7 @@ from harness.commands.shared import before_start, command_for, store_option
 from harness.run.stopping import Interrupted
 from harness.shipped import SCHEDULES
 from harness.spec import spec as specs
+from harness.spec.designs import ON_ZOOKEEPER
 from harness.spec.spec import Spec
 from harness.store.run_names import of_run
 from harness.terminal.exits import VERDICTS, ExitStatus
@@ -63,7 +64,12 @@ _FLAGS = (
         text="Where the cluster runs: local (the default), docker or ssh; --bootstrap means existing.",
     ),
     _flag("--brokers", type=int, metavar="N", text="Number of brokers (3)."),
-    _flag("--controllers", type=int, metavar="N", text="Number of controllers, the voters of the metadata quorum (1)."),
+    _flag(
+        "--controllers",
+        type=int,
+        metavar="N",
+        text="Number of controllers, the voters of the metadata quorum (1); of zk-v1 and zk-v2: of the ensemble (3).",
+    ),
     _flag("--combined/--no-combined", text="Let the first brokers be the controllers, too (off)."),
     _flag("--partitions", type=int, metavar="N", text="Partitions of the topic (4)."),
     _flag("--replication-factor", type=int, metavar="N", text="Replicas per partition (3)."),
@@ -105,7 +111,11 @@ _FLAGS = (
         metavar="NAME",
         text="Enable a known flaw of Harrow's own broker; see `harrow flaws`. Repeatable.",
     ),
-    _flag("--generation", metavar="NAME", text="Protocol version of Harrow's own broker: K1 to K5 (K5, the latest)."),
+    _flag(
+        "--generation",
+        metavar="NAME",
+        text="Protocol version of Harrow's own broker: K1 to K5 (K5, the latest), or zk-v1 or zk-v2, on ZooKeeper.",
+    ),
     _flag(
         "--upgrade-to",
         metavar="NAME|FILE",
@@ -170,6 +180,7 @@ def run(
     harrow run --acks 1 --faults kill,isolate          losses that acks=1 allows
     harrow run --brokers 5 --controllers 3             a quorum of controllers, which are targets of faults, too
     harrow run --controllers 3 --combined              three nodes, each broker and controller
+    harrow run --generation zk-v2                      brokers of before KRaft, with a real ensemble of ZooKeeper
     harrow run --system apache-kafka                   another broker; see docs/guide/systems.md
     harrow run --generation K4 --upgrade-to K5         an upgrade of the running cluster, node by node
     harrow run --bootstrap staging:9092                a cluster that runs; see docs/guide/your-own-cluster.md
@@ -195,6 +206,10 @@ def run(
         if spec.upgrade_to:
             schedule = with_upgrade(schedule, int(spec.duration * 1000), system.traits.upgrades_first)
         _check(spec, schedule, system)
+    if spec.generation in ON_ZOOKEEPER:
+        from harness.systems.own.ensemble import need_ensemble
+
+        need_ensemble()
     known = None if schedule_named is None else SCHEDULES.name_of(schedule_named)
     request = RunRequest(spec, schedule, system, name, None if schedule_file is None else known or "")
     sys.exit(_run(request, store, kept, check=check))

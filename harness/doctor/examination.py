@@ -68,6 +68,7 @@ def examine(store: Path, only: Collection[str] = ()) -> list[CapabilityState]:
         "aiokafka": lambda: _try_package("aiokafka", "aiokafka"),
         "confluent-kafka": lambda: _try_package("confluent-kafka", "confluent_kafka"),
         "kcat": _try_kcat,
+        "zookeeper": _try_zookeeper,
         "compiled": try_compiled,
     }
     wanted = {name: probe for name, probe in probes.items() if not only or name in only}
@@ -132,3 +133,9 @@ def _try_kcat() -> ProbeResult:
         return program
 
     return attempt("kcat", probe)
+
+
+def _try_zookeeper() -> ProbeResult:
+    from harness.systems.own.ensemble import version
+
+    return attempt("zookeeper", version)

@@ -57,7 +57,7 @@ class LogRecord:
     """One record of a replica's log."""
 
     offset: int
-    leader_epoch: int
+    leader_epoch: int | None  # None: the system has none
     crc: int | None  # None if the node does not report it
     value: bytes
 
@@ -70,7 +70,7 @@ class ReplicaState:
     partition: int
     role: Literal["leader", "follower", "none"]
     leader: int
-    leader_epoch: int
+    leader_epoch: int | None  # None: the node does not know it, or there are none
     log_start: int | None  # None: the node does not tell, like the other two
     log_end: int | None
     high_watermark: int | None

@@ -22,6 +22,7 @@ from harness.environments.base import Capabilities, EnvironmentFailed, System
 from harness.environments.docker import capabilities as docker
 from harness.environments.local import capabilities as local
 from harness.environments.ssh.capabilities import CAPABILITIES_OF_VMS
+from harness.spec.designs import ON_ZOOKEEPER
 from harness.spec.spec import EXISTING, OWN_SYSTEM, Spec
 from harness.systems.hooks import Hooks, missing_for
 from nemesis.capabilities.cluster import Capability
@@ -66,7 +67,8 @@ def refuse_impossible(spec: Spec, kinds: Iterable[FaultKind], system: System) ->
             )
     needed: frozenset[Capability] = frozenset().union(*wanted.values())
     asked_for = (spec.network, spec.page_cache)
-    if spec.system == OWN_SYSTEM and asked_for == ("auto", "auto") and capabilities.sure_of(needed):
+    can_all = spec.system == OWN_SYSTEM and spec.generation not in ON_ZOOKEEPER
+    if can_all and asked_for == ("auto", "auto") and capabilities.sure_of(needed):
         return
     try:
         mechanisms = capabilities.choose(spec.network, spec.page_cache, needed)

@@ -16,6 +16,7 @@ from harness.run.phases import main_phase, read_all, recover, set_up, worker_cou
 from harness.run.sampler import Sampler
 from harness.run.stopping import Stop
 from harness.shipped import SYSTEMS
+from harness.spec.designs import ON_ZOOKEEPER
 from harness.spec.spec import NEXT_COPY, OWN_COPY, OWN_SYSTEM, to_json
 from harness.store.journal import Journal
 from harness.systems.inheritance import in_one_file
@@ -71,6 +72,8 @@ def _perform(context: RunContext, when_quiescent: Callable[[], None]) -> None:
         nodes += (
             f", {spec.controllers} of which {'is a controller' if spec.controllers == 1 else 'are controllers'}, too"
         )
+    elif spec.generation in ON_ZOOKEEPER:
+        nodes += f" and {_count(spec.controllers, 'member')} of an ensemble"
     elif spec.controllers:
         nodes += f" and {_count(spec.controllers, 'controller')}"
     if system.name != OWN_SYSTEM:

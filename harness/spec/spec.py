@@ -7,7 +7,6 @@ specification is made; an error is one line.
 from __future__ import annotations
 
 import json
-import math
 import platform
 import re
 import shlex
@@ -20,6 +19,8 @@ from types import MappingProxyType
 from typing import Any, Final, get_type_hints
 
 from common.names import SpecError, unknown
+from harness.spec.checking import expect, number, one_of, whole
+from harness.spec.designs import MEMBERS, ON_ZOOKEEPER
 from nemesis.faults import USUAL, families
 
 EXISTING: Final = "existing"
@@ -70,7 +71,7 @@ class Spec:
     system: str = OWN_SYSTEM  # or the path of a system definition
     environment: str = "local"
     brokers: int = 3
-    controllers: int = 1  # voters of the metadata quorum
+    controllers: int = 1  # voters of the metadata quorum; on ZooKeeper: members of the ensemble
     combined: bool = False  # the first of the brokers are the controllers, too
     partitions: int = 4
     replication_factor: int = 3
@@ -133,52 +134,54 @@ class Spec:
 
 
 def _check(spec: Spec) -> None:
-    _whole("seed", spec.seed, 0, (1 << 63) - 1)
-    _whole("brokers", spec.brokers, 1, BROKERS_OF_OTHERS_MAX if spec.bootstrap else 9)
-    _whole("controllers", spec.controllers, 0, 9)
+    whole("seed", spec.seed, 0, (1 << 63) - 1)
+    whole("brokers", spec.brokers, 1, BROKERS_OF_OTHERS_MAX if spec.bootstrap else 9)
+    whole("controllers", spec.controllers, 0, 9)
     if spec.combined:
-        _whole("controllers", spec.controllers, 1, spec.brokers, "the number of brokers, with --combined")
-    _whole("partitions", spec.partitions, 1, 100)
-    _whole("replication-factor", spec.replication_factor, 1, spec.brokers, "the number of brokers")
-    _whole("min-insync-replicas", spec.min_insync_replicas, 1, spec.replication_factor, "the replication factor")
-    _whole("concurrency", spec.concurrency, 1, 64)
-    _number("interval", spec.interval, 0.5, 3_600)
-    _number("duration", spec.duration, 1, 86_400)
-    _number("rate", spec.rate, 1, 100_000)
-    _one_of("environment", spec.environment, ENVIRONMENTS)
-    _one_of("workload", spec.workload, WORKLOADS)
+        whole("controllers", spec.controllers, 1, spec.brokers, "the number of brokers, with --combined")
+    whole("partitions", spec.partitions, 1, 100)
+    whole("replication-factor", spec.replication_factor, 1, spec.brokers, "the number of brokers")
+    whole("min-insync-replicas", spec.min_insync_replicas, 1, spec.replication_factor, "the replication factor")
+    whole("concurrency", spec.concurrency, 1, 64)
+    number("interval", spec.interval, 0.5, 3_600)
+    number("duration", spec.duration, 1, 86_400)
+    number("rate", spec.rate, 1, 100_000)
+    one_of("environment", spec.environment, ENVIRONMENTS)
+    one_of("workload", spec.workload, WORKLOADS)
     _check_clients(spec)
-    _one_of("network", spec.network, ("auto", "namespaces", "proxies"))
-    _one_of("page-cache", spec.page_cache, ("auto", "ext4", "fuse", "page-cache", "power-cut"))
-    _whole("node-memory", spec.node_memory, 64, 1 << 20)
-    _number("node-cpus", spec.node_cpus, 0, 1_024)
+    one_of("network", spec.network, ("auto", "namespaces", "proxies"))
+    one_of("page-cache", spec.page_cache, ("auto", "ext4", "fuse", "page-cache", "power-cut"))
+    whole("node-memory", spec.node_memory, 64, 1 << 20)
+    number("node-cpus", spec.node_cpus, 0, 1_024)
     for field in sorted(OF_CONTAINERS):
-        _expect(
+        expect(
             spec.environment == "docker" or getattr(spec, field) == getattr(Spec, field),
             _flag(field),
             "the environment docker",
             f"the environment {spec.environment}",
             "add --environment docker",
         )
-    _one_of("acks", spec.acks, ("all", "0", "1"))
-    _whole("intensity", spec.intensity, 1, 4)
+    one_of("acks", spec.acks, ("all", "0", "1"))
+    whole("intensity", spec.intensity, 1, 4)
     _check_machines(spec)
+    if spec.generation in ON_ZOOKEEPER:
+        _check_design(spec)
     _read_faults(spec.faults)
     _check_upgrade(spec)
-    _expect(
+    expect(
         not spec.idempotence or spec.acks == "all",
         "idempotence",
         "acks all",
         f"acks {spec.acks}",
         "add --no-idempotence",
     )
-    _expect(
+    expect(
         bool(_FLUSH.fullmatch(spec.flush)),
         "flush",
         "never, every-write, a number of writes, or a time like 50ms",
         repr(spec.flush),
     )
-    _expect(
+    expect(
         not spec.name or bool(_NAME.fullmatch(spec.name)),
         "name",
         "up to 64 letters, digits, dots, dashes and underscores",
@@ -187,22 +190,22 @@ def _check(spec: Spec) -> None:
 
 
 def _check_clients(spec: Spec) -> None:
-    _one_of("client", spec.client, CLIENTS)
-    _one_of("assignor", spec.assignor, ASSIGNORS)
+    one_of("client", spec.client, CLIENTS)
+    one_of("assignor", spec.assignor, ASSIGNORS)
     for client in spec.clients:
-        _one_of("clients", client, CLIENTS)
-    _expect(
+        one_of("clients", client, CLIENTS)
+    expect(
         not spec.clients or spec.client == Spec.client, "client", "none beside --clients", spec.client, "leave it out"
     )
-    _expect(len(set(spec.clients)) == len(spec.clients), "clients", "each library once", ",".join(spec.clients))
-    _expect(
+    expect(len(set(spec.clients)) == len(spec.clients), "clients", "each library once", ",".join(spec.clients))
+    expect(
         len(spec.clients) <= spec.concurrency,
         "concurrency",
         f"at least {len(spec.clients)}, one process for each of the clients",
         str(spec.concurrency),
     )
     for field in ("assignor", "static_members"):
-        _expect(
+        expect(
             spec.workload == "groups" or getattr(spec, field) == getattr(Spec, field),
             _flag(field),
             "the workload groups",
@@ -212,27 +215,44 @@ def _check_clients(spec: Spec) -> None:
 
 
 def _check_machines(spec: Spec) -> None:
-    _whole("vms", spec.vms, 0, 9)
+    whole("vms", spec.vms, 0, 9)
     machines = [name for name, given in (("inventory", spec.inventory), ("vms", spec.vms)) if given]
     if spec.environment == "ssh":
         found = " and ".join(machines) or "neither"
-        _expect(len(machines) == 1, "environment", "for ssh either --inventory or --vms", found)
+        expect(len(machines) == 1, "environment", "for ssh either --inventory or --vms", found)
     else:
-        _expect(not machines, "environment", f"ssh for {' and '.join(machines)}", spec.environment)
+        expect(not machines, "environment", f"ssh for {' and '.join(machines)}", spec.environment)
     _check_existing(spec)
-    _expect(spec.page_cache != "power-cut" or spec.vms > 0, "page-cache", "power-cut with --vms only", "no --vms")
-    _expect(
+    expect(spec.page_cache != "power-cut" or spec.vms > 0, "page-cache", "power-cut with --vms only", "no --vms")
+    expect(
         not spec.vms or spec.system == OWN_SYSTEM,
         "vms",
         "Harrow's own broker, the only system that Harrow runs in VMs",
         spec.system,
         "install it on hosts and name them with --inventory",
     )
-    _expect(spec.vms in (0, spec.brokers), "vms", "as many as brokers, or no --brokers", str(spec.vms))
+    expect(spec.vms in (0, spec.brokers), "vms", "as many as brokers, or no --brokers", str(spec.vms))
+
+
+def _check_design(spec: Spec) -> None:
+    """The designs on ZooKeeper have less than what came of them, and their ensemble runs on this machine alone."""
+    design = spec.generation
+    expect(spec.environment == "local", "environment", f"local for {design}", spec.environment)
+    whole("controllers", spec.controllers, 1, 9, f"members of the ensemble of {design}")
+    expect(not spec.combined, "combined", f"none for {design}, which has no controllers", "it on")
+    expect(
+        not spec.idempotence, "idempotence", f"none for {design}, which has no producer ids", "it on", "leave it out"
+    )
+    found = str(spec.min_insync_replicas)
+    expect(found == "1", "min-insync-replicas", f"1 for {design}, which has no such setting", found, "leave it out")
+    expect(not spec.unclean_election, "unclean-election", f"none for {design}, which has no such setting", "it on")
+    expect(spec.acks != "0", "acks", f"all or 1 for {design}", spec.acks)
+    found = spec.workload
+    expect(found == "log", "workload", f"log for {design}, which has neither groups nor their like", found)
 
 
 def _check_upgrade(spec: Spec) -> None:
-    _expect(
+    expect(
         not spec.upgrade_to or spec.environment == "local",
         "upgrade-to",
         "the environment local, where nodes can be started with another version",
@@ -243,7 +263,7 @@ def _check_upgrade(spec: Spec) -> None:
 
 def _check_existing(spec: Spec) -> None:
     existing = spec.environment == EXISTING
-    _expect(
+    expect(
         existing == bool(spec.bootstrap),
         "environment",
         f"{EXISTING} with --bootstrap, and only with it",
@@ -252,29 +272,9 @@ def _check_existing(spec: Spec) -> None:
     )
     if existing:
         see = "it is in the hands of whoever runs the cluster"
-        _expect(spec.flush == "never", "flush", "none with --bootstrap", spec.flush, see)
-        _expect(not spec.controllers, "controllers", "none with --bootstrap", str(spec.controllers), see)
-        _expect(spec.workload != "admin", "workload", "log, register, queue or groups with --bootstrap", "admin")
-
-
-def _expect(holds: bool, field: str, expected: str, found: str, advice: str = "") -> None:
-    if not holds:
-        raise SpecError(f"{field}: expected {expected}, found {found}" + (f"; {advice}" if advice else ""))
-
-
-def _whole(field: str, value: int, low: int, high: int, bound: str = "") -> None:
-    expected = f"a whole number from {low} to {high}" + (f" ({bound})" if bound else "")
-    _expect(low <= value <= high, field, expected, str(value))
-
-
-def _number(field: str, value: float, low: float, high: float) -> None:
-    holds = math.isfinite(value) and low <= value <= high
-    _expect(holds, field, f"a number from {low:g} to {high:g}", f"{value:g}")
-
-
-def _one_of(field: str, value: str, known: tuple[str, ...], what: str = "", see: str = "") -> None:
-    if value not in known:
-        raise SpecError(f"{field}: {unknown(value, known, what, see)}")
+        expect(spec.flush == "never", "flush", "none with --bootstrap", spec.flush, see)
+        expect(not spec.controllers, "controllers", "none with --bootstrap", str(spec.controllers), see)
+        expect(spec.workload != "admin", "workload", "log, register, queue or groups with --bootstrap", "admin")
 
 
 # --- from flags and files -----------------------------------------------------------------------------------
@@ -299,6 +299,8 @@ def resolve(given: Mapping[str, Any], seed: int) -> Spec:
         values.setdefault("rate", RATE_OF_VMS)
     if "faults" in values:
         values["faults"] = _read_faults(values["faults"])
+    if values.get("generation") in ON_ZOOKEEPER:
+        values = {"controllers": MEMBERS, "min_insync_replicas": 1, "idempotence": False, **values}
     if values.get("acks", "all") != "all":
         values.setdefault("idempotence", False)
     return Spec(**values)

@@ -14,6 +14,7 @@ from harness.environments.base import NodePlan, System
 from harness.environments.common.layout import roles
 from harness.environments.existing.discovery import discover
 from harness.shipped import SYSTEMS
+from harness.spec.designs import ON_ZOOKEEPER
 from harness.spec.spec import OF_CONTAINERS, OWN_SYSTEM, Spec
 from harness.systems.definition import Definition, load
 from harness.systems.existing import ExistingCluster
@@ -123,12 +124,17 @@ def _one_version(spec: Spec) -> System:
         return _existing(spec)
     if spec.system != OWN_SYSTEM:
         return _from_definition(spec, load(_file(spec.system)))
-    from harness.systems.harrow_broker import HarrowBroker
-    from simulation.scenario.overrides import check_names
+    from simulation.scenario.overrides import check_any_names
 
-    check_names(spec.generation, spec.flaws)
+    check_any_names(spec.generation, spec.flaws)
     if spec.controllers < 1:
         raise SpecError(f"controllers: expected at least 1 for Harrow's own broker, found {spec.controllers}")
+    if spec.generation in ON_ZOOKEEPER:
+        from harness.systems.own.on_zookeeper import HarrowOnZooKeeper
+
+        return HarrowOnZooKeeper(spec)
+    from harness.systems.own.harrow_broker import HarrowBroker
+
     return HarrowBroker(spec)
 
 

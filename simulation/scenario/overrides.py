@@ -22,14 +22,14 @@ LISTED_BY: Final = "`harrow flaws`"
 
 
 def check_names(generation: str, flaws: Iterable[str] = ()) -> None:
-    """Check that a protocol version and flaws of these names exist. Raises `SpecError`."""
+    """Check that a protocol version of the quorum's and flaws of these names exist. Raises `SpecError`."""
     if generation not in GENERATIONS:
         raise SpecError(f"generation: {unknown(generation, GENERATIONS)}")
     check_flaws(flaws)
 
 
-def _check_simulated_names(generation: str, flaws: Iterable[str]) -> None:
-    """The same for a simulation, which has the designs on ZooKeeper too; their flaws are their switches."""
+def check_any_names(generation: str, flaws: Iterable[str]) -> None:
+    """The same with the designs on ZooKeeper too; their flaws are their switches."""
     if generation in ZOOKEEPER_GENERATIONS:
         switches = switches_of(generation)
         for name in flaws:
@@ -118,7 +118,7 @@ def check_overrides(overrides: Mapping[str, object]) -> None:
     _require(1 <= whole.in_flight <= IN_FLIGHT_MAX, "in_flight", f"1 to {IN_FLIGHT_MAX}", whole.in_flight)
     check_client(whole.client)
     check_search(whole.search)
-    _check_simulated_names(whole.generation, whole.flaws)
+    check_any_names(whole.generation, whole.flaws)
     if whole.generation in ZOOKEEPER_GENERATIONS:
         _require(whole.client == MODEL, "client", f"{MODEL} with {whole.generation}", whole.client)
 

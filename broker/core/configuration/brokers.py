@@ -21,6 +21,7 @@ from broker.core.configuration.values import (
     ROLES,
     SECONDS,
     SELECTOR,
+    SERVERS,
     SOCKET_PATH,
     STRATEGY,
     TEXT,
@@ -259,7 +260,16 @@ def _process() -> Iterator[BrokerSetting]:
         "connections.max.idle.ms", LONG_MILLISECONDS, "A connection that is idle for so long is closed"
     )
     yield broker_setting(
-        "harrow.generation", TEXT, "The [protocol version](../protocol.md#19), K1 to K5", field="generation"
+        "harrow.generation",
+        TEXT,
+        "The [protocol version](../protocol.md#19), K1 to K5, or `zk-v1` or `zk-v2`, [on ZooKeeper](zookeeper.md)",
+        field="generation",
+    )
+    yield broker_setting(
+        "zookeeper.connect",
+        SERVERS,
+        "`host:port,…`: where the members of the ensemble are reached, for `zk-v1` and `zk-v2` alone, which need it",
+        field="zookeeper_connect",
     )
     yield broker_setting("harrow.flaws", WORDS, "Names of [flaws](flaws.md), separated by commas", field="flaws")
     yield broker_setting("harrow.admin.socket", SOCKET_PATH, "Path of the admin endpoint", field="admin_socket")

@@ -217,7 +217,11 @@ class Settings:
     connections_max_idle_ms: int = 600_000
 
     generation: str = "K5"
-    """Protocol version, K1 to K5."""
+    """Protocol version, K1 to K5, or a design on ZooKeeper."""
+
+    zookeeper_connect: tuple[Address, ...] = ()
+    """`zookeeper.connect`: where a broker of a design on ZooKeeper reaches the members of its ensemble."""
+
     flaws: tuple[str, ...] = ()
     admin_socket: str | None = None
     metrics_listener: Address | None = None

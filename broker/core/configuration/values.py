@@ -281,6 +281,13 @@ def _address_text(address: Address) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def _read_servers(text: str) -> tuple[Address, ...]:
+    servers = tuple(_read_address(word) for word in words_of(text))
+    if not servers:
+        raise ValueError
+    return servers
+
+
 def _read_addresses(text: str) -> Mapping[int, Address]:
     addresses: dict[int, Address] = {}
     for part in words_of(text):
@@ -319,6 +326,9 @@ def _listeners_text(listeners: tuple[Listener, ...]) -> str:
 _PORT = "with a port from 1 to 65535"
 ADDRESS = ValueType(Kind.STRING, f"host:port {_PORT}", _read_address, _address_text)
 ADDRESSES = ValueType(Kind.LIST, f"ID@host:port,… with each ID once, {_PORT}", _read_addresses, _addresses_text)
+SERVERS = ValueType(
+    Kind.LIST, f"at least one host:port, {_PORT}", _read_servers, lambda value: ",".join(map(_address_text, value))
+)
 VOTERS = ValueType(Kind.LIST, f"at least one ID@host:port, with each ID once, {_PORT}", _read_voters, _addresses_text)
 LISTENERS = ValueType(
     Kind.LIST,

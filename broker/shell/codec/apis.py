@@ -5,6 +5,9 @@ The APIs between nodes have listeners of their own, which clients do not use.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from broker.core.configuration.settings import BROKER_LISTENER, CLIENT_LISTENER, CONTROLLER_LISTENER
@@ -125,6 +128,8 @@ _CONTROLLER: tuple[Codec[Any, Any], ...] = (
     UNREGISTER_BROKER,
 )
 
+Apis = Mapping[str, Mapping[int, AnyCodec]]
+
 LISTENER_APIS: dict[str, dict[int, AnyCodec]] = {
     listener: {codec.api_key: codec for codec in codecs}
     for listener, codecs in (
@@ -134,6 +139,27 @@ LISTENER_APIS: dict[str, dict[int, AnyCodec]] = {
     )
 }
 """Listener → API key → codec. ApiVersions is served everywhere and not listed: the server answers it itself."""
+
+_BY_NAME_UP_TO: Mapping[int, int] = MappingProxyType(
+    {FETCH.api_key: 12, METADATA.api_key: 9, CREATE_TOPICS.api_key: 6, DELETE_TOPICS.api_key: 5}
+)
+"""API key → the last version that names topics only: the designs on ZooKeeper know no ids of topics."""
+
+
+def _by_name(codec: Codec[Any, Any]) -> AnyCodec:
+    low, high = codec.versions
+    return replace(codec, versions=(low, min(high, _BY_NAME_UP_TO.get(codec.api_key, high))))
+
+
+_ON_ZOOKEEPER: Mapping[str, tuple[Codec[Any, Any], ...]] = {
+    CLIENT_LISTENER: (PRODUCE, FETCH, LIST_OFFSETS, METADATA, CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS),
+    BROKER_LISTENER: (FETCH, LIST_OFFSETS),
+}
+
+ZOOKEEPER_APIS: dict[str, dict[int, AnyCodec]] = {
+    listener: {codec.api_key: _by_name(codec) for codec in codecs} for listener, codecs in _ON_ZOOKEEPER.items()
+}
+"""The same of a broker of the designs on ZooKeeper."""
 
 CODECS: tuple[AnyCodec, ...] = tuple(
     {codec.api_key: codec for apis in LISTENER_APIS.values() for codec in apis.values()}.values()

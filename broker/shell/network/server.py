@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple, cast
 
@@ -18,7 +18,7 @@ from broker.core.messages import AnyResponse, Listener
 from broker.core.ports.events import Disconnected, Event, RequestReceived
 from broker.core.rules.features import Feature
 from broker.shell.codec import api_versions
-from broker.shell.codec.apis import LISTENER_APIS, AnyCodec
+from broker.shell.codec.apis import LISTENER_APIS, AnyCodec, Apis
 from broker.shell.codec.frames import FrameBuffer, RequestHeader, read_request, read_request_header, response_frame
 from broker.shell.codec.wire import DecodeError
 from broker.shell.network import sockets
@@ -58,7 +58,7 @@ class AcceptedConnection(asyncio.Protocol):
         self.listener = listener
         self._server = server
         self._traffic = server.traffic
-        self._apis: Mapping[int, AnyCodec] = LISTENER_APIS[listener]
+        self._apis = server.apis[listener]
         self._incoming = FrameBuffer(server.frame_bytes_max)
         self._outgoing: list[bytes] = []
         self._outgoing_bytes = 0
@@ -252,11 +252,13 @@ class Server:
         idle_ms_max: int,
         traffic: Traffic | None = None,
         features: Sequence[Feature] = (),
+        apis: Apis = LISTENER_APIS,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.deliver = deliver
         self.frame_bytes_max = frame_bytes_max
         self.features = features
+        self.apis = apis
         self.traffic = Traffic() if traffic is None else traffic
         self._idle_s_max = idle_ms_max / 1000
         self._held_bytes_max = _HELD_FRAMES_MAX * frame_bytes_max

@@ -9,6 +9,7 @@ from harness.doctor.remedies.remedy import PRIVILEGED, Remedy, as_root, install,
 from harness.doctor.remedies.rows import (
     RemedyRow,
     always,
+    any_of,
     missing,
     not_root,
     program,
@@ -155,6 +156,17 @@ VMS = (
 AIOKAFKA = (python_package("aiokafka"),)
 CONFLUENT = (python_package("confluent-kafka"),)
 KCAT = (program("kcat", "kcat"),)
+
+ZOOKEEPER = (
+    python_package("kazoo"),
+    RemedyRow(
+        "no-zookeeper",
+        "there is no ZooKeeper where Debian's package puts it, or no Java, which comes with it",
+        any_of(missing("zookeeper.jar"), missing("java")),
+        always(lambda here: install(here, "zookeeper")),
+        Missing("file", "zookeeper.jar"),
+    ),
+)
 
 COMPILED = (
     python_package("mypy"),

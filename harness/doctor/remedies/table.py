@@ -39,6 +39,7 @@ TABLE: Mapping[str, Sequence[RemedyRow]] = {
     "aiokafka": programs.AIOKAFKA,
     "confluent-kafka": programs.CONFLUENT,
     "kcat": programs.KCAT,
+    "zookeeper": programs.ZOOKEEPER,
     "compiled": programs.COMPILED,
 }
 """The causes of capabilities that another one depends on are listed there: see `ALSO`."""
@@ -69,6 +70,7 @@ TITLES: Mapping[str, str] = {
     "aiokafka": "client aiokafka",
     "confluent-kafka": "client confluent-kafka",
     "kcat": "client kcat",
+    "zookeeper": "ensembles of ZooKeeper",
     "compiled": "compiled simulator",
 }
 

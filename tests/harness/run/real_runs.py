@@ -11,7 +11,7 @@ from harness.environments import factory
 from harness.run import runner
 from harness.run.context import Plan
 from harness.run.stopping import Stop
-from harness.systems.harrow_broker import HarrowBroker
+from harness.systems.own.harrow_broker import HarrowBroker
 from harness.terminal.console import RunProgress
 
 

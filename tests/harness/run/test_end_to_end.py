@@ -19,7 +19,7 @@ from harness.run.stopping import RunFailed
 from harness.spec.spec import Spec
 from harness.store.heal import heal
 from harness.store.journal import is_finished, read_journal
-from harness.systems.harrow_broker import SETTINGS_NAME, HarrowBroker
+from harness.systems.own.harrow_broker import SETTINGS_NAME, HarrowBroker
 from harness.terminal.exits import ExitStatus
 from history.reader import read_table
 from nemesis.schedule import Schedule

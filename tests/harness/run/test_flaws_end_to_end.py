@@ -11,7 +11,7 @@ from harness.run.context import Plan
 from harness.run.judging import judge
 from harness.spec.spec import Spec
 from harness.store.run_directories import make_run_directory
-from harness.systems.harrow_broker import HarrowBroker
+from harness.systems.own.harrow_broker import HarrowBroker
 from history.reader import read_table
 from nemesis.schedule import Schedule, ScheduledFault
 from nemesis.targets import FaultTarget

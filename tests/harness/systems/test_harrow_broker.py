@@ -20,7 +20,7 @@ from common.names import SpecError
 from harness.environments.base import NodePlan
 from harness.spec.spec import Spec
 from harness.systems.admin_endpoint import NoAnswer, get_json
-from harness.systems.harrow_broker import SETTINGS_NAME, HarrowBroker
+from harness.systems.own.harrow_broker import SETTINGS_NAME, HarrowBroker
 from simulation.scenario.overrides import check_names, flaws
 
 Answers = Mapping[str, object]

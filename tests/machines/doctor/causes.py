@@ -16,6 +16,7 @@ EQUIPPED = Row("doctor", "for doctor", packages=("docker.io", "fuse3", "gcc", "i
 """Has all programs that a remedy is not about; gcc comes without headers."""
 
 _COMPILING = Row("doctor", "for doctor", packages=("gcc", "python3-dev"))
+_WITH_ZOOKEEPER = Row("doctor", "for doctor", packages=("zookeeper",))
 _FUSE_ALONE = Row("doctor", "for doctor", packages=EQUIPPED.packages, fuse="open")
 _CONTAINER = Row("doctor", "for doctor", packages=EQUIPPED.packages, container=())
 _ALL_CAPABILITIES = (1 << 41) - 1
@@ -328,6 +329,8 @@ VISITS = (
     Visit("aiokafka", "no-aiokafka", prepare=_without("aiokafka")),
     Visit("confluent-kafka", "no-confluent-kafka", prepare=_without("confluent-kafka")),
     Visit("kcat", "no-kcat", prepare=("rm -rf /var/lib/apt/lists/*",)),
+    Visit("zookeeper", "no-kazoo", _WITH_ZOOKEEPER, prepare=_without("kazoo")),
+    Visit("zookeeper", "no-zookeeper"),
     # The compiled simulator.
     Visit("compiled", "no-mypy", _COMPILING, prepare=_without("mypy")),
     Visit("compiled", "no-setuptools", _COMPILING, prepare=_without("setuptools")),

@@ -18,7 +18,7 @@ from tests.machines.wheels import wheels_of
 CHECKOUT = Path(__file__).parents[3]
 _PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
 PACKAGES = tuple(name.rstrip("*") for name in _PROJECT["tool"]["setuptools"]["packages"]["find"]["include"])
-EXTRAS = "clients,compiled,docker,fuse,ssh"
+EXTRAS = "clients,compiled,docker,fuse,ssh,zookeeper"
 
 _INSTALL = f"""
 set -e

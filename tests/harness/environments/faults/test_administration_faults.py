@@ -8,7 +8,7 @@ import pytest
 
 from harness.environments.machine.environment import MachineEnvironment
 from harness.spec.spec import Spec
-from harness.systems.harrow_broker import HarrowBroker
+from harness.systems.own.harrow_broker import HarrowBroker
 from nemesis.capabilities.cluster import NodeError, PartitionView
 from nemesis.faults import KINDS
 from nemesis.faults.base import Site

@@ -12,7 +12,7 @@ from harness.environments.machine.kernel.process_identity import wait_until
 from harness.run.health import unhealthy_reason
 from harness.spec.spec import Spec
 from harness.store.journal import Journal
-from harness.systems.harrow_broker import HarrowBroker
+from harness.systems.own.harrow_broker import HarrowBroker
 from tests.support.foreign_systems import OWN_AS_COMBINED, made
 
 _READY_S = 60.0
