@@ -397,6 +397,7 @@ def _exited(known: Knowledge, step: EventStep, machine: SimulatedMachine) -> Non
     """A process that ended in this step, cleanly if its status is 0; what was asked of it may be in its log."""
     if isinstance(step.event, RequestReceived) and isinstance(step.event.request, DeleteTopicsRequest):
         known.administered.interrupted.append(step.event.request)
+    answers.controller_ended(known, step.node_id)
     broker = known.brokers.get(step.node_id)
     if broker is None:
         return

@@ -72,5 +72,8 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "V-13": "laggards leave the ISR",
         "V-14": "replicas return to the ISR",
         "V-15": "failed directories are reported",
+        "V-16": "administrators are answered",
+        "V-17": "brokers register",
+        "V-18": "metadata is followed",
     }
 )
