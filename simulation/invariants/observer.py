@@ -56,7 +56,7 @@ from simulation.invariants.expiry import SeenProducers
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.groups import checks
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
-from simulation.invariants.progress import errors, isr
+from simulation.invariants.progress import errors, isr, refusals, requests
 from simulation.invariants.properties import Violation, not_judged
 
 _FROM_CLIENTS = (ProduceRequest, FetchRequest, ListOffsetsRequest)
@@ -89,6 +89,7 @@ class PropertyObserver:
             known = self._known = Knowledge.of(cluster)
         machine = cluster.machines[step.node_id]
         node = machine.node
+        requests.stepped(known, step, machine.incarnation, cluster.now_us)
         if isinstance(node, BrokerNode):
             self._broker(known, step, node.state, machine.incarnation)
         elif isinstance(node, ControllerNode):
@@ -139,6 +140,7 @@ class PropertyObserver:
         voter = known.voters[step.node_id]
         before = len(voter.entries)
         quorum.stepped(known, voter, node.state, incarnation, event)
+        quorum.answered(voter, event, step.effects)
         topics.controller_stepped(known, step.node_id, step.effects)
         answers.controller_stepped(known, step.node_id, event, step.effects, before)
         if known.elects_longest_logs:
@@ -176,6 +178,9 @@ class PropertyObserver:
                 committed.check_candidates(known, ghost)
         if step.effects:
             _effects(known, broker, state, step.effects, before)
+        if event.__class__ is RequestReceived and state.produces:
+            assert isinstance(event, RequestReceived)
+            refusals.accepted(known, broker, state, event, before)
 
     def _replicas(self, known: Knowledge, broker: BrokerMirror, state: BrokerState) -> None:
         mirrors = broker.mirrors
@@ -398,6 +403,7 @@ def _exited(known: Knowledge, step: EventStep, machine: SimulatedMachine) -> Non
     if isinstance(step.event, RequestReceived) and isinstance(step.event.request, DeleteTopicsRequest):
         known.administered.interrupted.append(step.event.request)
     answers.controller_ended(known, step.node_id)
+    known.deciding.pop(step.node_id, None)
     broker = known.brokers.get(step.node_id)
     if broker is None:
         return

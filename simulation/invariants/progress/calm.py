@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from broker.core.controller.state import ControllerState
+from broker.core.log.compaction.cleaning import Cleaning
+from broker.core.log.log import Log
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.engine.machine import SimulatedMachine
@@ -32,6 +34,16 @@ class Stuck:
 
 
 @dataclass(slots=True)
+class Uncompacted:
+    """A log that is to be compacted up to `end`, noted at virtual microseconds; it was cut so many times by then."""
+
+    log: Log
+    end: int
+    truncations: int
+    noted_us: int
+
+
+@dataclass(slots=True)
 class Calm:
     """Since when nothing disturbs a broker or a link, in virtual microseconds; no entry: never disturbed."""
 
@@ -49,9 +61,6 @@ class Calm:
 
     majority_us: int = 0
     """Since when a majority of the voters has been undisturbed, and has had the present controller."""
-
-    waiting: dict[tuple[str, int, int], int] = field(default_factory=dict)
-    """Role, node and number of an administrator's request that is not answered -> when that was first seen."""
 
     links: dict[tuple[int, int], int] = field(default_factory=dict)
     """Two nodes, the lower number first -> since when messages have passed between them in both directions."""
@@ -73,6 +82,12 @@ class Calm:
 
     behind: dict[tuple[int, bool], tuple[int, int]] = field(default_factory=dict)
     """Node, and whether as a controller -> an offset of the metadata that was committed when it was noted, and when."""
+
+    cleanings: dict[int, tuple[Cleaning, int]] = field(default_factory=dict)
+    """Broker -> the compaction that is under way, and since when."""
+
+    uncompacted: dict[tuple[int, str, int], Uncompacted] = field(default_factory=dict)
+    """Broker, topic and partition -> how far its log should be compacted by now."""
 
     keys: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Node -> what must stay the same for it to be undisturbed: its incarnation, the controller and its own."""

@@ -18,10 +18,15 @@ from broker.core.messages import (
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import PartitionState
 from broker.core.rules.requests import FetchRules
+from simulation.engine.choices import ChoiceSequence
+from simulation.engine.cluster import SimulatedCluster
 from simulation.invariants.ghost import ReplicaMirror
+from simulation.invariants.knowledge import Knowledge, Version
 from simulation.invariants.progress.asked import AskedPartition
-from simulation.invariants.progress.errors import in_session, is_so, unsaid_of
+from simulation.invariants.progress.errors import in_session, is_another, is_so, unsaid_of
 from simulation.runs.sweep import simulate
+from simulation.scenario.configuration import Configuration
+from simulation.scenario.scenario import settings_of
 from tests.simulation.invariants.test_client_properties import falsify, with_part
 from tests.simulation.invariants.test_client_properties import the_only as only_part
 
@@ -74,6 +79,15 @@ def test_an_answer_by_id_alone_is_no_silence() -> None:
     part = AskedPartition("id", 0, fetch=FetchPartition("log", 0, 0, 100, topic_id="id"))
     unknown = FetchedPartition("", 0, ErrorCode.UNKNOWN_TOPIC_ID, topic_id="id")
     assert not list(unsaid_of({("id", 0): part}, FetchResponse((unknown,), session_id=7)))
+
+
+def test_a_topic_that_is_deleted_and_created_again_in_one_step_has_lost_its_leader() -> None:
+    known = Knowledge.of(SimulatedCluster(ChoiceSequence(0), settings_of(Configuration())))
+    for end, topic_id in ((1, "first"), (2, "first"), (3, "second")):
+        known.versions[end] = Version({}, {"log": (topic_id, {}, {})}, ({}, {}), 0)
+    assert is_another(known, (2, 3), "log")
+    assert not is_another(known, (1, 2), "log")
+    assert not is_another(known, (0, 3), "log")
 
 
 # --- each error ------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Administrators who get no answer in time break V-16, whoever owes it to them."""
+"""Requests that are not answered in time break V-16, whoever owes the answer."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker.core.broker_node.requests import forwarding
-from broker.core.controller import changes
+from broker.core.broker_node.node import BrokerNode
+from broker.core.broker_node.requests import fetching, forwarding
+from broker.core.controller import changes, membership
 from broker.core.messages.refusals import ADMINISTRATION
 from simulation.scenario.configuration import SimulatedFault
 from tests.simulation.invariants.planting import observe
@@ -100,3 +101,49 @@ def test_a_former_controller_that_forgets_who_asked_breaks_v_16(monkeypatch: pyt
     property_id, text = broken(*faults)
     assert property_id == "V-16"
     assert "former controller" in text
+
+
+def test_a_client_that_gets_no_producer_id_breaks_v_16(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "init_producer_id", lambda _broker, _request_id, _request: None)
+    property_id, text = broken()
+    assert property_id == "V-16"
+    assert "InitProducerIdRequest" in text
+
+
+def test_a_request_whose_connection_is_closed_need_not_be_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def close(broker: Any, request_id: int, _request: Any) -> None:
+        connections = {one.connection for one in asked if one.request_id == request_id}
+        for connection in connections:
+            broker.runtime.refuse(connection, "a test")
+
+    honest, asked = BrokerNode._request, []
+
+    def request(node: Any, event: Any) -> None:
+        asked.append(event)
+        honest(node, event)
+
+    monkeypatch.setattr(BrokerNode, "_request", request)
+    monkeypatch.setattr(forwarding, "init_producer_id", close)
+    assert broken()[0] != "V-16"
+
+
+def test_a_follower_that_gets_no_answer_breaks_v_16(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = fetching.handle
+
+    def handle(broker: Any, event: Any, request: Any) -> None:
+        if request.replica_id != 3 or broker.runtime.now_ms < 4_900:
+            honest(broker, event, request)
+
+    monkeypatch.setattr(fetching, "handle", handle)
+    assert broken()[0] == "V-16"
+
+
+def test_a_controller_that_keeps_a_heartbeat_breaks_v_16(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = membership.heartbeat
+
+    def heartbeat(controller: Any, request_id: int, request: Any) -> None:
+        if request.broker_id != 3 or controller.runtime.now_ms < 4_900:
+            honest(controller, request_id, request)
+
+    monkeypatch.setattr(membership, "heartbeat", heartbeat)
+    assert broken()[0] == "V-16"

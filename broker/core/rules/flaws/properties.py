@@ -45,6 +45,8 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "P-33": "offline replicas are out",
         "P-34": "directories fail alone",
         "P-35": "true errors",
+        "P-36": "ends of leader epochs",
+        "P-37": "unclean elections are reported",
         "P-D1": "deleted as asked or permitted",
         "P-D2": "idle producers forgotten",
         "P-G1": "committed offsets stay",
@@ -72,8 +74,9 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "V-13": "laggards leave the ISR",
         "V-14": "replicas return to the ISR",
         "V-15": "failed directories are reported",
-        "V-16": "administrators are answered",
+        "V-16": "requests are answered",
         "V-17": "brokers register",
         "V-18": "metadata is followed",
+        "V-19": "compaction ends",
     }
 )
