@@ -275,13 +275,9 @@ class BrokerNode:
             ):
                 forwarding.producer_ids_came(broker, answer)
             case replication.LEADER_END, ListOffsetsRequest() as request, ListOffsetsResponse() as answer:
-                asked = request.partitions[0]
-                key = (asked.topic, asked.partition)
-                replication.leader_end_known(broker, key, asked.current_leader_epoch, answer)
+                replication.leader_end_known(broker, request.partitions[0], str(context), answer)
             case replication.LEADER_START, ListOffsetsRequest() as request, ListOffsetsResponse() as answer:
-                asked = request.partitions[0]
-                key = (asked.topic, asked.partition)
-                replication.leader_start_known(broker, key, asked.current_leader_epoch, answer)
+                replication.leader_start_known(broker, request.partitions[0], str(context), answer)
             case _:
                 pass  # no response to a heartbeat, an offset query or an auto-creation: the next one replaces it
 

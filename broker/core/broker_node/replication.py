@@ -27,7 +27,7 @@ PRODUCERS_ROLLED_BACK = sometimes("truncation: the producers' state goes back wi
 OUT_OF_RANGE_CUT = sometimes("out of range: the leader's log ends earlier, cut (TR-8)")
 OUT_OF_RANGE_RESTART = sometimes("out of range: the leader's log begins later, start over (TR-8)")
 OUT_OF_RANGE_KEPT = sometimes("out of range: by now the log fits (TR-8)")
-OLD_ANSWER = sometimes("replica fetch: the answer is to another offset or epoch and is passed over (TR-5)")
+OLD_ANSWER = sometimes("replica fetch: the answer is to another offset, epoch or topic and is passed over (TR-5)")
 FENCED = sometimes("replica fetch: the leader is newer, metadata will tell (TR-7)")
 BACKED_OFF = sometimes("replica fetch: the leader refuses, try again (TR-7)")
 OUT_OF_RANGE = sometimes("replica fetch: out of range (TR-8)")
@@ -89,7 +89,8 @@ def fetch_from(broker: BrokerState, leader: int) -> None:
 def _wanted(broker: BrokerState, leader: int, session: LeaderSession) -> dict[tuple[str, int], FetchPartition]:
     """The partitions to fetch from a leader now; unchanged entries are the same objects as before.
 
-    Empty while one of the replicas waits for its fsync, whose completion fetches again.
+    Empty while one of the replicas waits for its fsync, whose completion fetches again. A cut can leave something to be
+    synced too (TR-3).
     """
     now_ms = broker.runtime.now_ms
     wanted: dict[tuple[str, int], FetchPartition] = {}
@@ -98,8 +99,10 @@ def _wanted(broker: BrokerState, leader: int, session: LeaderSession) -> dict[tu
         if replica.role is not Role.FOLLOWER or replica.leader != leader:
             continue
         if replica.acknowledges_flushed_only and replica.log.flushed_offset < replica.log.end_offset:
-            return {}  # a fetch at the log end acknowledges it: only once it is on the disk; a fetch without this
-            # partition would be held for the others, and this one would wait with it
+            # a fetch at the log end acknowledges it: only once it is on the disk; a fetch without this partition would
+            # be held for the others, and this one would wait with it
+            storage.flush(broker, replica)
+            return {}
         if replica.retry_fetch_at_ms > now_ms:
             retry_at_ms = min(retry_at_ms or replica.retry_fetch_at_ms, replica.retry_fetch_at_ms)
             continue
@@ -202,7 +205,7 @@ def _apply(broker: BrokerState, replica: Replica, asked: FetchPartition, answer:
 
 
 def _mark_answer(broker: BrokerState, replica: Replica, asked: FetchPartition, answer: FetchedPartition) -> None:
-    if asked.current_leader_epoch != replica.leader_epoch:
+    if (asked.current_leader_epoch, asked.topic_id) != (replica.leader_epoch, replica.topic_id):
         broker.runtime.mark(OLD_ANSWER)
     elif answer.error_code == ErrorCode.FENCED_LEADER_EPOCH:
         broker.runtime.mark(FENCED)
@@ -259,15 +262,25 @@ def _ask_offset(broker: BrokerState, replica: Replica, timestamp: int, purpose: 
         channel=OFFSETS_CHANNEL,
         timeout_ms=broker.settings.request_timeout_ms,
         purpose=purpose,
-        context=(replica.topic, replica.partition, replica.leader_epoch),
+        context=replica.topic_id,
     )
 
 
-def leader_end_known(broker: BrokerState, key: tuple[str, int], epoch: int, response: ListOffsetsResponse) -> None:
+def _still_asks(broker: BrokerState, asked: ListOffsetsPartition, topic_id: str) -> Replica | None:
+    """TR-5: the replica that a question was about, if it is still of that topic and follows in that epoch."""
+    replica = broker.replicas.get((asked.topic, asked.partition))
+    if replica is None or replica.role is not Role.FOLLOWER or replica.topic_id != topic_id:
+        return None
+    return replica if replica.leader_epoch == asked.current_leader_epoch else None
+
+
+def leader_end_known(
+    broker: BrokerState, asked: ListOffsetsPartition, topic_id: str, response: ListOffsetsResponse
+) -> None:
     """TR-8: the leader's log ends before ours: cut; otherwise it may begin after ours ends: ask."""
-    replica = broker.replicas.get(key)
     answer = response.partitions[0]
-    if replica is None or replica.role is not Role.FOLLOWER or replica.leader_epoch != epoch or answer.error_code:
+    replica = _still_asks(broker, asked, topic_id)
+    if replica is None or answer.error_code:
         return
     if answer.offset < replica.log.end_offset:
         broker.runtime.mark(OUT_OF_RANGE_CUT)
@@ -281,11 +294,13 @@ def leader_end_known(broker: BrokerState, key: tuple[str, int], epoch: int, resp
         _ask_offset(broker, replica, _EARLIEST, LEADER_START)
 
 
-def leader_start_known(broker: BrokerState, key: tuple[str, int], epoch: int, response: ListOffsetsResponse) -> None:
+def leader_start_known(
+    broker: BrokerState, asked: ListOffsetsPartition, topic_id: str, response: ListOffsetsResponse
+) -> None:
     """TR-8: the leader's log begins after ours ends: restart our log there."""
-    replica = broker.replicas.get(key)
     answer = response.partitions[0]
-    if replica is None or replica.role is not Role.FOLLOWER or replica.leader_epoch != epoch or answer.error_code:
+    replica = _still_asks(broker, asked, topic_id)
+    if replica is None or answer.error_code:
         return
     broker.runtime.mark(OUT_OF_RANGE_RESTART if answer.offset > replica.log.end_offset else OUT_OF_RANGE_KEPT)
     if answer.offset > replica.log.end_offset:

@@ -48,6 +48,8 @@ def fetch_position(replica: Replica, rules: Rules, max_bytes: int) -> FetchParti
 
 def take_answer(replica: Replica, asked: FetchPartition, answer: FetchedPartition, rules: Rules) -> AppendOutcome:
     """TR-1, TR-5 … TR-7, HW-5: apply one partition's part of a fetch response."""
+    if asked.topic_id != replica.topic_id:
+        return AppendOutcome()  # the topic was deleted meanwhile, and this is another one of its name
     present = (replica.log.end_offset, replica.leader_epoch)
     if not rules.truncation.accepts_answer((asked.fetch_offset, asked.current_leader_epoch), present):
         return AppendOutcome()

@@ -6,15 +6,24 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.core.broker_node import replication
+from broker.core.broker_node import replication, storage
 from broker.core.broker_node.state import BrokerState
-from broker.core.messages import FetchedPartition, FetchResponse, ListedOffset, ListOffsetsResponse
+from broker.core.messages import (
+    FetchedPartition,
+    FetchResponse,
+    ListedOffset,
+    ListOffsetsPartition,
+    ListOffsetsResponse,
+)
 from broker.core.messages.errors import ErrorCode
-from broker.core.ports.events import Effect, LogEntry, Send, SetTimer
+from broker.core.ports.events import Effect, Flush, LogEntry, Send, SetTimer
+from broker.core.records import encode_batch, filler
+from broker.core.replica import follower
+from broker.core.replica.follower import AppendOutcome
 from broker.core.replica.state import Replica, Role
 from tests.support.cluster import TOPIC, Cluster
 
-Known = Callable[[BrokerState, tuple[str, int], int, ListOffsetsResponse], None]
+Known = Callable[[BrokerState, ListOffsetsPartition, str, ListOffsetsResponse], None]
 ANSWERS = pytest.mark.parametrize(
     ("known", "offset"), [(replication.leader_end_known, 0), (replication.leader_start_known, 7)], ids=["end", "start"]
 )
@@ -62,12 +71,42 @@ def test_tr_1_a_follower_whose_log_parts_from_the_leaders_cuts_it_says_so_and_as
     assert [effect.to for effect in effects if isinstance(effect, Send)] == [replica.leader]
 
 
+def test_tr_3_what_a_cut_within_compacted_offsets_leaves_is_synced_before_the_next_fetch() -> None:
+    """Where each record is to be on the disk before it is acknowledged; nothing else would sync it."""
+    state, replica = following()
+    log = replica.log
+    log.config = log.config._replace(flush_messages=1)
+    log.append_as_follower(filler(2, 5, 0), max_epoch=0)
+    log.mark_flushed(6)
+    state.leader_sessions[replica.leader].asked[replica.key] = follower.fetch_position(replica, state.rules, 1 << 20)
+    effects = gets(state, replica, FetchedPartition(TOPIC, 0, ErrorCode.NONE, diverging_epoch=(0, 4)))
+    assert (log.flushed_offset, log.end_offset) == (2, 4)
+    assert [type(effect) for effect in effects if isinstance(effect, (Flush, Send))] == [Flush]
+    storage.flushed(state, replica)
+    replication.fetch_from(state, replica.leader)
+    assert log.flushed_offset == 4
+    assert [type(effect) for effect in state.runtime.take_effects() if isinstance(effect, (Flush, Send))] == [Send]
+
+
 def test_a_cut_that_the_flaw_makes_late_is_still_before_the_next_fetch() -> None:
     state, replica = following("late-cut")
     effects = gets(state, replica, FetchedPartition(TOPIC, 0, ErrorCode.NONE, diverging_epoch=(0, 1)))
     assert replica.log.end_offset == 2
     at_ms = timers(effects)
     assert at_ms[replication.RETRY, replica.leader] > at_ms[replication.CUT, TOPIC, 0, 1]
+
+
+def question(replica: Replica) -> ListOffsetsPartition:
+    return ListOffsetsPartition(TOPIC, 0, -1, replica.leader_epoch)
+
+
+def test_tr_5_what_a_leader_sent_of_a_deleted_topic_is_not_taken_into_the_next_one_of_its_name() -> None:
+    state, replica = following()
+    asked = follower.fetch_position(replica, state.rules, 1 << 20)
+    late = FetchedPartition(TOPIC, 0, ErrorCode.NONE, 3, records=encode_batch([(None, b"value")], 2, 0, 0))
+    for topic_id, appended in (("created-again", 0), (asked.topic_id, 1)):
+        replica.topic_id = topic_id
+        assert follower.take_answer(replica, asked, late, state.rules) == AppendOutcome(appended=appended)
 
 
 def _is_gone(state: BrokerState, replica: Replica) -> None:
@@ -82,6 +121,10 @@ def _follows_in_a_later_epoch(state: BrokerState, replica: Replica) -> None:
     replica.leader_epoch += 1
 
 
+def _is_of_another_topic_of_that_name(state: BrokerState, replica: Replica) -> None:
+    replica.topic_id = "created-again"
+
+
 def _goes_on(state: BrokerState, replica: Replica) -> None:
     pass
 
@@ -92,6 +135,7 @@ def _goes_on(state: BrokerState, replica: Replica) -> None:
         (_is_gone, ErrorCode.NONE),
         (_leads, ErrorCode.NONE),
         (_follows_in_a_later_epoch, ErrorCode.NONE),
+        (_is_of_another_topic_of_that_name, ErrorCode.NONE),
         (_goes_on, ErrorCode.FENCED_LEADER_EPOCH),
     ],
 )
@@ -100,10 +144,10 @@ def test_tr_8_what_a_leader_says_of_its_log_counts_for_who_still_follows_it(
     known: Known, offset: int, meanwhile: Callable[[BrokerState, Replica], None], error: ErrorCode
 ) -> None:
     state, replica = following()
-    epoch = replica.leader_epoch
+    asked, topic_id = question(replica), replica.topic_id
     meanwhile(state, replica)
     answer = ListedOffset(TOPIC, 0, error, offset=-1 if error else offset)
-    known(state, replica.key, epoch, ListOffsetsResponse((answer,)))
+    known(state, asked, topic_id, ListOffsetsResponse((answer,)))
     assert (replica.log.start_offset, replica.log.end_offset, replica.high_watermark) == (0, 2, 2)
     assert state.runtime.effects == []
 
@@ -113,5 +157,6 @@ def test_tr_8_a_log_that_ends_elsewhere_than_its_leaders_begins_again_where_that
     known: Known, offset: int
 ) -> None:
     state, replica = following()
-    known(state, replica.key, replica.leader_epoch, ListOffsetsResponse((ListedOffset(TOPIC, 0, 0, offset=offset),)))
+    answer = ListOffsetsResponse((ListedOffset(TOPIC, 0, 0, offset=offset),))
+    known(state, question(replica), replica.topic_id, answer)
     assert (replica.log.start_offset, replica.log.end_offset) == (offset, offset)

@@ -13,6 +13,7 @@ from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, Observer, SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.invariants.observer import PropertyObserver
+from simulation.invariants.properties import Violation
 from simulation.scenario.configuration import SimulatedFault
 from simulation.scenario.phases import SimulationOutcome
 from simulation.scenario.scenario import run
@@ -115,3 +116,12 @@ def change_rules(subject: str, **methods: Callable[..., Any]) -> Plant:
         return False
 
     return Plant(lie, after_ms=0)
+
+
+def broken_by(check: Callable[[], object]) -> str | None:
+    """The property that a check finds broken; None if it finds none."""
+    try:
+        check()
+    except Violation as violation:
+        return violation.property_id
+    return None

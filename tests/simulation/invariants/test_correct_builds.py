@@ -15,12 +15,12 @@ from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror
 from simulation.invariants.knowledge import Deciding, Knowledge
 from simulation.invariants.metadata import check_longest
 from simulation.invariants.observer import PropertyObserver
-from simulation.invariants.properties import Violation, is_documented
+from simulation.invariants.properties import is_documented
 from simulation.runs.sweep import simulate
 from simulation.scenario import scenario
 from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.scenario.scenario import settings_of
-from tests.simulation.invariants.planting import change_rules, observe
+from tests.simulation.invariants.planting import broken_by, change_rules, observe
 
 OTHERWISE: dict[str, dict[str, object]] = {
     "acks=1": {"acks": 1},
@@ -203,12 +203,7 @@ def test_after_an_unclean_election_a_high_watermark_may_be_as_old_as_its_checkpo
         mirror.learns(epoch)
     mirror.starts_with(3)
     mirror.leader_epoch = 6
-    found = None
-    try:
-        check_bounds(Knowledge.of(cluster), ghost, mirror, 3)
-    except Violation as violation:
-        found = violation.property_id
-    assert found == broken
+    assert broken_by(lambda: check_bounds(Knowledge.of(cluster), ghost, mirror, 3)) == broken
 
 
 @pytest.mark.parametrize(
@@ -220,12 +215,7 @@ def test_a_high_watermark_stays_at_the_start_of_a_log_of_which_an_election_gave_
     ghost = Ghost("log", 0, since_epoch=5 if unclean else 0)
     mirror = ReplicaMirror(3, entries=[None] * 3 + [Batch(3, 4, 4, 0, 7, 0, 0, control=False)] * 2, start=3)
     mirror.leader_epoch = mirror.high_watermark_epoch = 6
-    found = None
-    try:
-        check_bounds(no_knowledge(), ghost, mirror, high_watermark)
-    except Violation as violation:
-        found = violation.property_id
-    assert found == broken
+    assert broken_by(lambda: check_bounds(no_knowledge(), ghost, mirror, high_watermark)) == broken
 
 
 def no_knowledge() -> Knowledge:
@@ -248,19 +238,19 @@ def test_a_recovery_goes_on_with_the_min_isr_with_which_it_began(
     """Where fewer are remembered than min ISR, any replica may be the complete one (UR-6)."""
     cluster = SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration(min_insync_replicas=2)))
     state = PartitionState((1, 2, 3), isr=(), leader=-1, leader_epoch=3, partition_epoch=9, last_known_elr=(2, 3))
-    found = None
-    try:
-        check_longest(
-            Knowledge.of(cluster),
-            Ghost("log", 0),
-            Deciding(state, min_isr=min_isr_then),
-            elected,
-            {1: (0, 39), 2: (0, 26), 3: (0, 23)},
-            Image(),
+    assert (
+        broken_by(
+            lambda: check_longest(
+                Knowledge.of(cluster),
+                Ghost("log", 0),
+                Deciding(state, min_isr=min_isr_then),
+                elected,
+                {1: (0, 39), 2: (0, 26), 3: (0, 23)},
+                Image(),
+            )
         )
-    except Violation as violation:
-        found = violation.property_id
-    assert found == broken
+        == broken
+    )
 
 
 @pytest.mark.parametrize(
@@ -274,12 +264,12 @@ def test_a_controller_that_has_appended_that_losses_are_accepted_may_elect_the_l
     known = Knowledge.of(SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration())))
     state = PartitionState((1, 2, 3), isr=(), leader=-1, leader_epoch=3, partition_epoch=9, last_known_elr=(2, 3))
     topic = TopicImage("log", "id", configs={"unclean.recovery.strategy": strategy})
-    found = None
-    try:
-        logs = {1: (0, 39), 2: (0, 26), 3: (0, 23)}
-        check_longest(
-            known, Ghost("log", 0), Deciding(state, min_isr=2), 1, logs, Image(end_offset, topics={"log": topic})
+    logs = {1: (0, 39), 2: (0, 26), 3: (0, 23)}
+    assert (
+        broken_by(
+            lambda: check_longest(
+                known, Ghost("log", 0), Deciding(state, min_isr=2), 1, logs, Image(end_offset, topics={"log": topic})
+            )
         )
-    except Violation as violation:
-        found = violation.property_id
-    assert found == broken
+        == broken
+    )

@@ -16,11 +16,10 @@ from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.invariants.ghost import Batch, batches_of
 from simulation.invariants.knowledge import Knowledge, VoterMirror
-from simulation.invariants.properties import Violation
 from simulation.invariants.quorum import ended, stepped
 from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.scenario.scenario import settings_of
-from tests.simulation.invariants.planting import Plant, controller_of, observe
+from tests.simulation.invariants.planting import Plant, broken_by, controller_of, observe
 from tests.support.memory_files import MemoryFiles
 
 Lie = Callable[[Quorum], object]
@@ -123,12 +122,7 @@ def test_a_leader_that_lacks_what_its_own_or_an_earlier_epoch_has_committed_brea
     known.committed_in = {5: 1}
     quorum = node.state.quorum
     quorum.epoch, quorum.role, quorum.leader = epoch, QuorumRole.LEADER, number
-    found = None
-    try:
-        stepped(known, known.voters[number], node.state, 1, TimerFired(("none",)))
-    except Violation as violation:
-        found = violation.property_id
-    assert found == broken
+    assert broken_by(lambda: stepped(known, known.voters[number], node.state, 1, TimerFired(("none",)))) == broken
 
 
 def voter_that_appended(count: int, controllers: int = 3) -> tuple[Knowledge, VoterMirror, Quorum]:
@@ -159,12 +153,7 @@ def test_a_voter_that_ended_while_it_cut_its_log_has_lost_nothing_but_what_is_co
     known.metadata = mirror.entries[:committed]
     mirror.compare(known.metadata)
     quorum.log.truncate_to(1)
-    found = None
-    try:
-        ended(known, mirror)
-    except Violation as violation:
-        found = violation.property_id
-    assert found == broken
+    assert broken_by(lambda: ended(known, mirror)) == broken
     assert mirror.durable == (1 if broken is None else 2)
 
 
@@ -199,11 +188,7 @@ def test_a_voter_that_ended_may_have_committed_in_its_last_step(
     quorum.log.sync()
     quorum.high_watermark = 2
     quorum.log.advance_start(deleted)
-    found = None
-    try:
-        ended(known, mirror)
-    except Violation as violation:
-        found = violation.property_id
+    found = broken_by(lambda: ended(known, mirror))
     assert (found, len(known.metadata)) == (broken, 2 if leads else 0)
 
 
@@ -215,12 +200,7 @@ def test_a_leader_that_commits_only_records_of_earlier_epochs_breaks_p_r3(epoch:
     quorum.log.sync()
     quorum.epoch, quorum.high_watermark = epoch, 2
     quorum.log.advance_start(2)
-    found = None
-    try:
-        ended(known, mirror)
-    except Violation as violation:
-        found = violation.property_id
-    assert found == broken
+    assert broken_by(lambda: ended(known, mirror)) == broken
 
 
 def test_a_vote_for_a_log_that_is_behind_breaks_p_r5(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,12 +17,11 @@ from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.invariants.ghost import Batch, Ghost, Mirror, ReplicaMirror
 from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.observer import PropertyObserver
-from simulation.invariants.properties import Violation
 from simulation.invariants.replicas import last_cut, reset_if_start_moved
 from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.scenario.scenario import settings_of
 from simulation.workload.clients import TOPIC
-from tests.simulation.invariants.planting import Plant, change_rules, observe, replica_of
+from tests.simulation.invariants.planting import Plant, broken_by, change_rules, observe, replica_of
 from tests.support.memory_files import MemoryFiles
 
 OTHER = Batch(0, 0, 0, 0xBAD, -1, -1, -1, control=False)
@@ -340,9 +339,4 @@ def test_a_follower_that_ends_as_it_begins_anew_below_what_was_deleted_has_cut_n
     log = SimpleNamespace(start_offset=log_start, end_offset=56, truncations=1)
     mirror = ReplicaMirror(1, entries=[None] * 57, same=57, high_watermark=57, high_watermark_epoch=0)
     mirror.replica = cast("Replica", SimpleNamespace(log=log, leader_epoch=0))
-    found = None
-    try:
-        last_cut(known, ghost, mirror)
-    except Violation as violation:
-        found = violation.property_id
-    assert found == broken
+    assert broken_by(lambda: last_cut(known, ghost, mirror)) == broken
