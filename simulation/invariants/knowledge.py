@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from broker.core.broker_node.groups.state import Member
 from broker.core.configuration.settings import Settings
 from broker.core.controller.state import RecoveryJob
 from broker.core.messages import AnyRequest
@@ -189,6 +190,12 @@ class Knowledge:
 
     calm: Calm = field(default_factory=Calm)
     """What no fault has disturbed, and since when."""
+
+    members_heard: dict[tuple[int, str], int] = field(default_factory=dict)
+    """By broker and member of a group: when the broker has heard from it last, in virtual microseconds (P-39)."""
+
+    members_seen: dict[tuple[int, str, str], tuple[Member, int]] = field(default_factory=dict)
+    """By coordinator, group and member: the member, and since when it has not been waiting for an answer."""
 
     reported: dict[int, int] = field(default_factory=dict)
     """By controller that was active: how many unclean elections it has counted (P-37)."""

@@ -54,9 +54,9 @@ from simulation.invariants import (
 from simulation.invariants.administration import answers, deletion
 from simulation.invariants.expiry import SeenProducers
 from simulation.invariants.ghost import Ghost, ReplicaMirror
-from simulation.invariants.groups import checks
+from simulation.invariants.groups import checks, silent
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
-from simulation.invariants.progress import errors, isr, refusals, requests
+from simulation.invariants.progress import errors, isr, refusals, requests, stops
 from simulation.invariants.properties import Violation, not_judged
 
 _FROM_CLIENTS = (ProduceRequest, FetchRequest, ListOffsetsRequest)
@@ -90,6 +90,7 @@ class PropertyObserver:
         machine = cluster.machines[step.node_id]
         node = machine.node
         requests.stepped(known, step, machine.incarnation, cluster.now_us)
+        stops.stepped(known, step, machine.incarnation, cluster.now_us)
         if isinstance(node, BrokerNode):
             self._broker(known, step, node.state, machine.incarnation)
         elif isinstance(node, ControllerNode):
@@ -361,6 +362,7 @@ def _process_started(known: Knowledge, broker: BrokerMirror, incarnation: int, s
     broker.image_end = 0
     broker.failed_directories = state.failed_directories
     known.ended_cleanly[state.incarnation_id] = broker.clean_epoch
+    directories.opened(broker, known.cluster.machines[broker.broker_id])
     broker.clean_epoch = -1
 
 
@@ -386,6 +388,8 @@ def _forget_requests(broker: BrokerMirror) -> None:
 def _request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestReceived) -> None:
     if event.request.__class__ in errors.CHECKED:
         broker.asked[event.request_id] = event.request
+    if event.request.__class__ in silent.OF_MEMBERS:
+        silent.heard(known, broker.broker_id, event)
     if event.request.__class__ in _FROM_CLIENTS:
         clients.request_arrived(known, broker, event)
     elif event.request.__class__ is DeleteRecordsRequest:
@@ -416,6 +420,7 @@ def _exited(known: Knowledge, step: EventStep, machine: SimulatedMachine) -> Non
     for effect in step.effects:
         if isinstance(effect, Exit) and effect.status == 0:
             checkpoints.closed(known, broker, machine.disk)
+            directories.closed(broker, machine)
             _process_ended(broker, clean_epoch=-1 if broker.failed_directories else broker.broker_epoch)
 
 

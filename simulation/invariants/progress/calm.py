@@ -83,6 +83,9 @@ class Calm:
     behind: dict[tuple[int, bool], tuple[int, int]] = field(default_factory=dict)
     """Node, and whether as a controller -> an offset of the metadata that was committed when it was noted, and when."""
 
+    stopping: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Node -> its incarnation that was asked to stop, and when."""
+
     cleanings: dict[int, tuple[Cleaning, int]] = field(default_factory=dict)
     """Broker -> the compaction that is under way, and since when."""
 

@@ -13,8 +13,9 @@ from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.invariants import directories as log_directories
 from simulation.invariants.ghost import Ghost
+from simulation.invariants.groups import silent
 from simulation.invariants.knowledge import Knowledge
-from simulation.invariants.progress import compaction, directories, followers, requests
+from simulation.invariants.progress import compaction, directories, followers, requests, stops
 from simulation.invariants.progress.calm import INTERVAL_US, Stuck
 from simulation.invariants.properties import Violation
 
@@ -23,7 +24,7 @@ _TIMEOUTS = 3
 
 
 def check(known: Knowledge, cluster: SimulatedCluster) -> None:
-    """V-13 to V-19, twice a virtual second."""
+    """V-8, V-13 to V-19 and P-39, twice a virtual second."""
     calm = known.calm
     if cluster.now_us < calm.next_us:
         return
@@ -32,6 +33,8 @@ def check(known: Knowledge, cluster: SimulatedCluster) -> None:
     requests.check(known, cluster, _patience_us(known), works=works)
     followers.check(known, cluster, _patience_us(known), works=works)
     compaction.check(known, cluster)
+    stops.check(known, cluster)
+    silent.check(known, cluster)
     if len(known.settings.log_dirs) > 1:
         directories.check(known, cluster, _patience_us(known), works=works)
     for (topic_id, number), ghost in known.partitions.items():
