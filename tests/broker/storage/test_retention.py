@@ -17,6 +17,7 @@ from broker.core.messages import (
     DescribeConfigsResponse,
     ListedOffset,
     Listener,
+    ListOffsetsPartition,
     ListOffsetsResponse,
     ProducePartition,
     ProduceRequest,
@@ -149,8 +150,9 @@ def test_tr_4_a_log_that_restarts_below_its_start_does_so_after_a_crash_too() ->
     follower = next(number for number in (1, 2, 3) if number != cluster.leader())
     machine = cluster.machines[follower]
     shorter = ListOffsetsResponse((ListedOffset(TOPIC, 0, ErrorCode.NONE, -1, 1),))
-    epoch = cluster.replica(follower)["leader_epoch"]
-    replication.leader_end_known(machine.node.state, (TOPIC, 0), epoch, shorter)
+    replica = machine.node.state.replicas[TOPIC, 0]
+    asked = ListOffsetsPartition(TOPIC, 0, -1, replica.leader_epoch)
+    replication.leader_end_known(machine.node.state, asked, replica.topic_id, shorter)
     assert (cluster.replica(follower)["log_start"], cluster.replica(follower)["log_end"]) == (1, 1)
     cluster.kill(follower)
     cluster.start(follower)
