@@ -20,6 +20,7 @@ from broker.core.messages import (
     ElectLeadersRequest,
     FetchRequest,
     ListOffsetsRequest,
+    MetadataResponse,
     ProduceRequest,
 )
 from broker.core.node import CombinedNode
@@ -56,7 +57,7 @@ from simulation.invariants.expiry import SeenProducers
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.groups import checks, silent
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
-from simulation.invariants.progress import errors, isr, refusals, requests, stops
+from simulation.invariants.progress import errors, isr, refusals, requests, stops, told
 from simulation.invariants.properties import Violation, not_judged
 
 _FROM_CLIENTS = (ProduceRequest, FetchRequest, ListOffsetsRequest)
@@ -336,6 +337,9 @@ def _effects(
             assert isinstance(effect, Reply)
             if effect.response is None:
                 continue
+            if effect.response.__class__ is MetadataResponse:
+                assert isinstance(effect.response, MetadataResponse)
+                told.answered(known, broker, effect.response)
             if broker.asked:
                 errors.answered(known, broker, state, effect.request_id, effect.response, before)
             if broker.writes or broker.reads:

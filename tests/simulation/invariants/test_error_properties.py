@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from broker.core.broker_node.requests import queries
 from broker.core.messages import (
     AnyResponse,
     FetchedPartition,
@@ -27,6 +29,7 @@ from simulation.invariants.progress.errors import in_session, is_another, is_so,
 from simulation.runs.sweep import simulate
 from simulation.scenario.configuration import Configuration
 from simulation.scenario.scenario import settings_of
+from tests.simulation.invariants.planting import observe
 from tests.simulation.invariants.test_client_properties import falsify, with_part
 from tests.simulation.invariants.test_client_properties import the_only as only_part
 
@@ -88,6 +91,28 @@ def test_a_topic_that_is_deleted_and_created_again_in_one_step_has_lost_its_lead
     assert is_another(known, (2, 3), "log")
     assert not is_another(known, (1, 2), "log")
     assert not is_another(known, (0, 3), "log")
+
+
+@pytest.mark.parametrize(
+    ("function", "lie"),
+    [
+        ("reachable_brokers", lambda _found: ((), -1)),
+        ("_partition", lambda found: found._replace(leader=found.replicas[-1], leader_epoch=9)),
+        ("_partition", lambda found: found._replace(isr=found.isr[:1])),
+        ("_partition", lambda found: found._replace(offline_replicas=found.replicas)),
+        ("_topic", lambda found: found._replace(topic_id="another")),
+        ("_topic", lambda found: found._replace(partitions=())),
+        ("_topic", lambda found: found._replace(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)),
+    ],
+)
+def test_a_client_that_is_told_of_another_cluster_breaks_p_35(
+    monkeypatch: pytest.MonkeyPatch, function: str, lie: Callable[[Any], Any]
+) -> None:
+    honest = getattr(queries, function)
+    monkeypatch.setattr(queries, function, lambda *asked: lie(honest(*asked)))
+    outcome = observe()
+    assert outcome.failed_property == "P-35"
+    assert "tells a client" in str(outcome.failure)
 
 
 # --- each error ------------------------------------------------------------------------------------------------------
