@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from broker.core.ports.marks import declared
 from simulation.invariants.observer import property_observers
 from simulation.invariants.properties import is_documented
 from simulation.runs.compiled_copy import Compiled, CopyChoice
@@ -144,19 +143,3 @@ def until(seeds: Iterable[int], deadline_s: float | None, stopped: Callable[[], 
 def _troubled(seed: int, trouble: str) -> SeedResult:
     finding = SimulationFinding(Layer.CRASH, "crash", f"seed {seed}: {trouble}")
     return SeedResult(seed, (finding,), "", 0, 0, {})
-
-
-def mark_lines(fired: Mapping[str, int], seeds: int) -> list[str]:
-    """The table, one line per mark."""
-    names = sorted({*declared(), *fired})
-    if not names or not seeds:
-        return []
-    width = max(map(len, names))
-    never = [name for name in names if not fired.get(name)]
-    lines = [f"marks: {len(names) - len(never)} of {len(names)} fired"]
-    lines += [f"  {name:<{width}}  never" for name in never]
-    lines += [
-        f"  {name:<{width}}  {fired[name]:>10,}  {fired[name] / seeds:8.2f} a seed"
-        for name in sorted(set(names) - set(never), key=lambda name: fired[name])
-    ]
-    return lines

@@ -24,8 +24,9 @@ from harness.terminal.exits import ExitStatus, describe
 from simulation.runs import stored
 from simulation.runs.checked_histories import CheckedRun, Named, check_histories, write_dataset
 from simulation.runs.compiled_copy import Compiled, CopyChoice
+from simulation.runs.marks import mark_lines
 from simulation.runs.pool import cores
-from simulation.runs.sweep import SeedResult, Tally, mark_lines, sweep, until
+from simulation.runs.sweep import SeedResult, Tally, sweep, until
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import repeat_command
 
@@ -229,7 +230,7 @@ def _print_summary(ended: _SweepEnd, overrides: Mapping[str, object], kept: Mapp
         click.echo(f"seed {failure.seed}: {failure.findings[0]}")
         where = f"; stored in {kept[failure.seed]}" if failure.seed in kept else ""
         click.echo(f"  hash {failure.digest}; {repeat_command(['sim', '--seed', str(failure.seed)], overrides)}{where}")
-    for line in mark_lines(tally.marks, tally.seeds):
+    for line in mark_lines(tally.marks, tally.seeds, overrides.get("generation")):
         click.echo(line)
 
 
