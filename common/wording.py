@@ -37,6 +37,11 @@ def duration(span_ns: int | None) -> str:
     return f"{minutes} min {rest:02d} s"
 
 
+def labelled(label: str, text: str) -> str:
+    """Return a text with a label before it, unless it begins with the label: "P-2: broker 2 has nothing"."""
+    return text if text.startswith(label) else f"{label}: {text}"
+
+
 def node(node_id: int | None) -> str:
     """Name a node: "broker 2", "controller 100", "the clients"."""
     if node_id is None:

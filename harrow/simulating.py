@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from common.names import unknown
+from common.wording import labelled
 from harrow.frames import frame_of
 from simulation.invariants.observer import property_observers
 from simulation.runs.failures import findings
@@ -36,7 +37,7 @@ class Finding:
     text: str
 
     def __str__(self) -> str:
-        return self.text if self.text.startswith(self.property_id) else f"{self.property_id}: {self.text}"
+        return labelled(self.property_id, self.text)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ LOSSY_KINDS: Final = frozenset(
 """Kinds of fault after which a replica may lack what it had written: lossy unclean shutdowns."""
 
 ENDING_KINDS: Final = frozenset(
-    {"kill", "power-cut", "crash-loop", "restart", "rolling-restart", "out-of-memory", "broker-removal"}
+    {"kill", "power-cut", "crash-loop", "restart", "rolling-restart", "upgrade", "out-of-memory", "broker-removal"}
 )
 """Further kinds of fault that end a node's process: what a system loses that keeps its records in memory alone."""
 

@@ -260,6 +260,16 @@ QUORUM = pa.schema(
 )
 """One row whenever a controller was first seen with this role, leader and epoch: the quorum over time."""
 
+VERSIONS = pa.schema(
+    [
+        _KEY,
+        ("node", pa.int32()),
+        ("at_ns", pa.int64()),  # when it was first seen to run it
+        ("version", pa.string()),  # as its process reports it
+    ]
+)
+"""One row whenever a node was first seen to run this version of the system, in runs with an upgrade."""
+
 TROUBLES = pa.schema(
     [
         _KEY,
@@ -303,6 +313,7 @@ TABLES: dict[str, pa.Schema] = {
     "ends": ENDS,
     "phases": PHASES,
     "workers": WORKERS,
+    "versions": VERSIONS,
     "troubles": TROUBLES,
     "losses": LOSSES,
 }

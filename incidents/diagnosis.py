@@ -119,11 +119,12 @@ def _with_others(evidence: Evidence, groups: list[_Group], rows: Sequence[Row]) 
         for loss in losses:
             simulated.rows += loss.rows
         groups, losses = [simulated], []
+    hosts = [_as_host(loss) for loss in losses]
     own: list[tuple[Hashable, _Group]] = []
     for row in rows:
         if row["anomaly"] in LOST and row["topic"] is not None:
             continue
-        host = simulated if simulated is not None and not row["within_contract"] else _host(losses, row)
+        host = simulated if simulated is not None and not row["within_contract"] else _host(hosts, row)
         if host is not None:
             host.rows.append(row)
             continue
@@ -134,30 +135,41 @@ def _with_others(evidence: Evidence, groups: list[_Group], rows: Sequence[Row]) 
     return [*groups, *_merged(own)]
 
 
-def _host(losses: Iterable[_Group], row: Row) -> _Group | None:
+@dataclass
+class _Host:
+    """A loss that may show itself by other anomalies, with what decides whether it does."""
+
+    group: _Group
+    first_lost: Mapping[tuple[object, object], int]
+    """Topic and partition → the first lost offset."""
+    began_ns: int | None
+
+
+def _as_host(group: _Group) -> _Host:
+    first: dict[tuple[object, object], int] = {}
+    for row in group.rows:
+        if row["anomaly"] in LOST and row["offset"] is not None:
+            where = (row["topic"], row["partition"])
+            first[where] = min(row["offset"], first.get(where, row["offset"]))
+    return _Host(group, first, min((cause.at_ns for cause in group.causes if cause.at_ns is not None), default=None))
+
+
+def _host(hosts: Iterable[_Host], row: Row) -> _Group | None:
     """Return the loss that an anomaly retells: same partition, not before the first lost offset, not earlier."""
     if row["anomaly"] not in SYMPTOMS:
         return None
-    offset = _offset_in_question(row)
-    for group in losses:
-        first = _first_lost(group, row["topic"], row["partition"])
-        began_ns = min((cause.at_ns for cause in group.causes if cause.at_ns is not None), default=None)
+    offset, where = _offset_in_question(row), (row["topic"], row["partition"])
+    for host in hosts:
+        first = host.first_lost.get(where)
         late_enough = (
-            row["at_ns"] is None or began_ns is None or row["at_ns"] >= began_ns or row["anomaly"] not in STALE
+            row["at_ns"] is None
+            or host.began_ns is None
+            or row["at_ns"] >= host.began_ns
+            or row["anomaly"] not in STALE
         )
         if first is not None and late_enough and (offset is None or offset >= first):
-            return group
+            return host.group
     return None
-
-
-def _first_lost(group: _Group, topic: object, partition: object) -> int | None:
-    offsets = [
-        row["offset"]
-        for row in group.rows
-        if row["anomaly"] in LOST and (row["topic"], row["partition"]) == (topic, partition)
-        and row["offset"] is not None
-    ]  # fmt: skip
-    return min(offsets, default=None)
 
 
 def _offset_in_question(row: Row) -> int | None:

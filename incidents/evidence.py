@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from common.wording import moment
+from common.wording import labelled, moment
 from history.contract import ENDING_KINDS, LOSSY_KINDS
 from history.reader import load_table
 from incidents.partition_history import PartitionHistory, partition_history
@@ -87,7 +87,7 @@ class Finding(NamedTuple):
     brokers: tuple[int, ...]
 
     def __str__(self) -> str:
-        return self.what if self.what.startswith(self.property_id) else f"{self.property_id}: {self.what}"
+        return labelled(self.property_id, self.what)
 
 
 class StoryLine(NamedTuple):

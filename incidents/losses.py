@@ -51,6 +51,11 @@ class Loss:
         return max((row["at_ns"] or 0 for row in self.rows), default=0)
 
     @property
+    def was_acknowledged(self) -> bool:
+        """Whether a client was promised one of the records; else they had only been read."""
+        return any(row["anomaly"] != "lost-read" for row in self.rows)
+
+    @property
     def first_ns(self) -> int:
         """When the first of the records was acknowledged or read."""
         return min((row["at_ns"] or 0 for row in self.rows), default=0)
@@ -261,7 +266,8 @@ def _never_had(
         allowed = "unclean.leader.election.enable=true lets any replica lead." if on else ""
         return [cause("unclean-election", f"{elected}, which was neither in the ISR nor eligible", allowed)]
     was_member = bool(at_ack) and leader in at_ack[-1].isr
-    early = cause("acknowledged-early", f"they were acknowledged before broker {leader} had them, and {elected}")
+    kind, deed = _early(loss)
+    early = cause(kind, f"they were {deed} before broker {leader} had them, and {elected}")
     joined = cause("joined-too-early", f"broker {leader} joined the ISR without them, and {elected}")
     if sampled:
         return [early] if was_member else [joined]
@@ -292,8 +298,14 @@ def _without_samples(evidence: Evidence, loss: Loss) -> list[Cause]:
     unreplicated = evidence.settings.get("acks") in (ACKS_ALL, None)
     if unreplicated and not found:
         led = f"broker {ends[-1].broker} led last" if ends else "no sample shows who led"
-        found.append(Cause("acknowledged-early", f"they were acknowledged before enough replicas had them; {led}"))
+        kind, deed = _early(loss)
+        found.append(Cause(kind, f"they were {deed} before enough replicas had them; {led}"))
     return found
+
+
+def _early(loss: Loss) -> tuple[str, str]:
+    """What a leader did too early with records that were not committed: the kind of cause, and the deed."""
+    return ("acknowledged-early", "acknowledged") if loss.was_acknowledged else ("dirty-read", "read")
 
 
 def _set(brokers: Sequence[int]) -> str:

@@ -37,6 +37,9 @@ LISTED_KINDS: Final[Mapping[str, ListedKind]] = {
     ),
     "crash-loop": ListedKind("process", _REAL, "SIGKILL a node, start it, and SIGKILL it again, over and over"),
     "rolling-restart": ListedKind("process", _REAL, "controlled shutdown and start of one node after the other"),
+    "upgrade": ListedKind(
+        "process", _REAL, "restart one node after the other with the next version of the system: --upgrade-to"
+    ),
     "cpu-starvation": ListedKind("process", _REAL, "let a process run for a few percent of the time only"),
     "out-of-memory": ListedKind("process", _REAL, "deny a process more memory than it has; most die of it"),
     "isolate": ListedKind(

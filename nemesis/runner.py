@@ -105,15 +105,29 @@ class NemesisRunner:
         """Fire the schedule (its times count from `start_ns`) until `end_ns` or aborted; then heal all faults."""
         clock = self._site.clock
         try:
-            while clock.now_ns() < end_ns and not aborted() and (self._waiting or self._watching or self._active):
+            while not aborted() and (self._has_more(end_ns) or self._must_go_on()):
                 self._end_due()
-                self._fire_due(start_ns)
-                self._fire_triggered(start_ns)
+                if clock.now_ns() < end_ns:
+                    self._fire_due(start_ns)
+                    self._fire_triggered(start_ns)
                 clock.sleep(POLL_S)
         finally:
             self.heal_all(ABORTED_S if aborted() else self._site.bounds.heal_s)
             for entry in self._watching:
                 self._log(f"{entry.kind} of {entry.target} was not fired: {entry.when} was never true")
+
+    def _has_more(self, end_ns: int) -> bool:
+        return self._site.clock.now_ns() < end_ns and bool(self._waiting or self._watching or self._active)
+
+    def _must_go_on(self) -> bool:
+        """Whether a fault is active that is not to be cut short by the end of the main phase."""
+        return any(
+            KINDS[fault.entry.kind].whole
+            and fault.undone_ns is None
+            and isinstance(fault.injection, Completing)
+            and not fault.injection.is_complete()
+            for fault in self._active
+        )
 
     def heal_all(self, timeout_s: float) -> None:
         """Undo every active fault and everything else that is broken; wait up to the timeout until all have healed."""

@@ -17,6 +17,7 @@ from typing import Any
 from common.names import unknown
 from nemesis.faults import KINDS
 from nemesis.faults.base import FaultKind
+from nemesis.faults.upgrade import FIRST, UPGRADE
 from nemesis.targets import CONDITIONS, ROLES, SAME, FaultTarget, Trigger
 
 
@@ -43,6 +44,23 @@ class Schedule:
 
 class ScheduleError(ValueError):
     """A stored schedule that can't be read. One line: what was expected, what was found."""
+
+
+UPGRADE_AT_MS = 5_000
+"""When an upgrade begins, at the latest: there is load by then, and time for it."""
+
+
+def with_upgrade(schedule: Schedule, duration_ms: int, first: str) -> Schedule:
+    """Add an upgrade of all nodes, one fifth into the main phase at the latest, unless the schedule has one.
+
+    `first`: whose turn is first, the brokers or the controllers.
+    """
+    if any(entry.kind == UPGRADE.name for entry in schedule.entries):
+        return schedule
+    number = max((entry.entry for entry in schedule.entries), default=0) + 1
+    at_ms = min(UPGRADE_AT_MS, duration_ms // 5)
+    upgrade = ScheduledFault(number, at_ms, UPGRADE.name, FaultTarget("everyone"), 1_000, {FIRST: first})
+    return Schedule(tuple(sorted((*schedule.entries, upgrade), key=lambda entry: (entry.at_ms, entry.entry))))
 
 
 # --- storage ------------------------------------------------------------------------------------------------

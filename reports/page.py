@@ -22,7 +22,14 @@ from reports.data.story import load_story
 from reports.data.suspects import fault_parameters, fault_role
 from reports.pictures.linearizability import draw_objects, picture_name
 from reports.pictures.sequence import sequence
-from reports.pictures.strips import PARTITIONS_MAX, controller_strip, fault_segments, partition_strips, ticks
+from reports.pictures.strips import (
+    PARTITIONS_MAX,
+    controller_strip,
+    fault_segments,
+    partition_strips,
+    ticks,
+    version_strips,
+)
 from reports.pictures.theme import fault_family
 from reports.pictures.timeline import timeline
 from reports.pictures.workbench import workbench
@@ -87,6 +94,7 @@ def html(run: Run) -> str:
         partitions=len(joined.partitions),
         fault_segments=fault_segments(run),
         controllers=controller_strip(run),
+        versions=version_strips(run),
         ticks=ticks(run),
         outages=outages(run, joined, histories),
         quiet_gap_ns=quiet_gap_ns(run, joined),

@@ -60,7 +60,7 @@ class Hosted:
     """Second design: the partition's epoch in which this broker was last elected."""
 
     asked_to_close: bool = False
-    """Second design: this leader has told the replicas to close that the partition is not to have any more."""
+    """Second design: this leader has asked the replicas to close that the partition is not to have any more."""
 
     is_listening: bool = False
     """Our watches on the partition's znodes are set, or being set."""

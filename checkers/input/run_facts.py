@@ -93,6 +93,15 @@ class RecordedLoss:
 
 
 @dataclass(frozen=True)
+class SeenVersion:
+    """A node was first seen to run a version of the system."""
+
+    node: int
+    at_ns: int
+    version: str
+
+
+@dataclass(frozen=True)
 class RunFacts:
     """What the small tables record of one run."""
 
@@ -111,6 +120,8 @@ class RunFacts:
     """Topics that a client has deleted, or may have."""
     troubles: tuple[Trouble, ...]
     losses: tuple[RecordedLoss, ...]
+    versions: tuple[SeenVersion, ...]
+    """In the order of their times; empty for a run without an upgrade."""
     sends_known: bool
     """Whether every value that was sent, and every commit, is in the history; else a missing send proves nothing."""
 
@@ -140,6 +151,8 @@ def facts_of(files: RunFiles) -> RunFacts:
     workers = {row["worker"] for row in files.small["workers"] if row["worker"] is not None}
     broken = {gap.table for gap in files.gaps}
     faults = tuple(_faults(files.small["faults"], malformed, settings.volatile))
+    losses = tuple(_losses(files.small["losses"], faults, malformed))
+    versions = tuple(_versions(files.small["versions"], malformed))
     deletions = (row for row in files.small["administration"] if row["action"] == "delete" and row["status"] != "fail")
     return RunFacts(
         run_id=files.run_id,
@@ -152,7 +165,8 @@ def facts_of(files: RunFiles) -> RunFacts:
         malformed=tuple(malformed),
         deleted_topics=frozenset(row["topic"] for row in deletions if row["topic"] is not None),
         troubles=tuple(_troubles(files.small["troubles"])),
-        losses=tuple(_losses(files.small["losses"], faults, malformed)),
+        losses=losses,
+        versions=versions,
         sends_known=(
             broken.isdisjoint({"operations", "sends", "runs", "commits"})
             and settings.workers is not None
@@ -259,6 +273,17 @@ def _losses(
             fault=next(reversed(before), None),
             excuse=next(reversed(excuses), None),
         )
+
+
+def _versions(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> Iterable[SeenVersion]:
+    seen = []
+    for row in rows:
+        node, at_ns, version = row["node"], row["at_ns"], row["version"]
+        if node is None or at_ns is None or version is None:
+            malformed.append(("versions", f"version {version} of node {node} at {at_ns}"))
+        else:
+            seen.append(SeenVersion(node, at_ns, version))
+    return sorted(seen, key=lambda each: (each.at_ns, each.node))
 
 
 def _ends(rows: Iterable[Row], malformed: list[tuple[str, str]]) -> Iterable[RecordedEnd]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from checkers.anomalies.objects import Decided
-from checkers.input.run_facts import RunFacts
+from checkers.input.run_facts import RunFacts, SeenVersion
 from checkers.input.tables import LARGE_TABLES, RunFiles
 from checkers.verdict.collect import Collected
 from checkers.verdict.metrics import GROUPS
@@ -50,6 +50,8 @@ class RunResult:
     metrics: Mapping[str, Any]
     incidents: tuple[Incident, ...] = ()
     """What went wrong, by cause; empty where the history is not beside the results (data sets, remote runs)."""
+    versions: tuple[SeenVersion, ...] = ()
+    """What each node ran, and since when; empty for a run without an upgrade."""
 
     def to_json(self) -> dict[str, Any]:
         """Return what `results.json` holds."""
@@ -64,6 +66,7 @@ class RunResult:
             "counts": dict(self.counts),
             "metrics": dict(self.metrics),
             "incidents": [incident.to_json() for incident in self.incidents],
+            "versions": [asdict(each) for each in self.versions],
         }
 
 
@@ -130,6 +133,7 @@ def judge(
             **_counts_of_groups(measured),
         },
         metrics=_metrics(facts, measured),
+        versions=facts.versions,
     )
 
 

@@ -55,6 +55,7 @@ harrow.entries = {
     ),
     "check": LazyCommand("harness.commands.check", "Check stored runs and foreign histories."),
     "report": LazyCommand("harness.commands.check", "Write the report of a stored run again."),
+    "lift": LazyCommand("harness.commands.stored_runs.lift", "Find a simulation that has the incident of a real run."),
     "diff": LazyCommand("harness.commands.stored_runs.diff", "Show what differs between two stored runs."),
     "serve": LazyCommand("harness.commands.stored_runs.serve", "Show the store in a web browser."),
     "prune": LazyCommand("harness.commands.stored_runs.prune", "Remove stored runs by age, number and size."),

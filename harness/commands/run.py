@@ -22,7 +22,7 @@ from harness.terminal.exits import VERDICTS, ExitStatus
 from nemesis import drawing
 from nemesis import schedule as schedules
 from nemesis.recipes import kinds_in
-from nemesis.schedule import Schedule
+from nemesis.schedule import Schedule, with_upgrade
 from nemesis.schedule_file import loads_file
 
 if TYPE_CHECKING:
@@ -106,6 +106,11 @@ _FLAGS = (
         text="Enable a known flaw of Harrow's own broker; see `harrow flaws`. Repeatable.",
     ),
     _flag("--generation", metavar="NAME", text="Protocol version of Harrow's own broker: K1 to K5 (K5, the latest)."),
+    _flag(
+        "--upgrade-to",
+        metavar="NAME|FILE",
+        text="Upgrade the running cluster, node by node: to a later protocol version, or another --system.",
+    ),
     _flag("--network", metavar="HOW", text="auto (default), namespaces or proxies."),
     _flag("--page-cache", metavar="HOW", text="auto (default), ext4, fuse, page-cache or power-cut."),
     _flag(
@@ -166,6 +171,7 @@ def run(
     harrow run --brokers 5 --controllers 3             a quorum of controllers, which are targets of faults, too
     harrow run --controllers 3 --combined              three nodes, each broker and controller
     harrow run --system apache-kafka                   another broker; see docs/guide/systems.md
+    harrow run --generation K4 --upgrade-to K5         an upgrade of the running cluster, node by node
     harrow run --bootstrap staging:9092                a cluster that runs; see docs/guide/your-own-cluster.md
     harrow run --schedule last-replica-standing        the faults of a schedule file, not drawn ones
     harrow run nightly.toml --duration 600
@@ -186,6 +192,8 @@ def run(
         name = of_run(spec, system.name, "" if schedule_file is None else schedule_file.stem)
         spec = possible_faults.expand_families(spec, system)
         schedule = _schedule(spec, schedule_file)
+        if spec.upgrade_to:
+            schedule = with_upgrade(schedule, int(spec.duration * 1000), system.traits.upgrades_first)
         _check(spec, schedule, system)
     known = None if schedule_named is None else SCHEDULES.name_of(schedule_named)
     request = RunRequest(spec, schedule, system, name, None if schedule_file is None else known or "")

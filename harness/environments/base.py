@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Literal, NamedTuple, Protocol
+from typing import IO, Literal, NamedTuple, Protocol, runtime_checkable
 
 from harness.environments.causes import Caused
 from nemesis.capabilities.cluster import Capability, Cluster, Endpoint, NodeRole, PartitionView, VoterView
@@ -92,6 +92,7 @@ class Traits:
     session_ms_min: int = 0  # the shortest session timeout of a member of a group that it accepts
     not_back_after: frozenset[str] = frozenset()  # kinds of fault after which a node need not come back
     versions: Mapping[str, str] = field(default_factory=dict)  # name → version, for the report
+    upgrades_first: Literal["brokers", "controllers"] = "brokers"  # the nodes that an upgrade restarts first
     topic: str = "harrow"  # name of the workload's topic
     topic_settings: Mapping[str, str] = field(default_factory=dict)  # besides min.insync.replicas
     groups: tuple[str, ...] = ("readers-a", "readers-b")
@@ -106,6 +107,15 @@ class System(Protocol):
 
     @property
     def traits(self) -> Traits: ...
+
+    @property
+    def version_name(self) -> str:
+        """What `version` returns of a node that runs it."""
+        ...
+
+    def version(self, plan: NodePlan) -> str | None:
+        """The version of the system that the node's process reports; None if it does not answer, or not tell."""
+        ...
 
     def cannot(self, network: str, page_cache: str) -> frozenset[Capability]:
         """The capabilities that this system does not support with these network and page-cache mechanisms."""
@@ -169,6 +179,24 @@ class System(Protocol):
 
     def disk_changed(self, plan: NodePlan) -> None:
         """Called after a fault has changed a dead node's files: discard anything recorded about them."""
+        ...
+
+
+@runtime_checkable
+class Upgradable(Protocol):
+    """A system of which there are two versions."""
+
+    @property
+    def next_version(self) -> str:
+        """The version to upgrade to."""
+        ...
+
+    def version(self, plan: NodePlan) -> str | None:
+        """The version that the node's process reports; None if it does not answer."""
+        ...
+
+    def upgrade(self, plan: NodePlan) -> None:
+        """Run that version of the node from its next start on."""
         ...
 
 

@@ -52,6 +52,8 @@ def refuse_impossible(spec: Spec, kinds: Iterable[FaultKind], system: System) ->
         if hopeless := frozenset(need for need in needs if () in capabilities.mechanisms_for(frozenset({need}))):
             raise _not_possible(spec, name, hopeless, "any mechanism")
         lack = needs - _of_the_cluster(spec)
+        if "upgrade" in lack:
+            raise SpecError(f"faults: {name} needs a version to upgrade to, found none; add --upgrade-to")
         if "plain-broker" in lack:
             raise SpecError(
                 f"faults: {name} needs a broker that is no controller, too, found {spec.brokers} brokers of which "
@@ -120,7 +122,7 @@ def _possible(spec: Spec, system: System, wanted: Iterable[str]) -> Collection[s
         possible = capabilities.offered(mechanisms) - system.cannot(*mechanisms)
     except EnvironmentFailed as error:
         raise SpecError(str(error)) from error
-    possible &= _of_the_cluster(spec)
+    possible &= _of_the_cluster(spec) - {"upgrade"}  # a run has one, for which `with_upgrade` finds the time
     return {name for name, need in needs.items() if need <= possible}
 
 
@@ -158,6 +160,8 @@ def _of_the_cluster(spec: Spec) -> frozenset[Capability]:
         everything -= {"spare-broker"}
     if spec.combined and spec.controllers >= spec.brokers:
         everything -= {"plain-broker"}
+    if not spec.upgrade_to:
+        everything -= {"upgrade"}
     return everything
 
 

@@ -16,7 +16,7 @@ from harness.run.phases import main_phase, read_all, recover, set_up, worker_cou
 from harness.run.sampler import Sampler
 from harness.run.stopping import Stop
 from harness.shipped import SYSTEMS
-from harness.spec.spec import OWN_COPY, OWN_SYSTEM, to_json
+from harness.spec.spec import NEXT_COPY, OWN_COPY, OWN_SYSTEM, to_json
 from harness.store.journal import Journal
 from harness.systems.inheritance import in_one_file
 from harness.terminal.console import RunProgress
@@ -50,6 +50,8 @@ def run(
     (plan.directory / "schedule.json").write_text(schedule.dumps(plan.schedule))
     if plan.spec.system != OWN_SYSTEM:
         (plan.directory / OWN_COPY).write_text(in_one_file(SYSTEMS.find(plan.spec.system)))
+        if plan.spec.upgrade_to:
+            (plan.directory / NEXT_COPY).write_text(in_one_file(SYSTEMS.find(plan.spec.upgrade_to)))
     with HistoryWriter(plan.directory / "history", plan.run_id, "harness") as history:
         history.add("runs", _row(plan, system, text))
         history.flush()
@@ -76,7 +78,12 @@ def _perform(context: RunContext, when_quiescent: Callable[[], None]) -> None:
     with context.phase("set-up", nodes):
         set_up(context)
     sampler = Sampler(
-        context.system, environment.plans, context.clock.now, context.recorder("cluster"), context.recorder("quorum")
+        context.system,
+        environment.plans,
+        context.clock.now,
+        context.recorder("cluster"),
+        context.recorder("quorum"),
+        context.recorder("versions") if spec.upgrade_to else None,
     )
     sampler.start()
     try:

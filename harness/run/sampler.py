@@ -1,4 +1,4 @@
-"""Samples the state that every node reports, throughout a run, into the tables `cluster` and `quorum`."""
+"""Samples the state that every node reports, throughout a run, into `cluster`, `quorum` and `versions`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INTERVAL_S = 0.5
 class Sampler:
     """A thread that queries every node twice a second. A node that is dead, paused or busy is left out.
 
-    A controller is recorded when its role, leader or epoch has changed.
+    A controller is recorded when its role, leader or epoch has changed, and any node when its version has.
     """
 
     def __init__(
@@ -24,13 +24,18 @@ class Sampler:
         now_ns: Callable[[], int],
         record: Callable[[Mapping[str, object]], None],
         record_voter: Callable[[Mapping[str, object]], None],
+        record_version: Callable[[Mapping[str, object]], None] | None = None,
     ) -> None:
+        """`record_version` is for runs in which versions change."""
         self._system = system
         self._brokers = [plan for plan in plans if is_broker(plan)]
         self._controllers = [plan for plan in plans if is_controller(plan)]
         self._now_ns = now_ns
         self._record = record
         self._record_voter = record_voter
+        self._record_version = record_version
+        self._plans = plans
+        self._versions: dict[int, str] = {}  # the latest of each node
         self._latest: dict[int, tuple[str, int, int]] = {}  # role, leader and epoch of each controller
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._sample_until_done, name="sampler", daemon=True)
@@ -55,6 +60,15 @@ class Sampler:
             self._sample(plan)
         for plan in self._controllers:
             self._sample_quorum(plan)
+        if self._record_version is not None:
+            for plan in self._plans:
+                self._sample_version(plan, self._record_version)
+
+    def _sample_version(self, plan: NodePlan, record: Callable[[Mapping[str, object]], None]) -> None:
+        version = self._system.version(plan)
+        if version is not None and version != self._versions.get(plan.node_id):
+            self._versions[plan.node_id] = version
+            record({"node": plan.node_id, "at_ns": self._now_ns(), "version": version})
 
     def _sample(self, plan: NodePlan) -> None:
         replicas = self._system.replicas(plan)

@@ -32,6 +32,9 @@ OWN_SYSTEM: Final = "harrow"
 OWN_COPY: Final = "system.toml"
 """Name of the copy of a system definition in the directory of a run."""
 
+NEXT_COPY: Final = "upgraded-system.toml"
+"""Name of the copy of the definition of the version to upgrade to."""
+
 OF_CONTAINERS: Final = frozenset({"image", "node_memory", "node_cpus"})
 """Settings that apply to the environment `docker` only."""
 
@@ -90,6 +93,7 @@ class Spec:
     concurrency: int = 16  # logical processes that send
     generation: str = "K5"
     flaws: tuple[str, ...] = ()
+    upgrade_to: str = ""  # a protocol version of Harrow's own broker, or a system definition; empty: no upgrade
     network: str = "auto"  # mechanisms of the environment
     page_cache: str = "auto"
     image: str = ""  # environment `docker`; empty: built from this machine's Python
@@ -160,6 +164,7 @@ def _check(spec: Spec) -> None:
     _whole("intensity", spec.intensity, 1, 4)
     _check_machines(spec)
     _read_faults(spec.faults)
+    _check_upgrade(spec)
     _expect(
         not spec.idempotence or spec.acks == "all",
         "idempotence",
@@ -224,6 +229,16 @@ def _check_machines(spec: Spec) -> None:
         "install it on hosts and name them with --inventory",
     )
     _expect(spec.vms in (0, spec.brokers), "vms", "as many as brokers, or no --brokers", str(spec.vms))
+
+
+def _check_upgrade(spec: Spec) -> None:
+    _expect(
+        not spec.upgrade_to or spec.environment == "local",
+        "upgrade-to",
+        "the environment local, where nodes can be started with another version",
+        f"the environment {spec.environment}",
+        "leave it out",
+    )
 
 
 def _check_existing(spec: Spec) -> None:
@@ -340,9 +355,9 @@ def from_file(path: Path) -> dict[str, Any]:
 
 
 def _of_run(stored: dict[str, Any], directory: Path) -> dict[str, Any]:
-    """The settings of a stored run; its system is the definition that was copied into its directory."""
-    kept = directory / OWN_COPY
-    return {**stored, "system": str(kept.absolute())} if kept.is_file() else stored
+    """The settings of a stored run; its systems are the definitions that were copied into its directory."""
+    copies = {"system": directory / OWN_COPY, "upgrade_to": directory / NEXT_COPY}
+    return {**stored, **{key: str(copy.absolute()) for key, copy in copies.items() if copy.is_file()}}
 
 
 def to_json(

@@ -72,6 +72,7 @@ class Definition:
     version: Command | None = None
     without: frozenset[Capability] = frozenset()
     defaults: Mapping[str, Any] = field(default_factory=dict)  # of the specification, by field name
+    upgrades_first: Literal["brokers", "controllers"] = "brokers"  # the nodes that an upgrade restarts first
     hooks: Hooks = NO_HOOKS  # for a cluster that Harrow did not start
     starts: bool = True  # it says how a node is started; else it is for existing clusters only
 
@@ -91,8 +92,8 @@ def load(path: Path) -> Definition:
 def _definition(table: Table, path: Path) -> Definition:
     table.only(
         "name", "about", EXTENDS, "image", "install", "keeps", "brokers-max", "stops-with", "start-within",
-        "stop-within", "session-ms-min", "not-back-after", "version", "without", "parameters", "features",
-        "values", "defaults", "broker", "controller", "combined", "hooks",
+        "stop-within", "session-ms-min", "not-back-after", "upgrades-first", "version", "without", "parameters",
+        "features", "values", "defaults", "broker", "controller", "combined", "hooks",
     )  # fmt: skip
     table.text("about", "")
     broker, controller, combined = (table.table(role) for role in ("broker", "controller", "combined"))
@@ -123,6 +124,9 @@ def _definition(table: Table, path: Path) -> Definition:
         version=table.command("version"),
         without=_without(table),
         defaults=_defaults(table.table("defaults")),
+        upgrades_first="controllers"
+        if table.one_of("upgrades-first", ("brokers", "controllers")) == "controllers"
+        else "brokers",
         hooks=read_hooks(table.table("hooks")),
         starts=broker is not None,
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from common.names import SpecError
+from common.names import SpecError, unknown
 from harness.environments.base import NodePlan, System
 from harness.environments.common.layout import roles
 from harness.environments.existing.discovery import discover
@@ -17,12 +18,17 @@ from harness.spec.spec import OF_CONTAINERS, OWN_SYSTEM, Spec
 from harness.systems.definition import Definition, load
 from harness.systems.existing import ExistingCluster
 from harness.systems.foreign import BrokerFromImage, ForeignBroker, sidecar_config
-from harness.systems.runtime import image_of, runtimes_of
+from harness.systems.runtime import MissingError, image_of, runtimes_of
 from harness.systems.templating import TemplateError, fill, filled, node_names
+from harness.systems.upgrade import UpgradableSystem
 from nemesis.faults import KINDS
 
 EXISTING_CLUSTER = "existing-cluster"
 """The shipped definition of a cluster of which nothing is known."""
+
+
+class NextVersionMissingError(Exception):
+    """This machine lacks the version to upgrade to (exit status 4). One line."""
 
 
 def with_defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -35,6 +41,8 @@ def with_defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:
     definition = load(SYSTEMS.find(system))
     made = {**({"controllers": 0} if definition.controller is None else {}), **definition.defaults, **given}
     made["system"] = system
+    if isinstance(to := made.get("upgrade_to"), str) and to:
+        made["upgrade_to"] = SYSTEMS.name_of(to) or str(_file(to, "upgrade-to").absolute())
     if isinstance(bootstrap, str) and bootstrap:
         made = {**_of_existing(definition, bootstrap, given), **made}
     if made.get("environment") != "docker":  # settings of containers do not apply to other environments
@@ -55,19 +63,62 @@ def _of_existing(definition: Definition, bootstrap: str, given: Mapping[str, Any
     }
 
 
-def _file(system: str) -> Path:
+def _file(system: str, field: str = "system") -> Path:
     try:
         return SYSTEMS.find(system)
     except SpecError as error:
-        raise SpecError(f"system: {error}") from error
+        raise SpecError(f"{field}: {error}") from error
 
 
 def make_system(spec: Spec) -> System:
-    """Create the system, and check that it can run with this specification.
+    """Create the system, with two versions for `upgrade_to`, and check that it can run with this specification.
 
-    Raises `SpecError`; and `EnvironmentFailed` when the image or the hosts of a third-party broker cannot be examined,
-    or lack it.
+    Raises `SpecError`; `EnvironmentFailed` when the image or the hosts of a third-party broker cannot be examined, or
+    lack it; and `NextVersionMissingError`.
     """
+    first = _one_version(spec)
+    if not spec.upgrade_to:
+        return first
+    try:
+        second = _one_version(_upgraded(spec))
+    except MissingError as error:
+        raise NextVersionMissingError(f"upgrade-to: {error}") from error
+    if second.version_name == first.version_name:
+        raise SpecError(
+            f"upgrade-to: expected another version than {first.version_name}, found the same; name the system in "
+            f"{spec.upgrade_to} differently"
+        )
+    return UpgradableSystem(first, second)
+
+
+def _upgraded(spec: Spec) -> Spec:
+    """The specification of a cluster of the version to upgrade to. Raises `SpecError`."""
+    if spec.system == OWN_SYSTEM:
+        from broker.core.rules.generations import GENERATIONS
+
+        order = tuple(GENERATIONS)
+        if spec.upgrade_to not in order:
+            raise SpecError(f"upgrade-to: {unknown(spec.upgrade_to, order, 'a protocol version')}")
+        if spec.generation in order and order.index(spec.upgrade_to) <= order.index(spec.generation):
+            raise SpecError(
+                f"upgrade-to: expected a later protocol version than {spec.generation}, found {spec.upgrade_to}"
+            )
+        return replace(spec, generation=spec.upgrade_to, upgrade_to="", faults=())
+    try:
+        first, second = load(_file(spec.system)), load(SYSTEMS.find(spec.upgrade_to))
+    except SpecError as error:
+        raise SpecError(f"upgrade-to: {error}") from error
+    for role, kind in first.kinds.items():
+        if role not in second.kinds or second.kinds[role].listeners != kind.listeners:
+            raise SpecError(
+                f"upgrade-to: expected a {role} of {second.path} to have the listeners of {first.path}, "
+                f"{', '.join(kind.listeners)}, found "
+                f"{', '.join(second.kinds[role].listeners) if role in second.kinds else 'no such nodes'}"
+            )
+    return replace(spec, system=str(second.path.absolute()), upgrade_to="", faults=())
+
+
+def _one_version(spec: Spec) -> System:
     if spec.bootstrap:
         return _existing(spec)
     if spec.system != OWN_SYSTEM:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
 from harness.environments.machine.helpers.programs import module_command
@@ -69,8 +69,7 @@ class ForeignBroker:
     @property
     def traits(self) -> Traits:
         """Traits from the definition and from the limits of the protocol."""
-        found = dict.fromkeys(runtime.version for runtime in self.runtimes.values() if runtime.version is not None)
-        versions = {self.name: ", ".join(found)} if found else {}
+        versions = {self.name: self._versions} if self._versions else {}
         return Traits(
             reports_followers=False,
             volatile=self.definition.keeps == "memory",
@@ -80,7 +79,23 @@ class ForeignBroker:
             session_ms_min=self.definition.session_ms_min,
             not_back_after=self.definition.not_back_after,
             versions=versions,
+            upgrades_first=self.definition.upgrades_first,
         )
+
+    @property
+    def _versions(self) -> str:
+        """The different versions that the definition's command has printed, on one line."""
+        return ", ".join(dict.fromkeys(each.version for each in self.runtimes.values() if each.version is not None))
+
+    @property
+    def version_name(self) -> str:
+        """The definition's name, and the version that its command has printed."""
+        return f"{self.name} ({self._versions})" if self._versions else self.name
+
+    def version(self, plan: NodePlan) -> str | None:
+        """The version with which the node's sidecar, and so its process, was started."""
+        state = self._state(plan)
+        return None if state is None else state.get("version")
 
     def cannot(self, network: str, page_cache: str) -> frozenset[Capability]:
         """The capabilities that the definition excludes, and those that only our own broker supports.
@@ -119,7 +134,8 @@ class ForeignBroker:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(fill(text, names))
         runtime = self.runtimes[plan.node_id]
-        (plan.directory / CONFIG_NAME).write_text(sidecar_config(kind, runtime, plan, plans, addresses, names).dumps())
+        config = sidecar_config(kind, runtime, plan, plans, addresses, names)
+        (plan.directory / CONFIG_NAME).write_text(replace(config, version=self.version_name).dumps())
 
     def command(self, plan: NodePlan) -> Sequence[str]:
         """The command that starts the sidecar and becomes the node."""

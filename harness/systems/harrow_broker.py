@@ -74,6 +74,16 @@ class HarrowBroker:
         """The default traits."""
         return Traits()
 
+    @property
+    def version_name(self) -> str:
+        """The protocol version."""
+        return self.spec.generation
+
+    def version(self, plan: NodePlan) -> str | None:
+        """The protocol version that the node reports."""
+        state = state_of(plan)
+        return None if state is None else str(state["generation"])
+
     def cannot(self, network: str, page_cache: str) -> frozenset[Capability]:  # noqa: ARG002
         """Nothing: it keeps a ledger of synced data, and can reach each peer at a separate address."""
         return frozenset()

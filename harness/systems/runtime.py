@@ -43,6 +43,10 @@ class CannotRunError(Exception):
     """A command could not be run, or did not end. The message has the reason."""
 
 
+class MissingError(SpecError):
+    """This machine lacks the broker, or a program with which its definition examines or prepares it."""
+
+
 @dataclass(frozen=True)
 class NodeRuntime:
     """The place where a node's programs run, and what is known of it."""
@@ -68,10 +72,10 @@ class NodeRuntime:
         }
 
     def wrong(self, definition: Definition, expected: str, found: str) -> Exception:
-        """An error for something missing there, in one line; on this machine it is a `SpecError`."""
+        """An error for something missing there, in one line; on this machine it is a `MissingError`."""
         advice = f"; {definition.install}" if definition.install else ""
         line = f"{definition.path}: {expected}{self.where}, found: {found}{advice}"
-        return EnvironmentFailed(line) if self.where else SpecError(line)
+        return EnvironmentFailed(line) if self.where else MissingError(line)
 
 
 _Run = Callable[[Command], Printed]

@@ -84,6 +84,7 @@ NodeRole = Literal["broker", "controller", "combined"]
 
 Capability = Literal[
     "process",  # kill, pause, resume, start, controlled stop
+    "upgrade",  # start a node with the next version of the system
     "starvation",  # take processor time or memory from a node that runs
     "network",  # block links
     "network-shaping",  # delay, lose, duplicate, reorder, throttle and reset what passes

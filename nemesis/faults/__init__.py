@@ -19,6 +19,7 @@ from nemesis.faults.partition import (
 from nemesis.faults.process import CRASH_LOOP, KILL, PAUSE, POWER_CUT, RESTART, ROLLING_RESTART
 from nemesis.faults.shaping import SHAPING
 from nemesis.faults.starvation import CPU_STARVATION, OUT_OF_MEMORY
+from nemesis.faults.upgrade import UPGRADE
 from nemesis.faults.wall_clock import CLOCKS
 
 _USUAL = (KILL, PAUSE, ISOLATE, HALVES, ONE_WAY, PAGE_CACHE_LOSS, RESTART)
@@ -27,7 +28,7 @@ _NETWORK = (MAJORITY_RING, BRIDGE, BROKERS_FROM_CONTROLLERS, CLIENTS_FROM_BROKER
 _STORAGE = (TORN_PAGE_CACHE_LOSS, *DISK_TROUBLE, *DISK_DAMAGE)
 
 KINDS: dict[str, FaultKind] = {
-    kind.name: kind for kind in (*_USUAL, *_PROCESS, *_NETWORK, *_STORAGE, *CLOCKS, *ADMINISTRATION)
+    kind.name: kind for kind in (*_USUAL, *_PROCESS, *_NETWORK, *_STORAGE, *CLOCKS, *ADMINISTRATION, UPGRADE)
 }
 """All kinds by name, in the order in which they are listed and drawn."""
 

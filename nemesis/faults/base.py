@@ -156,6 +156,7 @@ class FaultKind:
     lasts_ms: tuple[int, int] | None = None  # from injection to undo; None: the usual draw
     quorum_roles: tuple[Role, ...] = ()  # further roles with several controllers
     quorum_draw: Callable[[Draws], dict[str, str]] | None = None  # instead of `draw` with several controllers
+    whole: bool = False  # goes on after the end of the main phase until it is complete
 
     @property
     def lossy(self) -> bool:

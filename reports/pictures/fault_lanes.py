@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from common.wording import CLIENTS, FIRST_CONTROLLER, printable
 from reports.data.joined import UNKNOWN
 from reports.data.stored_run import Run
+from reports.data.versions import version_spans
 from reports.pictures import theme
 
 BARS_MAX = 400
@@ -154,6 +155,17 @@ def _draw_bar(panel: Axes, bar: FaultBar, lane: int, character_s: float, end_s: 
         fontsize=8,
         color=theme.INK if before or behind else theme.ON_FILL,
     )
+
+
+def draw_version_changes(panel: Axes, run: Run, rows: Sequence[FaultRow]) -> None:
+    """Mark on the row of each node when it was first seen to run another version of the system than before."""
+    lane = 0
+    spans = version_spans(run)
+    for row in rows:
+        for change in spans.get(row.target, [])[1:]:
+            mark = panel.scatter([change.start_ns / 1e9], [lane], marker="D", s=26, color=theme.INK, zorder=5)
+            mark.set_gid(f"version-{row.target}")
+        lane += len(row.lanes)
 
 
 def shade_faults(panel: Axes, rows: Sequence[FaultRow]) -> None:

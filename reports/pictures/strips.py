@@ -10,9 +10,12 @@ from typing import NamedTuple
 from common.wording import FIRST_CONTROLLER, duration, enumeration, moment, nodes, partition_name
 from incidents.partition_history import NO_LEADER, PartitionHistory
 from reports.data.stored_run import Run
+from reports.data.versions import version_spans, versions_of
+from reports.pictures.fault_lanes import target_label
 from reports.pictures.theme import fault_family
 
 PARTITIONS_MAX = 24
+NODES_MAX = 24
 SEGMENTS_MAX = 250
 """Segments of one strip; what is shorter than this share of the run goes first when there are more."""
 LABEL_PERCENT = 1.6
@@ -95,6 +98,33 @@ def controller_strip(run: Run) -> ControllerStrip | None:
         ),
         len(leaderships),
     )
+
+
+@dataclass(frozen=True)
+class VersionStrip:
+    """Which versions of the system one node ran."""
+
+    node: str
+    versions: tuple[StripSegment, ...]
+
+
+def version_strips(run: Run) -> list[VersionStrip]:
+    """Draw the version of each of the first `NODES_MAX` nodes, by its own report; none without an upgrade."""
+    colours = {version: f"broker-{number % 8}" for number, version in enumerate(versions_of(run))}
+    return [
+        VersionStrip(
+            target_label(node),
+            tuple(
+                _bounded(
+                    _segment(
+                        run, each.start_ns, each.end_ns, colours[each.version], each.version, f"runs {each.version}"
+                    )
+                    for each in spans
+                )
+            ),
+        )
+        for node, spans in list(version_spans(run).items())[:NODES_MAX]
+    ]
 
 
 def fault_segments(run: Run) -> list[StripSegment]:

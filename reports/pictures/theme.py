@@ -52,7 +52,7 @@ _FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
         "network",
         ("isolate", "halves", "one-way", "partition", "ring", "bridge", "network", "delay", "bandwidth"),
     ),
-    ("process", ("kill", "pause", "restart", "stop", "crash")),
+    ("process", ("kill", "pause", "restart", "stop", "crash", "upgrade")),
 )
 
 

@@ -17,8 +17,16 @@ from common.wording import count, enumeration, plural, printable
 from reports.data.joined import UNKNOWN, Joined
 from reports.data.series import QUANTILES, Bins, bins_over, latency_quantiles_ms, progress, throughput
 from reports.data.stored_run import Run, integers, is_one_of
+from reports.data.versions import versions_of
 from reports.pictures import theme
-from reports.pictures.fault_lanes import BARS_MAX, KIND_CHARACTERS, draw_faults, fault_rows, shade_faults
+from reports.pictures.fault_lanes import (
+    BARS_MAX,
+    KIND_CHARACTERS,
+    draw_faults,
+    draw_version_changes,
+    fault_rows,
+    shade_faults,
+)
 
 WIDTH_INCHES = 11.0
 LANE_INCHES = 0.25
@@ -27,6 +35,7 @@ PANEL_SHARE = 0.895
 """Width of the panels as a share of the picture's."""
 CHARACTER_INCHES = 0.072
 """Width of a character of a label, on the safe side for any font the page may use."""
+VERSIONS_NAMED_MAX = 3
 VIOLATION_LINES_MAX = 30
 """Moments of violations that are drawn through all panels; more of them would hide the curves."""
 
@@ -67,6 +76,7 @@ def timeline(run: Run, joined: Joined) -> Timeline | None:
         figure, axes = _panels(lanes + 4)
         axes[0].set_xlim(bins.start_s, bins.edges_s[-1])
         draw_faults(axes[0], rows, character_s, end_s)
+        draw_version_changes(axes[0], run, rows)
         _draw_anomalies(axes, run, bins, lanes)
         _draw_incidents(axes[0], run, lanes + 2)
         _draw_throughput(axes[1], joined, bins)
@@ -280,6 +290,11 @@ def _notes(run: Run, bins: Bins) -> tuple[str, ...]:
         notes.append(f"Only the first {BARS_MAX} of {len(run.faults)} faults are drawn.")
     if bins.width_s > 1:
         notes.append(f"Each step of the curves covers {bins.width_s:.0f} seconds.")
+    if len(versions := versions_of(run)) > 1:
+        named = enumeration([printable(version) for version in versions[1 : VERSIONS_NAMED_MAX + 1]])
+        notes.append(
+            f"A diamond marks when a node was first seen to run {named}; before, it ran {printable(versions[0])}."
+        )
     at_ns = integers(run.tables["anomalies"], "at_ns", null=UNKNOWN)
     undated = int((at_ns < 0).sum())
     if undated:

@@ -13,6 +13,7 @@ from common.wording import moment, node, nodes, partition_name, printable
 from incidents import Incident
 from incidents.partition_history import NO_LEADER, PartitionHistory
 from reports.data.joined import Joined
+from reports.data.node_logs import lines_on_the_clock
 from reports.data.operation_cube import operation_cube
 from reports.data.stored_run import Run
 from reports.pictures.fault_lanes import KIND_CHARACTERS
@@ -51,7 +52,9 @@ def workbench(
     marks = _anomalies(run, groups, topics)
     faults = [_fault(run, fault, anchors) for fault in run.faults[:FAULTS_MAX] if fault["started_ns"] is not None]
     cube = operation_cube(run, joined)
+    lines, lines_left = lines_on_the_clock(run)
     seen = {target for fault in faults for target in fault["targets"]} | {group["node"] for group in cube["groups"]}
+    seen |= {line.node for line in lines}
     return {
         "span": [start_ns / _MS, end_ns / _MS],
         "phases": [
@@ -66,7 +69,12 @@ def workbench(
         "anomalies": marks[:MARKS_MAX],
         "leaders": [_leaders(history, topics) for history in histories[:PARTITIONS_MAX]],
         "operations": cube,
-        "left_out": {"faults": max(0, len(run.faults) - FAULTS_MAX), "anomalies": max(0, len(marks) - MARKS_MAX)},
+        "logs": [list(line) for line in lines],
+        "left_out": {
+            "faults": max(0, len(run.faults) - FAULTS_MAX),
+            "anomalies": max(0, len(marks) - MARKS_MAX),
+            "log_lines": lines_left,
+        },
     }
 
 

@@ -119,10 +119,11 @@ _PARAMETER_OF: Mapping[str, Callable[[ScheduledFault, int], int]] = {
 def simulated(schedule: Schedule, case: Case) -> tuple[SimulatedFault, ...]:
     """The schedule's faults for a case. Raises `ScheduleError` for a kind or role that the simulation lacks."""
     configuration = configuration_of(case.choices(), case.overrides)
-    return tuple(_fault(entry, configuration.brokers, configuration.controllers) for entry in schedule.entries)
+    return tuple(simulated_fault(entry, configuration.brokers, configuration.controllers) for entry in schedule.entries)
 
 
-def _fault(entry: ScheduledFault, brokers: int, controllers: int) -> SimulatedFault:
+def simulated_fault(entry: ScheduledFault, brokers: int, controllers: int) -> SimulatedFault:
+    """An entry of a schedule for a cluster of this size. Raises `ScheduleError` for what the simulation lacks."""
     if entry.kind not in SHARED:
         raise ScheduleError(
             f"entry {entry.entry} of the schedule: {unknown(entry.kind, SHARED, 'a fault that the simulation has')}"

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from broker.core.controller.changes import UNCLEAN
 from broker.core.controller.recovery import LAST_LEADER
+from common.wording import labelled
 from history.anomalies import CATALOGUE
 from history.contract import ACKS_ALL, loss_is_allowed, too_many_shutdowns
 from simulation.invariants.knowledge import LAST_REPLICA_LOST
@@ -44,7 +45,7 @@ class SimulationFinding(NamedTuple):
     what: str
 
     def __str__(self) -> str:
-        return self.what if self.what.startswith(self.property_id) else f"{self.property_id}: {self.what}"
+        return labelled(self.property_id, self.what)
 
 
 def findings(outcome: SimulationOutcome) -> list[SimulationFinding]:
@@ -134,48 +135,94 @@ def _excuse(outcome: SimulationOutcome) -> str:
     return data_excuse(generation, sole_member_lost=bool(outcome.marks.get(LAST_REPLICA_LOST.name, 0)))
 
 
+class LostRecord(NamedTuple):
+    """A record that is missing in the final reads, although it was acknowledged or read."""
+
+    anomaly: str
+    partition: int
+    offset: int | None
+    value: int
+    at_ns: int | None
+    """When it was acknowledged, or else first read."""
+
+
+def lost_records(outcome: SimulationOutcome) -> list[LostRecord]:
+    """All records that clients lost; none if the run was not read to its end, or the contract allows to lose them."""
+    if "final" not in outcome.phases or outcome.configuration.compacted:
+        return []
+    return list(_lost(outcome, _Positions(outcome), Deletions(outcome)))
+
+
+class _Positions:
+    """Where each value was read: anywhere, and in the final reads."""
+
+    def __init__(self, outcome: SimulationOutcome) -> None:
+        self.operations = {row.op: row for row in outcome.history.operations}
+        self.sends = {row.value: (row, self.operations[row.op]) for row in outcome.history.sends}
+        self.all: dict[int, set[tuple[int, int]]] = {}
+        self.final: dict[int, set[tuple[int, int]]] = {}
+        for read in outcome.history.reads:
+            if read.value is not None and read.value in self.sends:
+                position = read.partition, read.offset
+                self.all.setdefault(read.value, set()).add(position)
+                if self.operations[read.op].phase == "final":
+                    self.final.setdefault(read.value, set()).add(position)
+
+
+def _lost(outcome: SimulationOutcome, positions: _Positions, deletions: Deletions) -> Iterator[LostRecord]:
+    if _may_lose(outcome.configuration) or _lost_by_setting(outcome):
+        return
+    for value, (send, operation) in positions.sends.items():
+        where = positions.all.get(value, set())
+        if value in positions.final or deletions.may_be_missing(send, operation, where):
+            continue
+        if operation.status == "ok" and send.acks == ACKS_ALL:
+            yield LostRecord("lost-acked-write", send.partition, send.offset, value, operation.completed_ns)
+        elif where:
+            partition, offset = min(where)
+            reads = (row for row in outcome.history.reads if row.value == value)
+            at_ns = min(positions.operations[read.op].invoked_ns for read in reads)
+            yield LostRecord("lost-read", partition, offset, value, at_ns)
+
+
+def _loss_text(lost: LostRecord) -> str:
+    at_offset = "" if lost.offset is None else f" at {_position((lost.partition, lost.offset))}"
+    what = "acknowledged" if lost.anomaly == "lost-acked-write" else "read"
+    return f"{lost.value} was {what}{at_offset}, and the final reads do not show it"
+
+
 def _anomalies(outcome: SimulationOutcome) -> Iterator[tuple[str, str]]:
     history = outcome.history
-    operations = {row.op: row for row in history.operations}
-    sends = {row.value: (row, operations[row.op]) for row in history.sends}
+    positions = _Positions(outcome)
     exempt = _may_lose(outcome.configuration) or _lost_by_setting(outcome)
     idempotent = outcome.configuration.idempotence and not outcome.may_repeat
     deletions = Deletions(outcome)
-    final: dict[int, set[tuple[int, int]]] = {}
-    positions: dict[int, set[tuple[int, int]]] = {}
     at: dict[tuple[int, int], int] = {}
     for read in history.reads:
-        if read.value is None or read.value not in sends:
+        if read.value is None or read.value not in positions.sends:
             yield "phantom-read", f"{read.value} was read at {read.partition}/{read.offset}, and no client sent it"
             continue
         position = read.partition, read.offset
         if at.setdefault(position, read.value) != read.value and not exempt:
             yield "inconsistent-offset", f"at {_position(position)} {at[position]} was read, and {read.value}"
-        positions.setdefault(read.value, set()).add(position)
-        if operations[read.op].phase == "final":
-            final.setdefault(read.value, set()).add(position)
-    for value, (send, operation) in sends.items():
-        where = positions.get(value, set())
+    for lost in _lost(outcome, positions, deletions):
+        yield lost.anomaly, _loss_text(lost)
+    for value, (send, operation) in positions.sends.items():
+        where = positions.all.get(value, set())
         if operation.status == "fail" and where:
             yield "aborted-read", f"{value} was read at {_position(min(where))}, and its send had certainly failed"
-        deleted = deletions.may_be_missing(send, operation, where)
-        if operation.status == "ok" and send.acks == ACKS_ALL and value not in final and not exempt and not deleted:
-            at_offset = "" if send.offset is None else f" at {_position((send.partition, send.offset))}"
-            yield "lost-acked-write", f"{value} was acknowledged{at_offset}, and the final reads do not show it"
-        elif where and value not in final and not exempt and not deleted:
-            yield "lost-read", f"{value} was read at {_position(min(where))}, and the final reads do not show it"
         offset_agrees = send.offset is None or not where or (send.partition, send.offset) in where
         # Else another copy may remain: of a retry, or of an attempt that reappeared after an allowed loss.
-        binding = not exempt and (idempotent or not deleted)
+        binding = not exempt and (idempotent or not deletions.may_be_missing(send, operation, where))
         if not offset_agrees and send.acks == ACKS_ALL and binding:
             yield "wrong-offset", f"{value} was acknowledged at {send.offset}, and read at {_position(min(where))}"
         # Where losses are allowed a record may be lost at one position and kept at another, but not be at two at once.
-        copies = final.get(value, set()) if exempt else where
+        copies = positions.final.get(value, set()) if exempt else where
         if len(copies) > 1 and idempotent and send.acks == ACKS_ALL:
             yield "duplicate", f"{value} is at {' and '.join(_position(one) for one in sorted(copies))}"
     if not exempt:
         yield from group_anomalies(history)
-        durable = [(value, *pair) for value, pair in sends.items() if pair[0].acks == ACKS_ALL]
+        durable = [(value, *pair) for value, pair in positions.sends.items() if pair[0].acks == ACKS_ALL]
         yield from _reordered([(send.partition, send.offset, value, op) for value, send, op in durable])
 
 

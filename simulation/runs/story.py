@@ -68,7 +68,7 @@ class StoryRecorder(TraceRecorder):
     def __init__(self) -> None:
         super().__init__()
         self.steps: list[StoryStep] = []
-        self._lines_told = 0
+        self._lines_taken = 0
         self._last_event: int | None = None
         self._messages: dict[tuple[int, int, int], tuple[object, int]] = {}
         self._timers: dict[tuple[int, object], int] = {}
@@ -82,10 +82,10 @@ class StoryRecorder(TraceRecorder):
         self.catch_up(cluster.log_entries or ())
         cause, source = self._cause(step)
         super().after(cluster, step)
-        told = self._new_lines()
+        lines = self._new_lines()
         changed = self._changed(cluster, step.node_id)
         ended = any(isinstance(effect, Exit) for effect in step.effects)
-        own = told.pop(0) if told and told[0].node_id == step.node_id and _is_own(step, told[0]) else None
+        own = lines.pop(0) if lines and lines[0].node_id == step.node_id and _is_own(step, lines[0]) else None
         what = _difference(changed, self._standing.get(step.node_id, {}))
         noise = "metadata" if own is not None and own.text == METADATA else _kind_of_noise(step.event)
         if (own is not None and own.text != METADATA) or what:
@@ -94,7 +94,7 @@ class StoryRecorder(TraceRecorder):
             own = Line(cluster.now_us, step.node_id, what or noise, source)
         here = len(self.steps)
         self.steps.append(StoryStep(own, cause, noise, changed or None, ended))
-        self.steps += [StoryStep(line, here) for line in told]
+        self.steps += [StoryStep(line, here) for line in lines]
         self._standing.setdefault(step.node_id, {}).update(changed)
         self._last_event = here
         self._remember(step, here)
@@ -116,8 +116,8 @@ class StoryRecorder(TraceRecorder):
             self.steps.append(StoryStep(line, self._last_event if line.text.startswith(VIOLATION) else None))
 
     def _new_lines(self) -> list[Line]:
-        new = self.lines[self._lines_told :]
-        self._lines_told = len(self.lines)
+        new = self.lines[self._lines_taken :]
+        self._lines_taken = len(self.lines)
         return new
 
     # --- causes ------------------------------------------------------------------------------------------------------
@@ -274,8 +274,8 @@ def story_of(
     """
     recorder.catch_up(log_entries)
     steps = _in_order([*recorder.steps, *(StoryStep(line) for line in lines_of_sends(history))])
-    told = (index for index, step in enumerate(steps) if step.line.text.startswith(VIOLATION))
-    end = next(told, len(steps) - 1)
+    violations = (index for index, step in enumerate(steps) if step.line.text.startswith(VIOLATION))
+    end = next(violations, len(steps) - 1)
     lines = [index for index in range(end + 1) if not steps[index].noise]
     if first_text is not None:
         begun = (place for place, index in enumerate(lines) if steps[index].line.text.startswith(first_text))

@@ -9,7 +9,7 @@
 Records carry no epochs, so all that a partition lives through is one. What else clients may expect is checked in their
 history and in the final logs (`simulation.runs.failures`). Of a record that a leader lacks the observer has noted who
 acknowledged it, whether the tree named that broker, which replicas held it, what each of them cut off to its high
-watermark, what it deleted because it was told to close, and what a power failure took; from that it names the flaw of
+watermark, what it deleted because it was asked to close, and what a power failure took; from that it names the flaw of
 the design, or none, if none explains it.
 """
 

@@ -1,6 +1,7 @@
 """Each cause of a loss is named where it is planted, and not where something else was."""
 
 import json
+import time
 
 import pytest
 
@@ -91,6 +92,15 @@ def test_a_member_of_the_isr_that_never_had_the_record_means_an_early_acknowledg
     ]
     cause = only(run_in(tmp_path, cluster=cluster, anomalies=[lost(15, 10)])).cause
     assert cause.kind == "acknowledged-early"
+
+
+def test_what_was_only_read_was_shown_too_early(tmp_path):
+    cluster = [leads(9, 1, 0, 20, (1, 2, 3)), follows(10.5, 2, 1, 0, 12), leads(15, 2, 1, 12, (2, 3))]
+    read_only = only(run_in(tmp_path / "read", cluster=cluster, anomalies=[lost(15, 10, anomaly="lost-read")])).cause
+    assert read_only.kind == "dirty-read"
+    assert "they were read before broker 2 had them" in read_only.sentence
+    both = [lost(15, 10), lost(16, 10, anomaly="lost-read")]
+    assert only(run_in(tmp_path / "both", cluster=cluster, anomalies=both)).cause.kind == "acknowledged-early"
 
 
 def test_a_replica_that_came_into_the_isr_later_joined_too_early(tmp_path):
@@ -192,3 +202,14 @@ def test_rows_of_nulls_and_evidence_that_is_none_do_no_harm(tmp_path):
 
 def test_a_directory_without_anything_has_no_incident(tmp_path):
     assert diagnose(tmp_path) == []
+
+
+def test_thousands_of_stale_reads_beside_thousands_of_losses_are_attributed_in_seconds(tmp_path):
+    many, limit_s = 15_000, 20
+    cluster = [leads(9.5, 1, 0, many, (1, 2)), leads(15, 3, 1, 0, (3,))]
+    rows = [lost(offset, 9.6) for offset in range(many)]
+    rows += [lost(offset, 16, anomaly="stale-read", broker=3) for offset in range(many)]
+    directory = run_in(tmp_path, cluster=cluster, faults=[fault(1, "kill", [1], 12, 20)], anomalies=rows)
+    began_s = time.monotonic()
+    assert only(directory).anomalies == {"lost-acked-write": (many, 0), "stale-read": (many, 0)}
+    assert time.monotonic() - began_s < limit_s

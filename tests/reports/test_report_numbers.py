@@ -13,8 +13,9 @@ from reports.data.stored_run import Run
 from reports.data.suspects import suspects
 from reports.page import html
 from reports.pictures.replica_logs import log_picture
-from reports.pictures.strips import controller_strip
+from reports.pictures.strips import controller_strip, version_strips
 from reports.pictures.theme import fault_family
+from reports.pictures.timeline import timeline
 from reports.text.anomalies import groups
 from reports.text.configuration import contract_sentences, reproduce_command
 from reports.text.record_timeline import record_timeline
@@ -369,3 +370,52 @@ def test_times_and_nodes_are_formatted_in_one_way():
         "brokers 1 and 2", "broker 3", "broker 1 and the clients", "brokers 1 and 2 and controller 100",
         "no node", "no node",
     ]  # fmt: skip
+
+
+def version(at_s, node, name):
+    return {"at_ns": int(at_s * SECOND), "node": node, "version": name}
+
+
+def test_the_versions_of_each_node_follow_one_another(tmp_path):
+    quorum = [voter(0, 100, "leader", 100, 3), voter(100, 100, "leader", 100, 3)]
+    sample = {"at_ns": 0, "broker": 1, "topic": "t", "partition": 0, "role": "leader", "leader": 1, "isr": [1]}
+    run = run_of(
+        tmp_path,
+        quorum=quorum,
+        cluster=[{**sample, "leader_epoch": 0}],
+        versions=[
+            version(40, 1, "9.1"),
+            version(0, 1, "9.0"),
+            version(0, 100, "9.0"),
+            {**version(5, 1, ""), "version": None},
+        ],
+    )
+    first, second = version_strips(run)
+    assert (first.node, second.node) == ("broker 1", "controller 100")
+    assert [(each.label, each.left, each.width) for each in first.versions] == [("9.0", 0.0, 40.0), ("9.1", 40.0, 60.0)]
+    assert [(each.label, each.left, each.width) for each in second.versions] == [("9.0", 0.0, 100.0)]
+    assert first.versions[0].kind == second.versions[0].kind != first.versions[1].kind, "one colour for each version"
+    page = html(run)
+    assert "version of broker 1" in page
+    assert "A diamond marks when a node was first seen to run 9.1; before, it ran 9.0." in page
+
+
+def test_a_change_of_version_is_marked_on_the_row_of_its_node(tmp_path):
+    upgrade = {
+        "fault": 1, "kind": "upgrade", "targets": [1, 2], "started_ns": 10 * SECOND, "ended_ns": 90 * SECOND,
+        "took_hold": True, "healed": True,
+    }  # fmt: skip
+    run = run_of(
+        tmp_path,
+        faults=[upgrade],
+        quorum=[voter(0, 100, "leader", 100, 3), voter(100, 100, "leader", 100, 3)],
+        versions=[version(0, 1, "9.0"), version(0, 2, "9.0"), version(40, 2, "9.1")],
+    )
+    drawn = timeline(run, Joined(run)).svg
+    assert "version-2" in drawn
+    assert "version-1" not in drawn, "it was not seen to run another one"
+
+
+def test_a_run_without_an_upgrade_has_no_versions(tmp_path):
+    assert version_strips(run_of(tmp_path)) == []
+    assert "version of" not in html(run_of(tmp_path))

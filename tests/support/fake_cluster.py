@@ -116,6 +116,10 @@ class FakeNode:
     deaths: int = 0
     throttled_to: int = 100
     memory: int | None = None
+    runs: str = "9.0"  # as its process reports
+    installed: str = "9.0"  # what its next process is
+    next_version: str = "9.1"
+    mute: bool = False  # does not tell its version
     disk: FakeDisk = field(default_factory=FakeDisk)
     clock: FakeWallClock = field(default_factory=FakeWallClock)
 
@@ -130,10 +134,18 @@ class FakeNode:
             raise NodeError(f"node {self.node_id} ended with status 4; its last log lines:\n  no room")
         self.alive = True
         self.pid += 1
+        self.runs = self.installed
 
     def stop(self, timeout_s: float) -> int:
         self.alive = False
         return self.stops_with
+
+    def version(self) -> str | None:
+        return self.runs if self.alive and not self.mute else None
+
+    def use_next_version(self) -> None:
+        assert not self.alive, "the settings of a node that runs are its own"
+        self.installed = self.next_version
 
     def kill(self) -> None:
         if not self.immortal:

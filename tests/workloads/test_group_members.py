@@ -299,5 +299,5 @@ def test_a_library_that_has_no_members_is_refused_in_one_line():
     class Plain:
         name = "plain"
 
-    with pytest.raises(ClientMissingError, match="plain is not; use kafka-python"):
+    with pytest.raises(ClientMissingError, match="plain is not; use kafka-python, aiokafka or confluent-kafka"):
         group_library(Plain())

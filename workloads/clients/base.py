@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from workloads.clients.classify import Status
 
 LOG_START = -1
 """A position: the start of the partition's log."""
+POLL_RECORDS_MAX: Final = 5_000
+"""How many records one poll returns at most."""
 
 
 class Partition(NamedTuple):

@@ -119,24 +119,6 @@ class GroupLibrary(Protocol):
         ...
 
 
-class Holdings:
-    """The partitions that a member owns, from calls that may tell only of those that change (cooperative)."""
-
-    def __init__(self, assignor: str) -> None:
-        self._incremental = assignor == "cooperative"
-        self._held: frozenset[Partition] = frozenset()
-
-    def with_assigned(self, partitions: frozenset[Partition]) -> frozenset[Partition]:
-        """All partitions that it owns after these were assigned."""
-        self._held = self._held | partitions if self._incremental else partitions
-        return self._held
-
-    def without(self, partitions: frozenset[Partition]) -> frozenset[Partition]:
-        """These partitions, which it does not own any more."""
-        self._held -= partitions
-        return partitions
-
-
 def group_library(library: ClientLibrary, assignor: str = "eager") -> GroupLibrary:
     """Narrow a library to one whose members support an assignor. Raises `ClientMissingError` if it has none."""
     if isinstance(library, GroupLibrary):
@@ -148,7 +130,7 @@ def group_library(library: ClientLibrary, assignor: str = "eager") -> GroupLibra
         )
     raise ClientMissingError(
         f"the workload groups needs a client that Harrow uses as a member of groups, and {library.name} is not;"
-        " use kafka-python"
+        " use kafka-python, aiokafka or confluent-kafka"
     )
 
 

@@ -368,6 +368,7 @@ class BrokerNode:
         return {
             "node": broker.broker_id,
             "role": "broker",
+            "generation": broker.settings.generation,
             "lifecycle": broker.lifecycle.value,
             "fenced": broker.fenced,
             "incarnation": broker.incarnation_id,

@@ -303,6 +303,7 @@ class ControllerNode:
         return {
             "node": controller.settings.node_id,
             "role": "controller",
+            "generation": controller.settings.generation,
             "lifecycle": "running",
             "controller": controller.quorum.leader,
             "active": controller.active,

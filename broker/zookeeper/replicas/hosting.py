@@ -1,4 +1,4 @@
-"""Opens the replicas that are assigned to a broker, and deletes those that it is told to close."""
+"""Opens the replicas that are assigned to a broker, and deletes those that it is asked to close."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from broker.zookeeper.v1.requests import StateChange
 def become_leader(zk: ZooKeeperState, hosted: Hosted, isr: tuple[int, ...], assigned: tuple[int, ...]) -> Steps[None]:
     """`becomeLeader`: take the log end for committed (Q8), let the others catch up for a while, then open.
 
-    The others are told to follow before that, or nobody would fetch (Q11); all of them, and not only those that are
-    not in sync (Q10).
+    The others are sent a request to follow before that, or nobody would fetch (Q11); all of them, and not only those
+    that are not in sync (Q10).
     """
     leading.take_over(zk, hosted)
     for other in assigned:
@@ -40,7 +40,7 @@ def become_leader_again(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
 
 
 def look_at_reassignment(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
-    """The partition-reassigned listener: which replicas the partition is to have; new ones are told to start."""
+    """The partition-reassigned listener: which replicas the partition is to have; new ones are asked to start."""
     hosted.reassigned = (yield from read_ids(paths.reassigned(hosted.key))) or ()
     for member in hosted.reassigned:
         if member not in hosted.replica.replicas and member not in hosted.catching_up:

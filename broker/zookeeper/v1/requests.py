@@ -14,7 +14,7 @@ NOBODY_THERE = sometimes("zookeeper: a request to a replica is lost, its broker 
 
 
 class StateChange(StrEnum):
-    """What a replica is told to do."""
+    """What a request asks of a replica."""
 
     BECOME_FOLLOWER = "become-follower"
     REPLICA_ASSIGNED = "replica-assigned"

@@ -16,8 +16,8 @@ from broker.zookeeper.v2.queues import RequestKind, StateChange
 def become_leader(zk: ZooKeeperState, hosted: Hosted, assigned: tuple[int, ...]) -> Steps[None]:
     """`becomeLeader`: a new epoch, then the log end counts as committed (Q8), then the others may catch up, then open.
 
-    The others find out by the leader znode whom to follow. Those that are live are told to start all the same (Q17),
-    for a replica that has been restarted.
+    The others find out by the leader znode whom to follow. Those that are live are asked to start all the same
+    (Q17), for a replica that has been restarted.
     """
     leading.take_over(zk, hosted)
     isr = yield from epochs.raise_epoch(zk, hosted)
@@ -41,9 +41,9 @@ def become_leader_again(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
 
 
 def look_at_reassignment(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
-    """`onPartitionsReassigned`: which replicas the partition is to have; new ones are told to start.
+    """`onPartitionsReassigned`: which replicas the partition is to have; new ones are asked to start.
 
-    If it is to have none it is to be deleted, and all are told to close. Also sets the two child watches of a leader.
+    If it is to have none it is to be deleted, and all are asked to close. Also sets the two child watches of a leader.
     """
     yield GetChildren(paths.REASSIGNED, watch=True)
     yield GetChildren(paths.reassigned_topic(hosted.key[0]), watch=True)

@@ -28,7 +28,7 @@ ADMINISTRATOR_EPOCH = -1
 
 
 class RequestKind(StrEnum):
-    """What a replica is told to do."""
+    """What a request asks of a replica."""
 
     START = "start-replica"
     CLOSE = "close-replica"

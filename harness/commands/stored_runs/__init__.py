@@ -1,1 +1,1 @@
-"""The commands `harrow prune` and `diff`, about runs in the store."""
+"""The commands `harrow prune`, `diff`, `serve` and `lift`, about runs in the store."""

@@ -19,6 +19,9 @@ from harness.environments.machine.mechanisms import (
 )
 from nemesis.capabilities.cluster import Capability
 
+HERE: frozenset[Capability] = ALWAYS | {"upgrade"}
+"""What nodes that are processes of this machine can suffer, whatever the mechanisms."""
+
 NETWORKS: MechanismGroup = {
     "namespaces": frozenset({"network", "network-shaping"}),
     "proxies": frozenset({"network"}),
@@ -27,7 +30,7 @@ NETWORKS: MechanismGroup = {
 
 def sure_of(needs: frozenset[Capability]) -> bool:
     """See `harness.environments.base.Capabilities.sure_of`: proxies and the ledger need nothing."""
-    return needs <= ALWAYS | {"network", "page-cache-loss"}
+    return needs <= HERE | {"network", "page-cache-loss"}
 
 
 def choose(network: str, page_cache: str, needs: frozenset[Capability]) -> Mechanisms:
@@ -38,7 +41,7 @@ def choose(network: str, page_cache: str, needs: frozenset[Capability]) -> Mecha
 
 def offered(mechanisms: Mechanisms) -> frozenset[Capability]:
     """The capabilities of these mechanisms on this machine."""
-    capabilities = ALWAYS | NETWORKS[mechanisms.network] | DISKS[mechanisms.page_cache]
+    capabilities = HERE | NETWORKS[mechanisms.network] | DISKS[mechanisms.page_cache]
     if "network-shaping" in capabilities and not try_shaping().available:
         capabilities -= {"network-shaping"}
     if try_clock().available:
@@ -48,7 +51,7 @@ def offered(mechanisms: Mechanisms) -> frozenset[Capability]:
 
 def mechanisms_for(needs: frozenset[Capability]) -> tuple[tuple[str, ...], ...]:
     """See `harness.environments.base.Capabilities.mechanisms_for`."""
-    return mechanisms_of_groups(needs, ALWAYS, (NETWORKS, DISKS, CLOCKS))
+    return mechanisms_of_groups(needs, HERE, (NETWORKS, DISKS, CLOCKS))
 
 
 def lacking(needs: frozenset[Capability]) -> str | None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from harness.environments.base import NodePlan
+from harness.environments.base import NodePlan, Upgradable
 from harness.environments.common.layout import PlannedNode
 from harness.environments.machine.helpers.helper import HelperRefused
 from harness.environments.machine.kernel import process_identity
@@ -204,6 +204,29 @@ class MachineNode(PlannedNode):
                 pid=self._process.pid,
                 start_time=self._process.start_time,
             )
+
+    @property
+    def next_version(self) -> str:
+        """The version to upgrade to. Raises `NodeError` in a run that has only one."""
+        return self._upgradable.next_version
+
+    def version(self) -> str | None:
+        """The version that the node's process reports; None if it does not answer. Raises `NodeError` likewise."""
+        return self._upgradable.version(self.plan) if self.is_alive() else None
+
+    def use_next_version(self) -> None:
+        """Run the next version from the next start on. Raises `NodeError` in a run that has only one."""
+        with self._lock:
+            if self.is_alive():
+                raise NodeError(f"expected node {self.node_id} to be stopped, found it running as process {self.pid}")
+            self._journal.record("upgraded", node=self.node_id, version=self.next_version)
+            self._upgradable.upgrade(self.plan)
+
+    @property
+    def _upgradable(self) -> Upgradable:
+        if not isinstance(self._system, Upgradable):
+            raise NodeError(f"expected a version to upgrade node {self.node_id} to (--upgrade-to), found none")
+        return self._system
 
     def stop(self, timeout_s: float) -> int:
         """Controlled shutdown (SIGTERM); returns the exit status. After the timeout: SIGKILL and `NodeError`."""

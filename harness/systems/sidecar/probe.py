@@ -63,6 +63,7 @@ class BrokerProbe:
         """The node's state. Raises `NodeSilent` while it is not ready."""
         self._see_ready()
         known: Json = {"node": self._config.node_id, "role": self._config.role, "lifecycle": "running"}
+        known["version"] = self._config.version
         if self._config.role == "controller":
             return {**known, "partitions": [], "quorum": self._quorum()}
         metadata = self._connection.ask(

@@ -6,6 +6,8 @@
     const chosen = { node: null, partition: null, client: null, kind: ["", ""] };
     let current = null, width = 0, left = 0, wanted = false, built = null;
 
+    const logs = nodeLogs(data, (ms) => cross(x(ms)));
+
     const x = (ms) => left + ((ms - view.from) / (view.to - view.from)) * (width - left - 8);
     const timeAt = (px) => view.from + ((px - left) / Math.max(1, width - left - 8)) * (view.to - view.from);
     const shown = () => everything.filter((item) => passes(item, chosen));
@@ -70,6 +72,7 @@
       inside.setAttribute("height", y + 6);
       built = svg;
       holder.replaceChildren(svg);
+      logs(view.from, view.to, chosen.node, current ? current.at : null);
       if (focused && current) elementOf(current)?.focus({ preventScroll: true });
     }
 
@@ -203,6 +206,14 @@
       }), ...(items.length > 6 ? [made("p", {}, `… and ${items.length - 6} more: zoom in to part them.`)] : []));
     }
 
+    function cross(at) {
+      const line = built.querySelector(".cross"), inside = at >= left && at <= width;
+      line.setAttribute("visibility", inside ? "visible" : "hidden");
+      line.setAttribute("x1", at);
+      line.setAttribute("x2", at);
+      return inside;
+    }
+
     const elementOf = (item) => [...(built ? built.querySelectorAll(".mark") : [])].find((one) => one.dataset.keys.split(" ").includes(item.key));
     function go(item, close) {
       current = item;
@@ -234,12 +245,8 @@
     }
     gestures(holder, { zoom, pan, timeAt, keys, perPixel: () => 1 / Math.max(1, width - left - 8) });
     holder.addEventListener("pointermove", (event) => {
-      const at = event.clientX - holder.getBoundingClientRect().left, cross = built.querySelector(".cross");
-      const inside = at >= left && at <= width;
-      cross.setAttribute("visibility", inside ? "visible" : "hidden");
-      if (!inside) return;
-      cross.setAttribute("x1", at);
-      cross.setAttribute("x2", at);
+      const at = event.clientX - holder.getBoundingClientRect().left;
+      if (!cross(at)) return;
       readout.textContent = `${seconds(timeAt(at), (view.to - view.from) / 500)}: ${tell(timeAt(at))}`;
     });
     filters(data, chosen, () => { readout.textContent = `${plural(shown().length, "mark")} left by the filters`; redraw(); });

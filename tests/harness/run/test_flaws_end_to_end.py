@@ -1,4 +1,4 @@
-"""Real clusters of brokers that break a rule, from the fault that shows it to the verdict."""
+"""Real clusters of brokers that break a rule, from the fault that shows it to the verdict and to the simulator."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from harness.systems.harrow_broker import HarrowBroker
 from history.reader import read_table
 from nemesis.schedule import Schedule, ScheduledFault
 from nemesis.targets import FaultTarget
+from simulation.lifting import real_run
+from simulation.lifting.hunt import attempt
 from tests.harness.run.real_runs import perform
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.default_job, pytest.mark.timeout(600)]
@@ -43,3 +45,5 @@ def test_brokers_that_break_a_rule_are_found_out(tmp_path: Path, spark: SparkSes
         lost = [row for row in found if row["anomaly"] == "lost-acked-write" and not row["within_contract"]]
         assert lost, directory.parent.name
         assert all(row["explanation"] for row in lost)
+    early = real_run.read(directories[0])
+    assert any(attempt(seed, early).shown_by for seed in range(1, 20)), early.incident.headline

@@ -194,6 +194,13 @@ def test_a_broker_is_ready_when_it_says_that_it_runs(tmp_path: Path) -> None:
         assert SYSTEM.is_ready(plan(tmp_path))
 
 
+def test_a_node_reports_the_version_that_it_runs_whatever_it_was_to_run(tmp_path: Path) -> None:
+    assert SYSTEM.version_name == "K5"
+    assert SYSTEM.version(plan(tmp_path)) is None, "nobody answers"
+    with answering(plan(tmp_path).socket, lambda *_: state(generation="K4")):
+        assert SYSTEM.version(plan(tmp_path)) == "K4"
+
+
 def test_a_node_that_is_not_there_is_not_ready_and_believes_nothing(tmp_path: Path) -> None:
     assert not SYSTEM.is_ready(plan(tmp_path))
     assert SYSTEM.replicas(plan(tmp_path)) == ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
 
 from aiokafka import TopicPartition
 
@@ -13,6 +12,7 @@ from workloads.clients import aio_calls
 from workloads.clients.aio.loop import MARGIN_S, Loop, ignored_client_errors
 from workloads.clients.aio.member import AiokafkaMember
 from workloads.clients.base import (
+    POLL_RECORDS_MAX,
     ClientError,
     ClientLibrary,
     ClientSettings,
@@ -25,8 +25,6 @@ from workloads.clients.base import (
 )
 from workloads.clients.optional_interfaces import Assignor, GroupMember, Membership
 from workloads.clients.producers import RenewingProducer
-
-POLL_RECORDS_MAX: Final = 5_000
 
 
 class _AiokafkaConnection:

@@ -7,9 +7,7 @@ It knows eager assignors alone.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
@@ -18,38 +16,33 @@ from aiokafka.protocol.commit import OffsetCommitRequest
 
 from workloads.clients.aio.loop import MARGIN_S, Loop, cancel_others, ignored_client_errors
 from workloads.clients.aio_calls import FETCH_WAIT_MS, Untyped
-from workloads.clients.base import ClientError, ClientSettings, Partition, Poll, PolledPartition, PolledRecord
+from workloads.clients.base import POLL_RECORDS_MAX, ClientError, ClientSettings, Partition, Poll, PolledRecord
 from workloads.clients.commits import CommitAttempt, commit_end
+from workloads.clients.group_changes import GroupChanges, polled_by_member
 from workloads.clients.optional_interfaces import (
     Assigned,
     CommitEnd,
     CommittedReply,
-    Holdings,
     Membership,
     Revoked,
     SessionRefusedError,
 )
 
-POLL_RECORDS_MAX: Final = 5_000
-
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
     """Stores assignments and revocations; called on the event loop."""
 
-    def __init__(self, now: Callable[[], int], holdings: Holdings) -> None:
+    def __init__(self, changes: GroupChanges) -> None:
         self.consumer: Untyped = None
-        self.changes: deque[Assigned | Revoked] = deque()
-        self._now = now
-        self._holdings = holdings
+        self._changes = changes
 
     def on_partitions_revoked(self, revoked: Untyped) -> None:
         if revoked:
-            self.changes.append(Revoked(self._now(), self._holdings.without(_partitions(revoked))))
+            self._changes.revoked(_partitions(revoked))
 
     def on_partitions_assigned(self, assigned: Untyped) -> None:
         coordinator = self.consumer._coordinator
-        held = self._holdings.with_assigned(_partitions(assigned))
-        self.changes.append(Assigned(self._now(), str(coordinator.member_id), int(coordinator.generation), held))
+        self._changes.assigned(str(coordinator.member_id), int(coordinator.generation), _partitions(assigned))
 
 
 class AiokafkaMember:
@@ -57,7 +50,7 @@ class AiokafkaMember:
 
     def __init__(self, settings: ClientSettings, membership: Membership, now: Callable[[], int]) -> None:
         """Connect. Raises `ClientError`."""
-        self._listener = _Listener(now, Holdings(membership.assignor))
+        self._changes = GroupChanges(now, membership.assignor)
         self._positions: dict[Partition, int] = {}
         self._attempts: list[CommitAttempt] = []
         self._timeout_s = settings.request_timeout_ms / 1000 + MARGIN_S
@@ -71,7 +64,7 @@ class AiokafkaMember:
     def poll(self, timeout_s: float) -> Poll:
         """Return available records (see `GroupMember`)."""
         work = self._consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=POLL_RECORDS_MAX)
-        changed = len(self._listener.changes)
+        changed = len(self._changes)
         try:
             fetched = self._loop.call(work, timeout_s + self._timeout_s)
         except ClientError as error:
@@ -79,14 +72,18 @@ class AiokafkaMember:
             if isinstance(error.__cause__, InvalidSessionTimeoutError):
                 raise SessionRefusedError(str(error)) from error
             raise
-        if len(self._listener.changes) > changed:
+        if len(self._changes) > changed:
             self._positions = {}  # the records are of the newest assignment
-        polled = [self._polled(Partition(*key), messages) for key, messages in fetched.items() if messages]
-        return Poll(polled)
+        records = {
+            Partition(*key): [PolledRecord(message.offset, None, message.value) for message in messages]
+            for key, messages in fetched.items()
+            if messages
+        }
+        return Poll([polled_by_member(self._positions, partition, each) for partition, each in records.items()])
 
     def changes(self) -> Sequence[Assigned | Revoked]:
         """Return assignments and revocations since the last call."""
-        return [self._listener.changes.popleft() for _ in range(len(self._listener.changes))]
+        return self._changes.take()
 
     def commit(self, offsets: Mapping[Partition, int], timeout_s: float) -> CommitEnd:
         """Commit (see `GroupMember`)."""
@@ -140,14 +137,15 @@ class AiokafkaMember:
             request_timeout_ms=membership.session_timeout_ms + settings.request_timeout_ms,
             metadata_max_age_ms=settings.metadata_max_age_ms,
         )
-        self._listener.consumer = consumer
+        listener = _Listener(self._changes)
+        listener.consumer = consumer
         try:
             await asyncio.wait_for(consumer.start(), settings.request_timeout_ms / 1000)
         except (KafkaError, TimeoutError):
             await consumer.stop()
             raise
         self._observe(consumer._coordinator)
-        consumer.subscribe(list(membership.topics), listener=self._listener)  # else `start` would wait for the group
+        consumer.subscribe(list(membership.topics), listener=listener)  # else `start` would wait for the group
         return consumer
 
     def _observe(self, coordinator: Untyped) -> None:
@@ -168,13 +166,6 @@ class AiokafkaMember:
         coordinator = self._consumer._coordinator
         found = await coordinator.fetch_committed_offsets([key])
         return (int(found[key].offset) if key in found else None), coordinator.coordinator_id
-
-    def _polled(self, partition: Partition, messages: Sequence[Untyped]) -> PolledPartition:
-        first, end = int(messages[0].offset), int(messages[-1].offset) + 1
-        position = min(self._positions.get(partition, first), first)
-        self._positions[partition] = end
-        records = [PolledRecord(message.offset, None, message.value) for message in messages]
-        return PolledPartition(partition, position, end, None, records)
 
 
 def _partitions(keys: Untyped) -> frozenset[Partition]:

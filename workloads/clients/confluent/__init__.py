@@ -18,6 +18,7 @@ import confluent_kafka as rdkafka
 
 from workloads.clients.base import (
     LOG_START,
+    POLL_RECORDS_MAX,
     ClientError,
     ClientLibrary,
     ClientSettings,
@@ -37,7 +38,6 @@ from workloads.clients.confluent.member import ConfluentMember
 from workloads.clients.optional_interfaces import Assignor, GroupMember, Membership
 from workloads.clients.producers import OutcomeCollector, RenewingProducer
 
-POLL_RECORDS_MAX: Final = 5_000
 POSITION_LOST: Final = frozenset({"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION"})
 
 

@@ -9,27 +9,25 @@ A member always leaves its group when it is closed, unless it is static: librdka
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
 import confluent_kafka as rdkafka
 
-from workloads.clients.base import ClientError, ClientSettings, Partition, Poll, PolledPartition, PolledRecord
+from workloads.clients.base import POLL_RECORDS_MAX, ClientError, ClientSettings, Partition, Poll, PolledRecord
 from workloads.clients.commits import COMMIT_REFUSED
 from workloads.clients.confluent.calls import Untyped, client_errors, common_settings
+from workloads.clients.group_changes import GroupChanges, polled_by_member
 from workloads.clients.optional_interfaces import (
     Assigned,
     CommitEnd,
     CommittedReply,
-    Holdings,
     Membership,
     Revoked,
     SessionRefusedError,
 )
 
-POLL_RECORDS_MAX: Final = 5_000
 RETRY_PAUSE_MS: Final = 500
 _ONE_ATTEMPT_S: Final = 0.8 * RETRY_PAUSE_MS / 1000
 """librdkafka varies pauses by a fifth."""
@@ -52,10 +50,8 @@ class ConfluentMember:
 
     def __init__(self, settings: ClientSettings, membership: Membership, now: Callable[[], int]) -> None:
         """Connect. Raises `ClientError`."""
-        self._changes: deque[Assigned | Revoked] = deque()
-        self._holdings = Holdings(membership.assignor)
+        self._changes = GroupChanges(now, membership.assignor)
         self._positions: dict[Partition, int] = {}
-        self._now = now
         self._disturbances = 0
         static = {} if membership.instance is None else {"group.instance.id": membership.instance}
         with client_errors():
@@ -102,11 +98,11 @@ class ConfluentMember:
             raise SessionRefusedError(failure)
         if failure is not None and not records:
             raise ClientError(failure)
-        return Poll([self._polled(partition, each) for partition, each in records.items()])
+        return Poll([polled_by_member(self._positions, partition, each) for partition, each in records.items()])
 
     def changes(self) -> Sequence[Assigned | Revoked]:
         """Return assignments and revocations since the last call."""
-        return [self._changes.popleft() for _ in range(len(self._changes))]
+        return self._changes.take()
 
     def commit(self, offsets: Mapping[Partition, int], timeout_s: float) -> CommitEnd:  # noqa: ARG002
         """Commit (see `GroupMember`). librdkafka ends it by itself, at the latest with the session."""
@@ -151,20 +147,13 @@ class ConfluentMember:
 
     def _assigned(self, _consumer: Untyped, partitions: Sequence[Untyped]) -> None:
         joined = self._joined()
-        held = self._holdings.with_assigned(_partitions(partitions))
-        self._changes.append(Assigned(self._now(), joined.member, joined.generation, held))
+        self._changes.assigned(joined.member, joined.generation, _partitions(partitions))
 
     def _revoked(self, _consumer: Untyped, partitions: Sequence[Untyped]) -> None:
-        self._changes.append(Revoked(self._now(), self._holdings.without(_partitions(partitions))))
+        self._changes.revoked(_partitions(partitions))
 
     def _disturbed(self, _error: Untyped) -> None:
         self._disturbances += 1
-
-    def _polled(self, partition: Partition, records: list[PolledRecord]) -> PolledPartition:
-        first, end = records[0].offset, records[-1].offset + 1
-        position = min(self._positions.get(partition, first), first)
-        self._positions[partition] = end
-        return PolledPartition(partition, position, end, None, records)
 
 
 def joined_as(metadata: bytes) -> Joined:

@@ -19,6 +19,7 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from workloads.clients.base import (
     LOG_START,
+    POLL_RECORDS_MAX,
     ClientError,
     ClientSettings,
     EndOffset,
@@ -32,7 +33,6 @@ from workloads.clients.kafka_python.wire import Untyped, watched_client
 
 FETCH_WAIT_MS: Final = 100
 """How long a broker holds a fetch that finds nothing."""
-POLL_RECORDS_MAX: Final = 5_000
 
 
 class _Answer(NamedTuple):

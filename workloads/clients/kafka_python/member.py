@@ -8,7 +8,6 @@ an unknown topic for "nothing was committed". So requests and responses are obse
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -21,11 +20,11 @@ from kafka.errors import CommitFailedError, InvalidSessionTimeoutError, KafkaErr
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.structs import OffsetAndMetadata
 
-from workloads.clients.base import ClientError, ClientSettings, Partition, Poll, PolledPartition
+from workloads.clients.base import POLL_RECORDS_MAX, ClientError, ClientSettings, Partition, Poll, PolledPartition
 from workloads.clients.commits import CommitAttempt, commit_end
+from workloads.clients.group_changes import GroupChanges, position_of
 from workloads.clients.kafka_python.consumer import (
     FETCH_WAIT_MS,
-    POLL_RECORDS_MAX,
     FetchWatch,
     client_errors,
     finished_poll,
@@ -36,7 +35,6 @@ from workloads.clients.optional_interfaces import (
     Assigned,
     CommitEnd,
     CommittedReply,
-    Holdings,
     Membership,
     Revoked,
     SessionRefusedError,
@@ -53,22 +51,19 @@ _ASSIGNORS: Final = {
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
     """Stores assignments and revocations."""
 
-    def __init__(self, now: Callable[[], int], holdings: Holdings) -> None:
+    def __init__(self, changes: GroupChanges) -> None:
         self.consumer: Untyped = None
-        self.changes: deque[Assigned | Revoked] = deque()
-        self._now = now
-        self._holdings = holdings
+        self._changes = changes
 
     def on_partitions_revoked(self, revoked: Untyped) -> None:
-        self.changes.append(Revoked(self._now(), self._holdings.without(_partitions(revoked))))
+        self._changes.revoked(_partitions(revoked))
 
     def on_partitions_assigned(self, assigned: Untyped) -> None:
         joined = self.consumer.group_metadata()
-        held = self._holdings.with_assigned(_partitions(assigned))
-        self.changes.append(Assigned(self._now(), str(joined.member_id), int(joined.generation_id), held))
+        self._changes.assigned(str(joined.member_id), int(joined.generation_id), _partitions(assigned))
 
     def on_partitions_lost(self, lost: Untyped) -> None:
-        self.changes.append(Revoked(self._now(), self._holdings.without(_partitions(lost))))
+        self._changes.revoked(_partitions(lost))
 
 
 class KafkaPythonMember:
@@ -78,7 +73,8 @@ class KafkaPythonMember:
         self._fetches = FetchWatch()
         self._group = GroupWatch()
         self._positions: dict[Partition, int] = {}
-        self._listener = _Listener(now, Holdings(membership.assignor))
+        self._changes = GroupChanges(now, membership.assignor)
+        listener = _Listener(self._changes)
         with client_errors():
             self._consumer = KafkaConsumer(
                 bootstrap_servers=list(settings.bootstrap),
@@ -101,13 +97,13 @@ class KafkaPythonMember:
                 metrics_enabled=False,
                 kafka_client=watched_client(self._watch),
             )
-            self._listener.consumer = self._consumer
-            self._consumer.subscribe(list(membership.topics), listener=self._listener)
+            listener.consumer = self._consumer
+            self._consumer.subscribe(list(membership.topics), listener=listener)
 
     def poll(self, timeout_s: float) -> Poll:
         """Return available records (see `GroupMember`)."""
         started_ns = time.monotonic_ns()
-        changed = len(self._listener.changes)
+        changed = len(self._changes)
         try:
             with client_errors():
                 fetched = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
@@ -116,14 +112,14 @@ class KafkaPythonMember:
             if isinstance(error.__cause__, InvalidSessionTimeoutError):
                 raise SessionRefusedError(str(error)) from error
             raise
-        if len(self._listener.changes) > changed:
+        if len(self._changes) > changed:
             self._positions = {}  # the records are of the newest assignment
         polled = [self._with_records(Partition(*key), rows, started_ns) for key, rows in fetched.items()]
         return finished_poll(polled, self._positions, self._fetches, started_ns)
 
     def changes(self) -> Sequence[Assigned | Revoked]:
         """Return assignments and revocations since the last call."""
-        return [self._listener.changes.popleft() for _ in range(len(self._listener.changes))]
+        return self._changes.take()
 
     def commit(self, offsets: Mapping[Partition, int], timeout_s: float) -> CommitEnd:
         """Commit (see `GroupMember`)."""
@@ -167,8 +163,7 @@ class KafkaPythonMember:
         self._group.watch(node, request, future)
 
     def _with_records(self, partition: Partition, records: list[Untyped], started_ns: int) -> PolledPartition:
-        first = int(records[0].offset)
-        position = min(self._positions.get(partition, first), first)
+        position = position_of(self._positions, partition, int(records[0].offset))
         return with_records(partition, position, records, self._fetches.answer(partition, position, started_ns))
 
 
