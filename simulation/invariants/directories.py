@@ -101,3 +101,26 @@ def clean_epoch(machine: SimulatedMachine) -> int:
     epochs = {checkpoints.read_clean_shutdown(machine.disk, index, count) for index in range(count)}
     epoch = epochs.pop()
     return epoch if epoch is not None and not epochs else -1
+
+
+def closed(broker: BrokerMirror, machine: SimulatedMachine) -> None:
+    """P-38 when a broker has ended cleanly: the marker names the epoch in which it was registered, if it was (BL-8)."""
+    if broker.failed_directories or broker.broker_epoch < 0:
+        return
+    found = clean_epoch(machine)
+    if found != broker.broker_epoch:
+        raise Violation(
+            "P-38",
+            f"broker {broker.broker_id} has stopped cleanly in epoch {broker.broker_epoch}; its directories say "
+            f"{'nothing of it' if found < 0 else found}",
+        )
+
+
+def opened(broker: BrokerMirror, machine: SimulatedMachine) -> None:
+    """P-38 when a broker has started: no directory that works has a marker any more (BL-9)."""
+    disk = machine.disk
+    if broker.failed_directories or disk.failing or disk.failing_directories:
+        return
+    found = clean_epoch(machine)
+    if found >= 0:
+        raise Violation("P-38", f"broker {broker.broker_id} runs, and its directories say that it has stopped: {found}")

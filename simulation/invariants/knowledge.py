@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from broker.core.broker_node.groups.state import Member
 from broker.core.configuration.settings import Settings
 from broker.core.controller.state import RecoveryJob
 from broker.core.messages import AnyRequest
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import PartitionState
+from broker.core.ports.events import RequestReceived
 from broker.core.ports.marks import sometimes
 from broker.core.quorum.state import Quorum
 from simulation.engine.cluster import SimulatedCluster
@@ -124,6 +126,15 @@ class Deciding:
 
 
 @dataclass(slots=True)
+class OpenRequests:
+    """What one process of a node has been asked and has not answered, by request id, the oldest first."""
+
+    incarnation: int = -1
+    waiting: dict[int, tuple[int, RequestReceived]] = field(default_factory=dict)
+    """Since when, in virtual microseconds."""
+
+
+@dataclass(slots=True)
 class Knowledge:
     """See the module. `settings` are those of any broker: all of a simulation have the same, but for min ISR."""
 
@@ -179,6 +190,18 @@ class Knowledge:
 
     calm: Calm = field(default_factory=Calm)
     """What no fault has disturbed, and since when."""
+
+    members_heard: dict[tuple[int, str], int] = field(default_factory=dict)
+    """By broker and member of a group: when the broker has heard from it last, in virtual microseconds (P-39)."""
+
+    members_seen: dict[tuple[int, str, str], tuple[Member, int]] = field(default_factory=dict)
+    """By coordinator, group and member: the member, and since when it has not been waiting for an answer."""
+
+    reported: dict[int, int] = field(default_factory=dict)
+    """By controller that was active: how many unclean elections it has counted (P-37)."""
+
+    unanswered: dict[int, OpenRequests] = field(default_factory=dict)
+    """By node (V-16)."""
 
     decided_at: dict[int, tuple[int, bool]] = field(default_factory=dict)
     """By active controller: its image's end offset when that was noted, and whether recoveries were going on."""

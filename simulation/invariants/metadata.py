@@ -16,7 +16,7 @@ from broker.core.metadata.records import (
     TopicDeleted,
 )
 from broker.core.ports.events import Event, ResponseReceived
-from simulation.invariants import committed, directories, replicas, topics
+from simulation.invariants import committed, directories, losses, replicas, topics
 from simulation.invariants.ghost import Ghost
 from simulation.invariants.knowledge import Deciding, Knowledge, Version
 from simulation.invariants.partition_state import broken_epochs, compare_sets
@@ -290,6 +290,7 @@ def decided(known: Knowledge, controller: ControllerState, event: Event) -> None
     known.decided_at[node] = now
     partitions = known.deciding.setdefault(node, {})
     present = _answered(controller.image, event)
+    unclean: list[tuple[str, int, int]] = []
     for topic in controller.image.topics.values():
         for number, state in topic.partitions.items():
             key = (topic.topic_id, number)
@@ -297,6 +298,8 @@ def decided(known: Knowledge, controller: ControllerState, event: Event) -> None
             heard = {} if before is None else {**before.heard, **present.get(key, {})}
             if before is not None and not begins and before.state is not state and _is_unclean(before.state, state):
                 check_longest(known, known.ghost(topic.name, *key), before, state.leader, heard, controller.image)
+                if state.leader not in before.state.isr + before.state.elr:
+                    unclean.append((topic.name, number, state.leader_epoch))
             job = controller.recoveries.get(key)
             if job is None:
                 partitions[key] = Deciding(state)
@@ -305,6 +308,7 @@ def decided(known: Knowledge, controller: ControllerState, event: Event) -> None
             min_isr = before.min_isr if before and goes_on else known.min_isr(known.ghost(topic.name, *key))
             logs = {member: _length(info) for member, info in job.infos.items()}
             partitions[key] = Deciding(state, logs, job, min_isr)
+    losses.decided(known, node, controller.losses, unclean, begins=begins)
 
 
 def _answered(image: Image, event: Event) -> dict[tuple[str, int], dict[int, tuple[int, int]]]:

@@ -20,6 +20,7 @@ from broker.core.messages import (
     ElectLeadersRequest,
     FetchRequest,
     ListOffsetsRequest,
+    MetadataResponse,
     ProduceRequest,
 )
 from broker.core.node import CombinedNode
@@ -54,9 +55,9 @@ from simulation.invariants import (
 from simulation.invariants.administration import answers, deletion
 from simulation.invariants.expiry import SeenProducers
 from simulation.invariants.ghost import Ghost, ReplicaMirror
-from simulation.invariants.groups import checks
+from simulation.invariants.groups import checks, silent
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
-from simulation.invariants.progress import errors, isr
+from simulation.invariants.progress import errors, isr, refusals, requests, stops, told
 from simulation.invariants.properties import Violation, not_judged
 
 _FROM_CLIENTS = (ProduceRequest, FetchRequest, ListOffsetsRequest)
@@ -89,6 +90,8 @@ class PropertyObserver:
             known = self._known = Knowledge.of(cluster)
         machine = cluster.machines[step.node_id]
         node = machine.node
+        requests.stepped(known, step, machine.incarnation, cluster.now_us)
+        stops.stepped(known, step, machine.incarnation, cluster.now_us)
         if isinstance(node, BrokerNode):
             self._broker(known, step, node.state, machine.incarnation)
         elif isinstance(node, ControllerNode):
@@ -139,6 +142,7 @@ class PropertyObserver:
         voter = known.voters[step.node_id]
         before = len(voter.entries)
         quorum.stepped(known, voter, node.state, incarnation, event)
+        quorum.answered(voter, event, step.effects)
         topics.controller_stepped(known, step.node_id, step.effects)
         answers.controller_stepped(known, step.node_id, event, step.effects, before)
         if known.elects_longest_logs:
@@ -176,6 +180,9 @@ class PropertyObserver:
                 committed.check_candidates(known, ghost)
         if step.effects:
             _effects(known, broker, state, step.effects, before)
+        if event.__class__ is RequestReceived and state.produces:
+            assert isinstance(event, RequestReceived)
+            refusals.accepted(known, broker, state, event, before)
 
     def _replicas(self, known: Knowledge, broker: BrokerMirror, state: BrokerState) -> None:
         mirrors = broker.mirrors
@@ -330,6 +337,9 @@ def _effects(
             assert isinstance(effect, Reply)
             if effect.response is None:
                 continue
+            if effect.response.__class__ is MetadataResponse:
+                assert isinstance(effect.response, MetadataResponse)
+                told.answered(known, broker, effect.response)
             if broker.asked:
                 errors.answered(known, broker, state, effect.request_id, effect.response, before)
             if broker.writes or broker.reads:
@@ -356,6 +366,7 @@ def _process_started(known: Knowledge, broker: BrokerMirror, incarnation: int, s
     broker.image_end = 0
     broker.failed_directories = state.failed_directories
     known.ended_cleanly[state.incarnation_id] = broker.clean_epoch
+    directories.opened(broker, known.cluster.machines[broker.broker_id])
     broker.clean_epoch = -1
 
 
@@ -381,6 +392,8 @@ def _forget_requests(broker: BrokerMirror) -> None:
 def _request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestReceived) -> None:
     if event.request.__class__ in errors.CHECKED:
         broker.asked[event.request_id] = event.request
+    if event.request.__class__ in silent.OF_MEMBERS:
+        silent.heard(known, broker.broker_id, event)
     if event.request.__class__ in _FROM_CLIENTS:
         clients.request_arrived(known, broker, event)
     elif event.request.__class__ is DeleteRecordsRequest:
@@ -397,6 +410,8 @@ def _exited(known: Knowledge, step: EventStep, machine: SimulatedMachine) -> Non
     """A process that ended in this step, cleanly if its status is 0; what was asked of it may be in its log."""
     if isinstance(step.event, RequestReceived) and isinstance(step.event.request, DeleteTopicsRequest):
         known.administered.interrupted.append(step.event.request)
+    answers.controller_ended(known, step.node_id)
+    known.deciding.pop(step.node_id, None)
     broker = known.brokers.get(step.node_id)
     if broker is None:
         return
@@ -409,6 +424,7 @@ def _exited(known: Knowledge, step: EventStep, machine: SimulatedMachine) -> Non
     for effect in step.effects:
         if isinstance(effect, Exit) and effect.status == 0:
             checkpoints.closed(known, broker, machine.disk)
+            directories.closed(broker, machine)
             _process_ended(broker, clean_epoch=-1 if broker.failed_directories else broker.broker_epoch)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from broker.core.controller.state import ControllerState
 from broker.core.log.log import Log
-from broker.core.messages import NO_LEADER, AlterPartitionRequest
+from broker.core.messages import NO_LEADER, AlterPartitionRequest, VoteRequest, VoteResponse
 from broker.core.metadata.records import decode_change
-from broker.core.ports.events import Event, RequestReceived
+from broker.core.ports.events import Effect, Event, Reply, RequestReceived
 from broker.core.quorum.state import Quorum
 from broker.core.records import PREFIX_BYTES
 from simulation.invariants import metadata, replicas
@@ -121,6 +123,25 @@ def _check_vote(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
                 "P-R5",
                 f"voter {mirror.holder} voted for {quorum.voted_for} in quorum epoch {quorum.epoch}, and before for "
                 f"{before}",
+            )
+
+
+def answered(mirror: VoterMirror, event: Event, effects: Sequence[Effect]) -> None:
+    """P-R5, after a step in which a voter was asked for its vote: it gives it to no log that is behind its own."""
+    if not isinstance(event, RequestReceived) or not isinstance(event.request, VoteRequest):
+        return
+    request, last = event.request, mirror.entries[-1] if mirror.entries else None
+    candidate = (request.last_epoch, request.last_epoch_end_offset)
+    for effect in effects:
+        if not isinstance(effect, Reply) or not isinstance(effect.response, VoteResponse):
+            continue
+        own = (-1, 0) if last is None else (last.epoch, len(mirror.entries))
+        if effect.response.vote_granted and candidate < own:
+            raise Violation(
+                "P-R5",
+                f"voter {mirror.holder} votes for {request.candidate_id} in quorum epoch {request.candidate_epoch}, "
+                f"whose metadata log ends at {candidate[1]} with epoch {candidate[0]}; its own ends at "
+                f"{own[1]} with epoch {own[0]}",
             )
 
 

@@ -66,7 +66,7 @@ def _check_answer(known: Knowledge, node_id: int, decision: Decision, response: 
             f"{decision.after} then, {voter.same} are committed",
         )
     versions = [known.versions[end] for end in _ends(known, decision.before, after)]
-    wrong = meaning(request, response, versions) if versions else ""
+    wrong = meaning(request, response, versions, known.min_isr_of_files) if versions else ""
     if wrong:
         raise Violation(
             "P-A1",

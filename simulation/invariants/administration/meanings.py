@@ -1,7 +1,8 @@
 """What each answer to an administrator says about the metadata: before its request, and after it.
 
 Each function returns what is wrong, or "". `versions` are the committed states from the one in which the controller
-decided to the one that its decision led to, in order. An error that is not listed says at least that nothing changed.
+decided to the one that its decision led to, in order. An error says that nothing changed, and has a reason that was
+there before (`refusals`).
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ from broker.core.messages import (
     ResourceType,
 )
 from broker.core.messages.errors import ErrorCode
-from broker.core.metadata.image import BrokerImage
 from broker.core.metadata.records import PartitionState
+from simulation.invariants.administration import refusals
 from simulation.invariants.knowledge import Version
 
 _PREFERRED = 0
@@ -44,7 +45,7 @@ _MIN_ISR = "min.insync.replicas"
 Versions = Sequence[Version]
 
 
-def meaning(request: AnyRequest, response: AnyResponse, versions: Versions) -> str:
+def meaning(request: AnyRequest, response: AnyResponse, versions: Versions, min_isr_of_files: int) -> str:
     """What is wrong with an answer; "" if it is true, or of a kind that says nothing about the metadata."""
     found: list[str] = []
     match request, response:
@@ -62,10 +63,12 @@ def meaning(request: AnyRequest, response: AnyResponse, versions: Versions) -> s
                 found.append(_altered(resource, altered.error_code, versions))
         case AlterPartitionReassignmentsRequest(), AlterPartitionReassignmentsResponse():
             for asked, answered in zip(request.reassignments, response.results, strict=True):
-                found.append(_reassigned(asked, answered.error_code, versions))
+                found.append(_reassigned(asked, answered.error_code, versions, min_isr_of_files))
         case ElectLeadersRequest(), ElectLeadersResponse():
+            preferred = request.election_type == _PREFERRED
+            found.append(_left_out(request, response, versions[0], preferred=preferred))
             for elected in response.partitions:
-                found.append(_elected(elected, versions, preferred=request.election_type == _PREFERRED))
+                found.append(_elected(elected, versions, preferred=preferred))
     return next((wrong for wrong in found if wrong), "")
 
 
@@ -81,8 +84,8 @@ def _created(new: NewTopic, created: CreatedTopic, versions: Versions) -> str:
     before, after = versions[0], versions[-1]
     error = created.error_code
     if error != ErrorCode.NONE:
-        if error == ErrorCode.TOPIC_ALREADY_EXISTS and new.name not in before.topics:
-            return f"there was no topic {new.name}"
+        if not refusals.of_creation(new, error, before):
+            return f"{new.name} had no reason to be refused with {ErrorCode(error).name}"
         return f"{new.name} was created" if _id_of(before, new.name) != _id_of(after, new.name) else ""
     if new.name in before.topics:
         return f"there was a topic {new.name} already"
@@ -111,9 +114,8 @@ def _deleted(name: str | None, topic_id: str, deleted: DeletedTopic, versions: V
         if asked not in before.topics:
             return f"there was no topic {name or topic_id}"
         return f"{asked} still exists" if _id_of(before, asked) == _id_of(after, asked) else ""
-    unknown = deleted.error_code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-    if unknown and asked in before.topics:
-        return f"there was a topic {asked}"
+    if not refusals.of_deletion(name, topic_id, deleted.error_code, before):
+        return f"{asked} had no reason to be refused with {ErrorCode(deleted.error_code).name}"
     return f"{asked} was deleted" if _id_of(before, asked) != _id_of(after, asked) else ""
 
 
@@ -125,8 +127,8 @@ def _grown(wanted: NewPartitions, error: int, versions: Versions) -> str:
             if counts[0] < counts[1] == wanted.total_count
             else f"{wanted.topic} went from {counts[0]} to {counts[1]}"
         )
-    if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and wanted.topic in versions[0].topics:
-        return f"there was a topic {wanted.topic}"
+    if not refusals.of_growth(wanted, error, versions[0]):
+        return f"{wanted.topic} had no reason to be refused with {ErrorCode(error).name}"
     return f"{wanted.topic} went from {counts[0]} to {counts[1]} partitions" if counts[0] != counts[1] else ""
 
 
@@ -140,9 +142,11 @@ def _altered(resource: ConfigResource, error: int, versions: Versions) -> str:
     before, after = (_settings(version, resource) for version in (versions[0], versions[-1]))
     if error != ErrorCode.NONE:
         is_topic = resource.resource_type == ResourceType.TOPIC
-        if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and is_topic and resource.name in versions[0].topics:
-            return f"there was a topic {resource.name}"
+        if not refusals.of_alteration(resource, error, versions[0], is_topic=is_topic):
+            return f"the settings of {resource.name!r} had no reason to be refused with {ErrorCode(error).name}"
         return f"the settings went from {before} to {after}" if before != after else ""
+    if not refusals.may_alter(resource):
+        return "a value is not legal"
     expected = dict(before)
     for key, operation, value in resource.operations:
         if operation == Operation.SET and value is not None:
@@ -167,46 +171,51 @@ def _says(stored: str | None, asked: str | None) -> bool:
         return False
 
 
-def _reassigned(asked: Reassignment, error: int, versions: Versions) -> str:
+def _reassigned(asked: Reassignment, error: int, versions: Versions, min_isr_of_files: int) -> str:
     before, after = (_state(version, asked.topic, asked.partition) for version in (versions[0], versions[-1]))
     if before is None or after is None:
         known = error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return "" if known == (before is None) else f"the partition was {before}, and is {after}"
     if error == ErrorCode.NONE:
+        if asked.replicas is None and not before.adding and not before.removing:
+            return f"there was nothing to cancel, for the partition was {before}"
         original = tuple(one for one in before.replicas if one not in before.adding)
         target = original if asked.replicas is None else asked.replicas
         left = {one for one in after.replicas if one not in after.removing}
         is_so = left == set(target) and not (asked.replicas is None and (after.adding or after.removing))
         return "" if is_so else f"the partition went from {before} to {after}"
-    is_moving = bool(before.adding or before.removing)
-    if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or (error == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS and is_moving):
-        return f"the partition was {before}"
+    if not refusals.of_reassignment(asked, error, versions[0], min_isr_of_files):
+        return f"had no reason to be refused with {ErrorCode(error).name}, for the partition was {before}"
     same = (before.replicas, before.adding, before.removing) == (after.replicas, after.adding, after.removing)
     return "" if same else f"the partition went from {before} to {after}"
 
 
+def _left_out(request: ElectLeadersRequest, response: ElectLeadersResponse, before: Version, *, preferred: bool) -> str:
+    """Partitions without an answer: of all topics only those that need no election."""
+    told = {(elected.topic, elected.partition) for elected in response.partitions}
+    if request.partitions is not None:
+        different = told ^ set(request.partitions)
+    else:
+        everywhere = {(name, number) for name, (_, states, _) in before.topics.items() for number in states}
+        different = {
+            (topic, number)
+            for topic, number in everywhere - told
+            if not refusals.of_election(
+                ErrorCode.ELECTION_NOT_NEEDED, _state(before, topic, number), before, preferred=preferred
+            )
+        }
+    return f"nothing is said of {sorted(different)}" if different else ""
+
+
 def _elected(elected: ElectedPartition, versions: Versions, *, preferred: bool) -> str:
-    topic, number = elected.topic, elected.partition
+    topic, number, error = elected.topic, elected.partition, elected.error_code
     states = [state for state in (_state(version, topic, number) for version in versions) if state is not None]
     before = _state(versions[0], topic, number)
-    error = elected.error_code
     if error == ErrorCode.NONE:
         if any(state.leader >= 0 and (not preferred or state.leader == state.replicas[0]) for state in states):
             return ""
         return f"nobody was elected for {topic}-{number}, which was {before}"
-    if before is None:
-        return "" if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else f"there was no partition {topic}-{number}"
-    first = before.replicas[0]
-    is_so = True
-    if error == ErrorCode.ELECTION_NOT_NEEDED:
-        is_so = before.leader == first if preferred else before.leader >= 0 and _is_active(versions[0], before.leader)
-    elif error == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE:
-        is_so = first not in before.isr or first in before.offline or not _is_active(versions[0], first)
-    elif error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        is_so = len(states) < len(versions)  # it was deleted while a recovery went on
-    return "" if is_so else f"{topic}-{number} was {before}"
-
-
-def _is_active(version: Version, broker_id: int) -> bool:
-    broker = version.brokers.get(broker_id)
-    return isinstance(broker, BrokerImage) and broker.active
+    was_deleted = error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and len(states) < len(versions)
+    if was_deleted or refusals.of_election(error, before, versions[0], preferred=preferred):
+        return ""
+    return f"{topic}-{number} had no reason to be refused with {ErrorCode(error).name}, for it was {before}"

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from broker.core.controller.state import ControllerState
+from broker.core.log.compaction.cleaning import Cleaning
+from broker.core.log.log import Log
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.engine.machine import SimulatedMachine
@@ -32,14 +34,33 @@ class Stuck:
 
 
 @dataclass(slots=True)
+class Uncompacted:
+    """A log that is to be compacted up to `end`, noted at virtual microseconds; it was cut so many times by then."""
+
+    log: Log
+    end: int
+    truncations: int
+    noted_us: int
+
+
+@dataclass(slots=True)
 class Calm:
     """Since when nothing disturbs a broker or a link, in virtual microseconds; no entry: never disturbed."""
 
     next_us: int = 0
     """When to look again."""
 
-    brokers: dict[int, int] = field(default_factory=dict)
-    """Broker -> since when it has run, and reached a controller that a majority of the voters reaches."""
+    nodes: dict[int, int] = field(default_factory=dict)
+    """Node -> since when it has run, and reached a controller that a majority of the voters reaches."""
+
+    looked_us: int = 0
+    """When it was looked last; nobody looks while all nodes are frozen or down."""
+
+    running: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Node -> its incarnation, and since when that has run without being frozen."""
+
+    majority_us: int = 0
+    """Since when a majority of the voters has been undisturbed, and has had the present controller."""
 
     links: dict[tuple[int, int], int] = field(default_factory=dict)
     """Two nodes, the lower number first -> since when messages have passed between them in both directions."""
@@ -56,19 +77,37 @@ class Calm:
     failing: dict[tuple[int, int], tuple[int, bool]] = field(default_factory=dict)
     """Broker and log directory that has failed -> since when, and whether the broker has noticed."""
 
+    unregistered: dict[int, int] = field(default_factory=dict)
+    """Broker -> since when its process has run without being registered as active, by what is committed."""
+
+    behind: dict[tuple[int, bool], tuple[int, int]] = field(default_factory=dict)
+    """Node, and whether as a controller -> an offset of the metadata that was committed when it was noted, and when."""
+
+    stopping: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Node -> its incarnation that was asked to stop, and when."""
+
+    cleanings: dict[int, tuple[Cleaning, int]] = field(default_factory=dict)
+    """Broker -> the compaction that is under way, and since when."""
+
+    uncompacted: dict[tuple[int, str, int], Uncompacted] = field(default_factory=dict)
+    """Broker, topic and partition -> how far its log should be compacted by now."""
+
     keys: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """Broker -> what must stay the same for it to be undisturbed: its incarnation, the controller and its own."""
+    """Node -> what must stay the same for it to be undisturbed: its incarnation, the controller and its own."""
 
     def look(self, cluster: SimulatedCluster) -> bool:
         """Note what is disturbed now. Returns whether a controller is active that can commit."""
         now_us = cluster.now_us
+        was_asleep, self.looked_us = now_us - self.looked_us > 2 * INTERVAL_US, now_us
         bad = _disturbed_links(cluster)
         for one, other in bad:
             self.links[min(one, other), max(one, other)] = now_us
         controller = _working_controller(cluster, bad)
         for node_id, machine in cluster.machines.items():
-            if not machine.settings.is_broker:
-                continue
+            incarnation, since_us = self.running.get(node_id, (0, 0))
+            if was_asleep or machine.node is None or machine.paused or machine.incarnation != incarnation:
+                since_us = now_us
+            self.running[node_id] = machine.incarnation, since_us
             key: tuple[int, ...] = ()
             if controller is not None and _is_sound(machine) and node_id not in cluster.network.uninformed:
                 chosen = controller.settings.node_id
@@ -76,13 +115,19 @@ class Calm:
                     other = cluster.machines[chosen].incarnation
                     key = machine.incarnation, chosen, other, controller.quorum.epoch
             if not key or self.keys.get(node_id) != key:
-                self.brokers[node_id] = now_us
+                self.nodes[node_id] = now_us
             self.keys[node_id] = key
+        voters = [node_id for node_id, machine in cluster.machines.items() if machine.settings.is_controller]
+        self.majority_us = sorted(self.since(node_id) for node_id in voters)[len(voters) // 2]
         return controller is not None
 
-    def broker_since(self, broker_id: int) -> int:
-        """Since when a broker has been undisturbed."""
-        return self.brokers.get(broker_id, 0)
+    def since(self, node_id: int) -> int:
+        """Since when a node has been undisturbed."""
+        return self.nodes.get(node_id, 0)
+
+    def running_since(self, node_id: int) -> int:
+        """Since when a node's process has run without being frozen, whatever becomes of its links and its disk."""
+        return self.running.get(node_id, (0, 0))[1]
 
     def link_since(self, one: int, other: int) -> int:
         """Since when the link between two nodes has been undisturbed."""

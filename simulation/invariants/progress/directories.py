@@ -27,7 +27,7 @@ def check(known: Knowledge, cluster: SimulatedCluster, patience_us: int, *, work
             if was_noticed != is_noticed:
                 since_us = cluster.now_us
             failing[broker_id, index] = since_us, is_noticed
-            since_us = max(since_us, known.calm.broker_since(broker_id))
+            since_us = max(since_us, known.calm.since(broker_id))
             if is_noticed:
                 if works and cluster.now_us - since_us > patience_us:
                     _check_recorded(known, cluster.now_us - since_us, broker_id, index)

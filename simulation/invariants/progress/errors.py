@@ -7,7 +7,7 @@ offset that the broker's image has reached: before the step in which it answers,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 from broker.core.broker_node.state import BrokerState
@@ -27,6 +27,7 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import METADATA_TOPIC, PartitionState
+from simulation.invariants import epoch_ends
 from simulation.invariants.ghost import ReplicaMirror
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
 from simulation.invariants.progress.asked import AskedPartition
@@ -42,6 +43,7 @@ def answered(
     request = broker.asked.pop(request_id, None)
     if request is None:
         return
+    epoch_ends.answered(known, broker, request, response)
     asked = _asked_of(request)
     if isinstance(request, FetchRequest) and isinstance(response, FetchResponse):
         asked = in_session(broker.sessions, request, response, asked)
@@ -54,7 +56,8 @@ def answered(
             states = [_state(known, end, topic, number) for end in ends]
             mirror = broker.mirrors.get((topic, number))
             latest = known.image.broker_epoch(one.follower)
-            if not is_so(
+            was_deleted = error == ErrorCode.NOT_LEADER_OR_FOLLOWER and is_another(known, ends, topic)
+            if not was_deleted and not is_so(
                 broker.broker_id, ErrorCode(error), one, states, mirror, follower_epoch=latest, named=bool(topic)
             ):
                 raise Violation(
@@ -91,6 +94,12 @@ def _state(known: Knowledge, end: int, topic: str, number: int) -> PartitionStat
     version = known.versions.get(end)
     found = version.topics.get(topic, ("", {}, {}))[1].get(number) if version is not None else None
     return cast("PartitionState | None", found)
+
+
+def is_another(known: Knowledge, ends: Iterable[int], topic: str) -> bool:
+    """Whether a topic was deleted and created again between two states."""
+    versions = [known.versions[end] for end in ends if end in known.versions]
+    return len({version.topics[topic][0] for version in versions if topic in version.topics}) > 1
 
 
 def _asked_of(request: AnyRequest) -> dict[tuple[str, int], AskedPartition]:

@@ -13,8 +13,9 @@ from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.invariants import directories as log_directories
 from simulation.invariants.ghost import Ghost
+from simulation.invariants.groups import silent
 from simulation.invariants.knowledge import Knowledge
-from simulation.invariants.progress import directories
+from simulation.invariants.progress import compaction, directories, followers, requests, stops
 from simulation.invariants.progress.calm import INTERVAL_US, Stuck
 from simulation.invariants.properties import Violation
 
@@ -23,12 +24,17 @@ _TIMEOUTS = 3
 
 
 def check(known: Knowledge, cluster: SimulatedCluster) -> None:
-    """V-13, V-14 and V-15, twice a virtual second."""
+    """V-8, V-13 to V-19 and P-39, twice a virtual second."""
     calm = known.calm
     if cluster.now_us < calm.next_us:
         return
     calm.next_us = cluster.now_us + INTERVAL_US
     works = calm.look(cluster)
+    requests.check(known, cluster, _patience_us(known), works=works)
+    followers.check(known, cluster, _patience_us(known), works=works)
+    compaction.check(known, cluster)
+    stops.check(known, cluster)
+    silent.check(known, cluster)
     if len(known.settings.log_dirs) > 1:
         directories.check(known, cluster, _patience_us(known), works=works)
     for (topic_id, number), ghost in known.partitions.items():
@@ -94,7 +100,7 @@ def _check_laggard(
         calm.stuck[key] = Stuck(end, now_us)
         return
     lag_us = known.settings.replica_lag_time_max_ms * MS
-    since_us = max(stuck.since_us + lag_us + lag_us // 2, calm.broker_since(state.leader))
+    since_us = max(stuck.since_us + lag_us + lag_us // 2, calm.since(state.leader))
     if works and now_us - since_us > shrinks_within_us(known):
         raise Violation(
             "V-13",
@@ -117,8 +123,8 @@ def _check_outside(
     outside_us = calm.outside.setdefault(key, now_us)
     since_us = max(
         outside_us,
-        calm.broker_since(member),
-        calm.broker_since(state.leader),
+        calm.since(member),
+        calm.since(state.leader),
         calm.link_since(member, state.leader),
     )
     if works and now_us - since_us > returns_within_us(known):

@@ -1,18 +1,21 @@
-"""Checks that a produce request is refused only for a reason that is so (P-31)."""
+"""Checks that a produce request is refused only for a reason that is so, and refused where there is one (P-31)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from broker.core.broker_node.state import BrokerState
 from broker.core.log.producer_state import CACHED_BATCHES
-from broker.core.messages import ProducedPartition
+from broker.core.messages import ProducedPartition, ProduceRequest
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import PartitionState
+from broker.core.ports.events import RequestReceived
 from simulation.invariants.derived import batches_of_producers, may_have_lost_for_good, what_is_left
 from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror, batches_in
 from simulation.invariants.knowledge import BrokerMirror, Knowledge, Version
 
 _MASK = 0x7FFFFFFF
+_ALL = -1
 
 _BY_SEQUENCE = frozenset({
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -77,21 +80,37 @@ def _check_sequence(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, sent:
         )
 
 
+def accepted(known: Knowledge, broker: BrokerMirror, state: BrokerState, event: RequestReceived, before: int) -> None:
+    """P-31 after a step in which a broker was sent a batch: acks=all is not begun with while the ISR is too small.
+
+    `before`: what the broker's image had reached before the step. The request waits for replicas, so it was begun with.
+    """
+    request = event.request
+    if not isinstance(request, ProduceRequest) or request.acks != _ALL or len(request.partitions) > 1:
+        return
+    if event.request_id not in state.produces:
+        return
+    part = request.partitions[0]
+    ghost = known.ghost_of(part.topic, part.partition)
+    if ghost is None:
+        return
+    sizes, needed = _isr_sizes(known, ghost, min(before, broker.image_end))
+    if sizes and max(sizes) < min(needed):
+        known.fail(
+            ghost,
+            "P-31",
+            f"broker {broker.broker_id} began with a batch of acks=all; by the metadata from {before} on the ISR had "
+            f"{max(sizes)} members at most, and min ISR was {min(needed)} or more",
+        )
+
+
 def _check_isr(known: Knowledge, ghost: Ghost, broker: BrokerMirror) -> None:
     """NOT_ENOUGH_REPLICAS only if the ISR was below min ISR by what is committed, or by what the broker has reached.
 
     A leader may know its ISR from the controller's answer and min ISR from metadata before that, so each may be of
     another moment from what its image has reached on.
     """
-    sizes: list[int] = []
-    needed: list[int] = []
-    for version in _reached(known, broker):
-        _, partitions, configs = version.topics.get(ghost.topic, ("", {}, {}))
-        state = partitions.get(ghost.number)
-        if isinstance(state, PartitionState):
-            configured = configs.get(_MIN_ISR) or version.configs[0].get(_MIN_ISR) or known.min_isr_of_files
-            sizes.append(len(state.isr))
-            needed.append(min(int(configured), len(state.replicas)))
+    sizes, needed = _isr_sizes(known, ghost, broker.image_end)
     if sizes and min(sizes) >= max(needed):
         known.fail(
             ghost,
@@ -101,10 +120,24 @@ def _check_isr(known: Knowledge, ghost: Ghost, broker: BrokerMirror) -> None:
         )
 
 
+def _isr_sizes(known: Knowledge, ghost: Ghost, since: int) -> tuple[list[int], list[int]]:
+    """Sizes of the ISR and min ISR in the committed states from one on."""
+    sizes: list[int] = []
+    needed: list[int] = []
+    for version in _reached(known, since):
+        _, partitions, configs = version.topics.get(ghost.topic, ("", {}, {}))
+        state = partitions.get(ghost.number)
+        if isinstance(state, PartitionState):
+            configured = configs.get(_MIN_ISR) or version.configs[0].get(_MIN_ISR) or known.min_isr_of_files
+            sizes.append(len(state.isr))
+            needed.append(min(int(configured), len(state.replicas)))
+    return sizes, needed
+
+
 def _check_size(known: Knowledge, ghost: Ghost, broker: BrokerMirror, size: int) -> None:
     """MESSAGE_TOO_LARGE only if some metadata that the broker has reached, or may reach now, allow less."""
     limits = []
-    for version in _reached(known, broker):
+    for version in _reached(known, broker.image_end):
         of_all, own = version.configs[0], version.configs[1].get(broker.broker_id, {})
         of_brokers = own.get(_OF_BROKERS, of_all.get(_OF_BROKERS, str(known.settings.message_max_bytes)))
         limits.append(int(version.topics.get(ghost.topic, ("", {}, {}))[2].get(_OF_TOPIC, of_brokers)))
@@ -117,10 +150,10 @@ def _check_size(known: Knowledge, ghost: Ghost, broker: BrokerMirror, size: int)
         )
 
 
-def _reached(known: Knowledge, broker: BrokerMirror) -> Iterator[Version]:
+def _reached(known: Knowledge, since: int) -> Iterator[Version]:
     """The committed states from the one on that a broker's image has reached."""
     for end in reversed(known.versions):
-        if end < broker.image_end:
+        if end < since:
             return
         yield known.versions[end]
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from broker.core.broker_node import compaction
 from broker.core.broker_node.compaction import COMPACTED
 from broker.core.log.compaction import filtering
+from broker.core.log.compaction.cleaning import Cleaning, Progress
 from broker.core.log.log import Log, LogConfig
 from broker.core.records import encode_batch, filler, iterate_headers
 from simulation.engine.choices import ChoiceSequence
@@ -18,9 +20,10 @@ from simulation.invariants.replicas import _filler_cut, compacted
 from simulation.runs.failures import findings
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
-from simulation.scenario.configuration import Configuration
+from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.scenario.phases import SimulationOutcome
 from simulation.scenario.scenario import settings_of
+from tests.simulation.invariants.planting import observe
 from tests.support.memory_files import MemoryFiles
 
 SETTINGS: dict[str, object] = {
@@ -114,3 +117,25 @@ def test_only_what_fills_the_place_of_compacted_records_is_not_synced_any_more_a
     mirror = ReplicaMirror(1, durable=11)
     _filler_cut(mirror, log, 11)
     assert mirror.durable == durable
+
+
+def test_a_compaction_that_never_ends_breaks_v_19(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cleaning, "step", lambda _cleaning: Progress.MORE)
+    assert observe(compacted=True).failed_property == "V-19"
+
+
+def test_a_log_that_is_not_compacted_breaks_v_19(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "check", lambda _broker: None)
+    assert observe(compacted=True, duration_ms=40_000).failed_property == "V-19"
+
+
+def test_a_log_that_is_compacted_in_time_breaks_nothing() -> None:
+    assert observe(compacted=True, duration_ms=40_000).failure is None
+
+
+def test_a_broker_that_is_frozen_again_and_again_need_not_compact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "check", lambda _broker: None)
+    faults = [
+        SimulatedFault(2_500 + 3_000 * number, "pause", node, 1_000, 0) for number in range(11) for node in (0, 1, 2)
+    ]
+    assert observe(compacted=True, faults=faults, duration_ms=36_000).virtual_ms > 36_000

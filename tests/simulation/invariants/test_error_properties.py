@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from broker.core.broker_node.requests import queries
 from broker.core.messages import (
     AnyResponse,
     FetchedPartition,
@@ -18,10 +20,16 @@ from broker.core.messages import (
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import PartitionState
 from broker.core.rules.requests import FetchRules
+from simulation.engine.choices import ChoiceSequence
+from simulation.engine.cluster import SimulatedCluster
 from simulation.invariants.ghost import ReplicaMirror
+from simulation.invariants.knowledge import Knowledge, Version
 from simulation.invariants.progress.asked import AskedPartition
-from simulation.invariants.progress.errors import in_session, is_so, unsaid_of
+from simulation.invariants.progress.errors import in_session, is_another, is_so, unsaid_of
 from simulation.runs.sweep import simulate
+from simulation.scenario.configuration import Configuration
+from simulation.scenario.scenario import settings_of
+from tests.simulation.invariants.planting import observe
 from tests.simulation.invariants.test_client_properties import falsify, with_part
 from tests.simulation.invariants.test_client_properties import the_only as only_part
 
@@ -74,6 +82,37 @@ def test_an_answer_by_id_alone_is_no_silence() -> None:
     part = AskedPartition("id", 0, fetch=FetchPartition("log", 0, 0, 100, topic_id="id"))
     unknown = FetchedPartition("", 0, ErrorCode.UNKNOWN_TOPIC_ID, topic_id="id")
     assert not list(unsaid_of({("id", 0): part}, FetchResponse((unknown,), session_id=7)))
+
+
+def test_a_topic_that_is_deleted_and_created_again_in_one_step_has_lost_its_leader() -> None:
+    known = Knowledge.of(SimulatedCluster(ChoiceSequence(0), settings_of(Configuration())))
+    for end, topic_id in ((1, "first"), (2, "first"), (3, "second")):
+        known.versions[end] = Version({}, {"log": (topic_id, {}, {})}, ({}, {}), 0)
+    assert is_another(known, (2, 3), "log")
+    assert not is_another(known, (1, 2), "log")
+    assert not is_another(known, (0, 3), "log")
+
+
+@pytest.mark.parametrize(
+    ("function", "lie"),
+    [
+        ("reachable_brokers", lambda _found: ((), -1)),
+        ("_partition", lambda found: found._replace(leader=found.replicas[-1], leader_epoch=9)),
+        ("_partition", lambda found: found._replace(isr=found.isr[:1])),
+        ("_partition", lambda found: found._replace(offline_replicas=found.replicas)),
+        ("_topic", lambda found: found._replace(topic_id="another")),
+        ("_topic", lambda found: found._replace(partitions=())),
+        ("_topic", lambda found: found._replace(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)),
+    ],
+)
+def test_a_client_that_is_told_of_another_cluster_breaks_p_35(
+    monkeypatch: pytest.MonkeyPatch, function: str, lie: Callable[[Any], Any]
+) -> None:
+    honest = getattr(queries, function)
+    monkeypatch.setattr(queries, function, lambda *asked: lie(honest(*asked)))
+    outcome = observe()
+    assert outcome.failed_property == "P-35"
+    assert "tells a client" in str(outcome.failure)
 
 
 # --- each error ------------------------------------------------------------------------------------------------------

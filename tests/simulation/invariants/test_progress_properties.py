@@ -129,3 +129,10 @@ def test_an_isr_below_min_isr_excuses_no_refusal_after_it_has_grown_again(monkey
     monkeypatch.setattr(ProduceRules, "refuse", refuse)
     faults = [SimulatedFault(5_000, "kill", node, 3_000, 0) for node in (1, 2)]
     assert observe(faults=faults, **LONG).failed_property == "P-31"
+
+
+def test_a_write_that_is_begun_with_though_the_isr_is_too_small_breaks_p_31(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProduceRules, "refuse", lambda *_asked: ErrorCode.NONE)
+    faults = [SimulatedFault(5_000, "kill", node, 10_000, 0) for node in (1, 2)]
+    assert observe(faults=faults, **LONG).failed_property == "P-31"
+    assert observe(faults=faults[:1], **LONG).failure is None

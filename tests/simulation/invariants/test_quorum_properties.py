@@ -11,6 +11,7 @@ from broker.core.log.log import Log, LogConfig
 from broker.core.ports.events import TimerFired
 from broker.core.quorum.state import Quorum, QuorumRole
 from broker.core.records import encode_batch
+from broker.core.rules.quorum import QuorumRules
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.invariants.ghost import Batch, batches_of
@@ -200,3 +201,17 @@ def test_a_leader_that_commits_only_records_of_earlier_epochs_breaks_p_r3(epoch:
     quorum.epoch, quorum.high_watermark = epoch, 2
     quorum.log.advance_start(2)
     assert broken_by(lambda: ended(known, mirror)) == broken
+
+
+def test_a_vote_for_a_log_that_is_behind_breaks_p_r5(monkeypatch: pytest.MonkeyPatch) -> None:
+    def grants(_rules: QuorumRules, candidate: int, voted_for: int, leader: int, *_ends: object) -> bool:
+        return leader == -1 and voted_for in (-1, candidate)
+
+    monkeypatch.setattr(QuorumRules, "grants_vote", grants)
+    monkeypatch.setattr(QuorumRules, "grants_pre_vote", lambda _rules, leads, hears, *_ends: not leads and not hears)
+    changes = [SimulatedFault(5_500 + 400 * number, "reassignment", 0, 300, number) for number in range(8)]
+    faults = [SimulatedFault(5_000, "isolate", 4, 4_000, 0), *changes, SimulatedFault(9_500, "kill", 3, 8_000, 0)]
+    failed = {observe(seed=seed, faults=faults).failed_property for seed in range(1, 9)}
+    assert "P-R5" in failed
+    monkeypatch.undo()
+    assert observe(seed=1, faults=faults).failed_property is None

@@ -1,0 +1,117 @@
+"""Checks that every request is answered in time (V-16), during faults too.
+
+A broker knows when it has to give up, so only a fault of its own process excuses it; a disconnect ends the request. An
+active controller answers as soon as it can commit, so it is excused while no majority of the voters is undisturbed; one
+that is active no more answers administrators in the step in which it learns that.
+"""
+
+from __future__ import annotations
+
+from broker.core.configuration.settings import CONTROLLER_LISTENER
+from broker.core.messages.groups import (
+    DeleteGroupsRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    SyncGroupRequest,
+)
+from broker.core.node import CombinedNode
+from broker.core.ports.events import CloseConnection, Disconnected, Reply, RequestReceived
+from simulation.engine.cluster import EventStep, SimulatedCluster
+from simulation.engine.event_queue import MS
+from simulation.engine.node_views import controller_state
+from simulation.invariants.knowledge import Knowledge, OpenRequests
+from simulation.invariants.progress.calm import INTERVAL_US
+from simulation.invariants.properties import Violation
+
+_OF_GROUPS = (
+    JoinGroupRequest
+    | SyncGroupRequest
+    | LeaveGroupRequest
+    | OffsetCommitRequest
+    | OffsetDeleteRequest
+    | DeleteGroupsRequest
+)
+"""Those that may wait for other members, or for a record of the group to be committed."""
+
+_GROUP_MS = 10_000
+"""What the members of a group may keep each other waiting: a rebalance and a session of the simulation's groups."""
+
+
+def stepped(known: Knowledge, step: EventStep, incarnation: int, now_us: int) -> None:
+    """Note what a node has been asked in this step, and what it has answered."""
+    open_requests = known.unanswered.get(step.node_id)
+    if open_requests is None or open_requests.incarnation != incarnation:
+        open_requests = known.unanswered[step.node_id] = OpenRequests(incarnation)
+    waiting = open_requests.waiting
+    event = step.event
+    if event.__class__ is RequestReceived:
+        assert isinstance(event, RequestReceived)
+        waiting[event.request_id] = now_us, event
+    elif event.__class__ is Disconnected:
+        assert isinstance(event, Disconnected)
+        _closed(open_requests, event.connection)
+    if not waiting:
+        return
+    for effect in step.effects:
+        if effect.__class__ is Reply:
+            assert isinstance(effect, Reply)
+            waiting.pop(effect.request_id, None)
+        elif effect.__class__ is CloseConnection:
+            assert isinstance(effect, CloseConnection)
+            _closed(open_requests, effect.connection)
+
+
+def _closed(open_requests: OpenRequests, connection: int) -> None:
+    """A connection ended; nothing that came in through it need be answered."""
+    left = {number: one for number, one in open_requests.waiting.items() if one[1].connection != connection}
+    open_requests.waiting.clear()
+    open_requests.waiting.update(left)
+
+
+def check(known: Knowledge, cluster: SimulatedCluster, patience_us: int, *, works: bool) -> None:
+    """V-16, twice a virtual second. `patience_us`: what a change of the metadata may take."""
+    for (node_id, _), decision in known.administered.decisions.items():
+        state = controller_state(cluster.machines[node_id].node)
+        if state is not None and not state.active:
+            raise Violation("V-16", f"former controller {node_id} has not answered {decision.request}")
+    calm, now_us = known.calm, cluster.now_us
+    for node_id, open_requests in known.unanswered.items():
+        machine = cluster.machines[node_id]
+        node = machine.node
+        if node is None or machine.incarnation != open_requests.incarnation:
+            continue
+        for arrived_us, event in open_requests.waiting.values():
+            is_controller = not machine.settings.is_broker or event.listener == CONTROLLER_LISTENER
+            if is_controller:
+                since_us = max(arrived_us, calm.since(node_id), calm.majority_us)
+                if not works or now_us - since_us <= patience_us + _own_wait_us(event):
+                    continue
+            elif isinstance(node, CombinedNode) and node.broker.state.stop_wanted:
+                continue
+            else:
+                since_us = max(arrived_us, calm.running_since(node_id))
+                if now_us - since_us <= answers_within_us(known, event):
+                    continue
+            role = "controller" if is_controller else "broker"
+            raise Violation(
+                "V-16",
+                f"{role} {node_id} has not answered {event.request} of {event.connection}, after "
+                f"{(now_us - since_us) // MS} ms without a fault",
+            )
+
+
+def answers_within_us(known: Knowledge, event: RequestReceived) -> int:
+    """How long a broker may keep a request: what the sender lets it wait, and a request of its own to a controller."""
+    settings = known.settings
+    own_ms = settings.request_timeout_ms + settings.metadata_retry_backoff_ms
+    return own_ms * MS + _own_wait_us(event) + 2 * INTERVAL_US
+
+
+def _own_wait_us(event: RequestReceived) -> int:
+    """What the sender of a request lets it wait."""
+    request = event.request
+    if isinstance(request, _OF_GROUPS):
+        return _GROUP_MS * MS
+    return int(getattr(request, "timeout_ms", 0) + getattr(request, "max_wait_ms", 0)) * MS
