@@ -28,10 +28,6 @@ EXISTING_CLUSTER = "existing-cluster"
 """The shipped definition of a cluster of which nothing is known."""
 
 
-class NextVersionMissingError(Exception):
-    """This machine lacks the version to upgrade to (exit status 4). One line."""
-
-
 def with_defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Add the defaults of the system's definition to the given fields of a specification."""
     bootstrap = given.get("bootstrap")
@@ -75,7 +71,7 @@ def make_system(spec: Spec) -> System:
     """Create the system, with two versions for `upgrade_to`, and check that it can run with this specification.
 
     Raises `SpecError`; `EnvironmentFailed` when the image or the hosts of a third-party broker cannot be examined, or
-    lack it; and `NextVersionMissingError`.
+    lack it.
     """
     first = _one_version(spec)
     if not spec.upgrade_to:
@@ -83,7 +79,7 @@ def make_system(spec: Spec) -> System:
     try:
         second = _one_version(_upgraded(spec))
     except MissingError as error:
-        raise NextVersionMissingError(f"upgrade-to: {error}") from error
+        raise SpecError(f"upgrade-to: {error}") from error
     if second.version_name == first.version_name:
         raise SpecError(
             f"upgrade-to: expected another version than {first.version_name}, found the same; name the system in "
@@ -98,6 +94,8 @@ def _upgraded(spec: Spec) -> Spec:
         from broker.core.rules.generations import GENERATIONS
 
         order = tuple(GENERATIONS)
+        if spec.generation in ON_ZOOKEEPER:
+            raise SpecError(f"upgrade-to: expected none from {spec.generation}, whose files no other version reads")
         if spec.upgrade_to not in order:
             raise SpecError(f"upgrade-to: {unknown(spec.upgrade_to, order, 'a protocol version')}")
         if spec.generation in order and order.index(spec.upgrade_to) <= order.index(spec.generation):

@@ -82,7 +82,7 @@ class HarrowBroker:
     def version(self, plan: NodePlan) -> str | None:
         """The protocol version that the node reports."""
         state = state_of(plan)
-        return None if state is None else str(state["generation"])
+        return None if state is None else state.get("generation")
 
     def cannot(self, network: str, page_cache: str) -> frozenset[Capability]:  # noqa: ARG002
         """Nothing: it keeps a ledger of synced data, and can reach each peer at a separate address."""

@@ -72,6 +72,7 @@ def harrow(*words: str) -> subprocess.CompletedProcess[str]:
             "upgrade-to: expected a later protocol version than K4, found K3",
         ),
         (["--upgrade-to", "K5"], "upgrade-to: expected a later protocol version than K5, found K5"),
+        (["--generation", "zk-v2", "--upgrade-to", "K5"], "upgrade-to: expected none from zk-v2"),
         (
             ["--generation", "K4", "--upgrade-to", "K5", "--environment", "docker"],
             "upgrade-to: expected the environment local, where nodes can be started with another version, found",
@@ -98,13 +99,13 @@ def test_a_schedule_with_an_upgrade_needs_a_version_too(tmp_path: Path) -> None:
     assert "faults: upgrade needs a version to upgrade to, found none; add --upgrade-to" in done.stderr
 
 
-def test_an_installation_that_is_missing_is_the_machine_s_lack_and_no_wrong_request(tmp_path: Path) -> None:
+def test_an_installation_that_is_missing_is_one_line_before_anything_starts(tmp_path: Path) -> None:
     first, second = tmp_path / "first.toml", tmp_path / "second.toml"
     first.write_text(MINIMAL)
     second.write_text('install = "unpack it"\n' + MINIMAL.replace('["sleep"', '["harrow-9-of-which-there-is-none"'))
     words = ("run", "--system", str(first), "--upgrade-to", str(second), "--store", str(tmp_path / "store"))
     done = harrow(*words)
-    assert done.returncode == ExitStatus.FAILED
+    assert done.returncode == ExitStatus.USAGE
     assert done.stderr.strip().splitlines()[-1] == (
         f"harrow: upgrade-to: {second}: expected the program 'harrow-9-of-which-there-is-none', found: none of that "
         "name; unpack it"
