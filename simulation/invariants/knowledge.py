@@ -122,7 +122,7 @@ class Deciding:
     heard: dict[int, tuple[int, int]] = field(default_factory=dict)
     job: RecoveryJob | None = None
     min_isr: int = 0
-    """The effective min ISR by the committed metadata when the recovery began."""
+    """The effective min ISR by the controller's metadata when the recovery began."""
 
 
 @dataclass(slots=True)

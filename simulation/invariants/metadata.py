@@ -305,7 +305,11 @@ def decided(known: Knowledge, controller: ControllerState, event: Event) -> None
                 partitions[key] = Deciding(state)
                 continue
             goes_on = before is not None and before.job is job
-            min_isr = before.min_isr if before and goes_on else known.min_isr(known.ghost(topic.name, *key))
+            min_isr = (
+                before.min_isr
+                if before and goes_on
+                else _min_isr_then(known, known.ghost(topic.name, *key), controller.image)
+            )
             logs = {member: _length(info) for member, info in job.infos.items()}
             partitions[key] = Deciding(state, logs, job, min_isr)
     losses.decided(known, node, controller.losses, unclean, begins=begins)
@@ -351,7 +355,7 @@ def check_longest(
         return  # nobody wanted it: P-1 judges what it loses
     remembered = before.state.last_known_elr  # UR-8: they come first
     among_them = max((log for member, log in heard.items() if member in remembered), default=best)
-    min_isrs = (known.min_isr(ghost), before.min_isr)
+    min_isrs = (known.min_isr(ghost), _min_isr_then(known, ghost, image), before.min_isr)
     allowed = {among_them if len(remembered) >= min_isr else best for min_isr in min_isrs}
     if accepted:
         allowed.add(best)
@@ -362,6 +366,13 @@ def check_longest(
             "P-25",
             f"broker {leader} was elected uncleanly; the log ends that the controller has heard of: {logs or 'none'}",
         )
+
+
+def _min_isr_then(known: Knowledge, ghost: Ghost, image: Image) -> int:
+    """The effective min ISR by a controller's image, which may be ahead of what is committed."""
+    if image.end_offset <= known.image.end_offset or ghost.state is None:
+        return known.min_isr(ghost)
+    return min(image.min_insync_replicas(ghost.topic, known.min_isr_of_files), len(ghost.state.replicas))
 
 
 # --- images ----------------------------------------------------------------------------------------------------------

@@ -273,3 +273,18 @@ def test_a_controller_that_has_appended_that_losses_are_accepted_may_elect_the_l
         )
         == broken
     )
+
+
+@pytest.mark.parametrize(("end_offset", "elected", "broken"), [(1, 2, None), (0, 2, "P-25"), (1, 3, "P-25")])
+def test_a_controller_that_has_appended_a_lower_min_isr_may_elect_the_longest_log_of_those_remembered(
+    end_offset: int, elected: int, broken: str | None
+) -> None:
+    """Two that are remembered are enough for min ISR 2, and not for the 3 that are committed (UR-6, UR-8)."""
+    known = Knowledge.of(SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration(min_insync_replicas=3))))
+    state = PartitionState((1, 2, 3), isr=(), leader=-1, leader_epoch=3, partition_epoch=9, last_known_elr=(2, 3))
+    ghost = Ghost("log", 0)
+    ghost.state = state
+    ahead = Image(end_offset, configs={"min.insync.replicas": "2"})
+    logs = {1: (5, 39), 2: (0, 26), 3: (0, 23)}
+    deciding = Deciding(state, min_isr=3)
+    assert broken_by(lambda: check_longest(known, ghost, deciding, elected, logs, ahead)) == broken
