@@ -8,7 +8,7 @@ from broker.core.metadata.records import PartitionState
 from broker.core.ports.files import directory_of
 from broker.core.replica.state import Replica, Role
 from simulation.engine.machine import SimulatedMachine
-from simulation.invariants import replicas
+from simulation.invariants import committed, replicas
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
 from simulation.invariants.properties import Violation
@@ -41,7 +41,10 @@ def is_offline(
     counts_as_offline = replica is not None and state.offline.get(key) == replica.topic_id
     if of(mirror) in state.failed_directories and (counts_as_offline or not state.published):
         if not mirror.offline:
-            replicas.last_cut(known, known.ghost_held(broker, *key), mirror)
+            ghost = known.ghost_held(broker, *key)
+            replicas.last_cut(known, ghost, mirror)
+            if ghost is not None and replica is not None:
+                _last_commit(known, ghost, mirror, replica)
             mirror.offline, mirror.role = True, Role.NONE
         return True
     ghost = known.ghost_held(broker, *key)
@@ -53,6 +56,18 @@ def is_offline(
             f"directories {sorted(state.failed_directories)} have failed",
         )
     return False
+
+
+def _last_commit(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:
+    """Take up what a leader committed, and maybe acknowledged, earlier in the step in which its directory failed."""
+    if mirror.role is not Role.LEADER or replica.leader_epoch != mirror.leader_epoch:
+        return
+    before, new = mirror.high_watermark, replica.high_watermark
+    if new > before:
+        if replica.log.end_offset > len(mirror.entries):
+            replicas.log_changed(known, ghost, mirror, replica)
+        mirror.high_watermark = new
+        committed.high_watermark_of_leader(known, ghost, mirror, before, new)
 
 
 def is_another_log(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> bool:

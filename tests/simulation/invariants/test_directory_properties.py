@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from broker.core.broker_node import directories, publishing, storage
 from broker.core.broker_node.node import BrokerNode
 from broker.core.broker_node.state import BrokerState
+from broker.core.log.log import Log
 from broker.core.ports.files import StorageError
+from broker.core.replica.state import Replica, Role
+from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.scenario.configuration import SimulatedFault
-from simulation.scenario.scenario import SimulationOutcome
+from simulation.invariants.directories import is_offline
+from simulation.invariants.ghost import Batch, ReplicaMirror
+from simulation.invariants.knowledge import BrokerMirror, Knowledge
+from simulation.scenario.configuration import Configuration, SimulatedFault
+from simulation.scenario.scenario import SimulationOutcome, settings_of
 from simulation.workload.clients import TOPIC
-from tests.simulation.invariants.planting import Plant, change_rules, observe
+from tests.simulation.invariants.planting import Plant, broken_by, change_rules, observe
 
 FAILS = SimulatedFault(4_000, "directory-error", 0, 22_000, 1)
 """Writes in the second directory of broker 1, with one of two partitions."""
@@ -139,3 +148,29 @@ def test_a_controller_that_is_down_excuses_no_missing_report(monkeypatch: pytest
     unreported(monkeypatch)
     down = SimulatedFault(3_500, "kill", 5, 22_000, 0)
     assert observed(faults=(FAILS, down)).failed_property == "V-15"
+
+
+@pytest.mark.parametrize(
+    ("role", "other", "high_watermark", "broken"),
+    [(Role.LEADER, False, 3, None), (Role.LEADER, True, 3, "P-4"), (Role.FOLLOWER, False, 1, None)],
+)
+def test_what_a_leader_commits_in_the_step_in_which_its_directory_fails_counts(
+    role: Role, other: bool, high_watermark: int, broken: str | None
+) -> None:
+    """It may acknowledge it before it finds that the directory fails; to a follower a high watermark means nothing."""
+    known = Knowledge.of(SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration())))
+    batches = [Batch(offset, offset, 0, 1, -1, -1, -1, control=False) for offset in range(3)]
+    mirror = ReplicaMirror(1, entries=list(batches), role=role, leader_epoch=0, high_watermark=1)
+    log = SimpleNamespace(end_offset=3, truncations=0, directory="1/log-0")
+    replica = SimpleNamespace(log=log, leader_epoch=0, topic_id="id", high_watermark=3)
+    mirror.replica, mirror.log = cast("Replica", replica), cast("Log", log)
+    broker = BrokerMirror(1, mirrors={("log", 0): mirror})
+    ghost = known.ghost("log", "id", 0)
+    ghost.mirrors[1] = mirror
+    ghost.committed = [batches[0], batches[1]._replace(crc=2)] if other else batches[:1]
+    state = cast(
+        "BrokerState", SimpleNamespace(offline={("log", 0): "id"}, failed_directories={1: "EIO"}, published=True)
+    )
+    assert broken_by(lambda: is_offline(known, broker, state, ("log", 0), mirror)) == broken
+    if broken is None:
+        assert (mirror.high_watermark, len(ghost.committed), mirror.offline) == (high_watermark, high_watermark, True)
