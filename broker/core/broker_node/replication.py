@@ -117,13 +117,15 @@ def _wanted(broker: BrokerState, leader: int, session: LeaderSession) -> dict[tu
 def _request_parts(
     session: LeaderSession, wanted: dict[tuple[str, int], FetchPartition]
 ) -> tuple[tuple[FetchPartition, ...], tuple[tuple[str, str, int], ...]]:
-    """A request's content: all partitions if it begins a session, otherwise changed and dropped ones."""
+    """FE-11: a request's content: all partitions if it begins a session, otherwise changed and dropped ones."""
     if session.epoch == INITIAL_EPOCH:
         return tuple(wanted.values()), ()
-    return (
-        tuple(part for key, part in wanted.items() if part is not session.asked.get(key)),
-        tuple((part.topic, part.topic_id, part.partition) for key, part in session.asked.items() if key not in wanted),
-    )
+    forgotten = [
+        (part.topic, part.topic_id, part.partition)
+        for key, part in session.asked.items()
+        if key not in wanted or wanted[key].topic_id != part.topic_id  # the topic was created again (KIP-516)
+    ]
+    return tuple(part for key, part in wanted.items() if part is not session.asked.get(key)), tuple(forgotten)
 
 
 def fetched(broker: BrokerState, leader: int, response: FetchResponse | None) -> None:
@@ -136,7 +138,12 @@ def fetched(broker: BrokerState, leader: int, response: FetchResponse | None) ->
         _end_session(session, response)
     else:
         names = broker.image.topic_names
-        answers = {(part.topic or names.get(part.topic_id, ""), part.partition): part for part in response.partitions}
+        for part in response.partitions:
+            key = (part.topic or names.get(part.topic_id, ""), part.partition)
+            if key in session.asked and part.topic_id in ("", session.asked[key].topic_id):
+                answers[key] = part
+            else:  # of a topic that was deleted meanwhile; another of its name may be there
+                broker.runtime.mark(OLD_ANSWER)
         _advance(session, response.session_id)
     for key, asked in session.asked.items():
         answer = answers.get(key)

@@ -10,6 +10,7 @@ from broker.core.broker_node import replication, storage
 from broker.core.broker_node.state import BrokerState
 from broker.core.messages import (
     FetchedPartition,
+    FetchRequest,
     FetchResponse,
     ListedOffset,
     ListOffsetsPartition,
@@ -107,6 +108,24 @@ def test_tr_5_what_a_leader_sent_of_a_deleted_topic_is_not_taken_into_the_next_o
     for topic_id, appended in (("created-again", 0), (asked.topic_id, 1)):
         replica.topic_id = topic_id
         assert follower.take_answer(replica, asked, late, state.rules) == AppendOutcome(appended=appended)
+
+
+def test_tr_5_what_a_session_still_holds_of_a_deleted_topic_is_not_taken_into_the_next_one_of_its_name() -> None:
+    state, replica = following()
+    records = encode_batch([(None, b"value")], 2, 0, 0)
+    for topic_id, end in (("deleted", 2), (replica.topic_id, 3)):
+        gets(state, replica, FetchedPartition(TOPIC, 0, ErrorCode.NONE, 2, records=records, topic_id=topic_id))
+        assert replica.log.end_offset == end
+
+
+def test_fe_11_a_session_forgets_a_topic_that_was_deleted_when_the_next_one_of_its_name_is_asked_for() -> None:
+    state, replica = following()
+    deleted, replica.topic_id = replica.topic_id, "created-again"
+    effects = gets(state, replica, FetchedPartition(TOPIC, 0, ErrorCode.UNKNOWN_TOPIC_ID, topic_id=deleted))
+    (request,) = (effect.request for effect in effects if isinstance(effect, Send))
+    assert isinstance(request, FetchRequest)
+    assert [part.topic_id for part in request.partitions] == ["created-again"]
+    assert request.forgotten == ((TOPIC, deleted, 0),)
 
 
 def _is_gone(state: BrokerState, replica: Replica) -> None:
