@@ -235,6 +235,7 @@ def opened(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Repli
             known.fail(ghost, "P-3", f"broker {mirror.holder} finds {wrong} on its disk")
         if known.producers_expire:  # the process before may have ended while it appended as the leader
             _note_taken_anew(ghost, mirror, [one for one in batches if ghost.authors.get(one.epoch) == mirror.holder])
+    skip_deleted(mirror, log)  # the step in which the process before ended may have deleted more
     check_epochs(known, ghost, mirror, replica)
 
 

@@ -99,6 +99,8 @@ def test_seeds_that_once_failed_pass(seed: int) -> None:
         pytest.param(1_740_204, id="a log that was to restart elsewhere shows what it had deleted again"),
         pytest.param(1_770_726, id="a follower that ends while its empty log begins at its leader's first batch"),
         pytest.param(1_742_192, id="a leader that ends while it appends what it takes anew"),
+        pytest.param(1_797_213, id="a follower that ends while it deletes all that its leader has deleted"),
+        pytest.param(1_798_498, id="a leader by unclean election that begins above where all was given up"),
     ],
 )
 def test_seeds_of_the_whole_world_that_once_failed_pass(seed: int) -> None:

@@ -340,3 +340,13 @@ def test_a_follower_that_ends_as_it_begins_anew_below_what_was_deleted_has_cut_n
     mirror = ReplicaMirror(1, entries=[None] * 57, same=57, high_watermark=57, high_watermark_epoch=0)
     mirror.replica = cast("Replica", SimpleNamespace(log=log, leader_epoch=0))
     assert broken_by(lambda: last_cut(known, ghost, mirror)) == broken
+
+
+@pytest.mark.parametrize(
+    ("held", "committed", "same"), [(OTHER, None, 2), (None, OTHER, 2), (OTHER, OTHER._replace(crc=1), 0)]
+)
+def test_what_is_deleted_is_equal_to_anything_and_nothing_else_is(
+    held: Batch | None, committed: Batch | None, same: int
+) -> None:
+    later = OTHER._replace(base=1, last=1)
+    assert Mirror(1, entries=[held, later]).compare([committed, later]) == same
