@@ -130,9 +130,9 @@ class Mirror:
     def compare(self, committed: Entries) -> int:
         """Advance `same` over the offsets where the log equals what is committed, and return it.
 
-        What is deleted in either is equal to anything: an unclean election may make a leader of a replica that begins
-        above the offset to which the ghost log was given up.
+        What it has deleted is equal to anything, also where an unclean election has given up what it was equal to.
         """
+        start = self.start
         same = self.same
         entries = self.entries
         end = min(len(entries), len(committed))
@@ -140,7 +140,7 @@ class Mirror:
             if entries[same:end] == committed[same:end]:
                 same = end
             else:
-                while same < end and (entries[same] is None or committed[same] in (None, entries[same])):
+                while same < end and (same < start or entries[same] is None or entries[same] == committed[same]):
                     same += 1
             self.same = same
         return same
