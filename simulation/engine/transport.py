@@ -49,15 +49,16 @@ class NetworkFaults:
 class SimulatedNetwork:
     """Delays and cuts. `last_arrival` keeps the order within a connection's direction.
 
-    A message for a `cut` link is held or lost, one for a `stalled` link is held, or for a `late` channel of a link;
-    answers with metadata are held for `uninformed` nodes, so that several changes reach them at once (MD-2).
+    A message for a `cut` link is held or lost, one for a `stalled` link is held, or for the `late` connection of a
+    channel, which is the one between the incarnations that both nodes then had; answers with metadata are held for
+    `uninformed` nodes, so that several changes reach them at once (MD-2).
     """
 
     stream: Stream
     faults: NetworkFaults = field(default_factory=NetworkFaults)
     cut: set[tuple[Endpoint, Endpoint]] = field(default_factory=set)
     stalled: set[tuple[Endpoint, Endpoint]] = field(default_factory=set)
-    late: set[tuple[Endpoint, Endpoint, str]] = field(default_factory=set)
+    late: dict[tuple[Endpoint, Endpoint, str], tuple[int, int]] = field(default_factory=dict)
     uninformed: set[Endpoint] = field(default_factory=set)
     last_arrival: dict[tuple[Endpoint, Endpoint, str], int] = field(default_factory=dict)
 
@@ -77,7 +78,7 @@ class SimulatedNetwork:
     def stops(self, source: Endpoint, target: Endpoint, channel: str, is_answer: bool) -> bool:
         """Whether a message cannot arrive now."""
         link = (source, target)
-        if link in self.cut or link in self.stalled or (source, target, channel) in self.late:
+        if link in self.cut or link in self.stalled:
             return True
         return is_answer and channel == "metadata" and target in self.uninformed
 
@@ -246,7 +247,7 @@ class Transport:
             again = partial(self._arrive_request, number, opened, request)
             if self.intercept(Envelope(*link, request, again)):
                 return
-        if self._network.stops(*link, opened.channel, False):
+        if self._network.stops(*link, opened.channel, False) or self._is_late(link, opened):
             if self._network.held_message_survives(*link):
                 self.hold(link, self._arrive_request, number, opened, request)
             return
@@ -271,13 +272,19 @@ class Transport:
             again = partial(self._arrive_response, node_id, incarnation, opened, response)
             if self.intercept(Envelope(*link, response, again)):
                 return
-        if self._network.stops(*link, opened.channel, True):
+        if self._network.stops(*link, opened.channel, True) or self._is_late(link, opened):
             if self._network.held_message_survives(*link):
                 self.hold(link, self._arrive_response, node_id, incarnation, opened, response)
             return
         if self._sent.pop((opened.source, opened.incarnation, opened.request_id), None) is None:
             return
         self._hand_over(opened, response)
+
+    def _is_late(self, link: tuple[int, int], opened: _OpenRequest) -> bool:
+        """Whether a message is of a late connection; what an ended process has sent may come after the next one's."""
+        between = self._network.late.get((*link, opened.channel))
+        ends = opened.incarnation, opened.target_incarnation
+        return between is not None and between == (ends if link[0] == opened.source else ends[::-1])
 
     def _hand_over(self, opened: _OpenRequest, response: AnyResponse) -> None:
         if opened.source >= CLIENTS_FROM:
@@ -341,12 +348,16 @@ class Transport:
         self._release(links)
 
     def hold_back(self, source: int, target: int, channel: str) -> None:
-        """Hold the messages of one channel from one node to another; those of other channels overtake them."""
-        self._network.late.add((source, target, channel))
+        """Hold the messages of one channel from one node to another; those of other channels overtake them.
+
+        So do those of the same channel once one of the two processes is another.
+        """
+        machines = self._machines
+        self._network.late[source, target, channel] = machines[source].incarnation, machines[target].incarnation
 
     def let_pass(self, source: int, target: int, channel: str) -> None:
         """Deliver them again; held ones arrive now."""
-        self._network.late.discard((source, target, channel))
+        self._network.late.pop((source, target, channel), None)
         self._release(frozenset({(source, target)}))
 
     def withhold_metadata(self, node_id: int) -> None:

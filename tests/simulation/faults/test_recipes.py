@@ -59,6 +59,24 @@ def test_a_late_connection_holds_what_it_carries_and_lets_others_overtake_it() -
     assert not controller.image.brokers[2].fenced
 
 
+def test_what_an_ended_process_has_sent_may_come_after_what_the_next_one_has() -> None:
+    cluster, _ = running()
+    cluster.transport.hold_back(2, 100, "control")
+    pass_ms(cluster, 3_000)
+    cluster.kill(2)
+    cluster.start(2)
+    pass_ms(cluster, 15_000)
+    controller = leading(cluster)
+    assert controller is not None
+    assert not controller.image.brokers[2].fenced, "the connection of the next process is another one"
+    refused = "heartbeat refused: the broker epoch is stale (HB-1)"
+    assert refused not in cluster.marks
+    cluster.transport.let_pass(2, 100, "control")
+    pass_ms(cluster, 1_000)
+    assert refused in cluster.marks
+    assert not controller.image.brokers[2].fenced
+
+
 def test_a_recipe_ends_when_the_faults_are_over_or_nobody_has_the_role() -> None:
     cluster, _ = running()
     taken: list[int] = []
