@@ -10,7 +10,7 @@ from broker.core.rules.flaws.properties import PROPERTIES
 from history.protocol import protocol_rules
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import SimulatedCluster
-from simulation.invariants.committed import check_bounds, restart_from
+from simulation.invariants.committed import check_bounds, check_candidates, restart_from
 from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror
 from simulation.invariants.knowledge import Deciding, Knowledge
 from simulation.invariants.metadata import check_longest
@@ -121,9 +121,23 @@ def test_a_follower_joins_only_once_it_has_deleted_what_its_leader_has_deleted()
     """ISR-E7: its last record was that of a deposed leader, and its leader's log began behind it, empty."""
     overrides = {"producer_expiration_ms": 0, "log_directories": 1}
     assert simulate(1_701_150, overrides, observed=True).findings == ()
-    anyone = change_rules("isr", has_deleted=lambda log_start, leader_start: True)
-    outcome = scenario.run(ChoiceSequence(1_701_150), overrides=overrides, observers=[anyone, PropertyObserver()])
-    assert outcome.failed_property == "P-2"
+
+
+@pytest.mark.parametrize(("start", "broken"), [(0, "P-2"), (1, None)])
+def test_a_member_of_the_isr_that_keeps_another_record_where_its_leader_has_deleted_one(
+    start: int, broken: str | None
+) -> None:
+    """Readers would get it, had it led next."""
+    known = Knowledge.of(SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration())))
+    ghost = Ghost("log", 0)
+    ghost.state = PartitionState((1, 3), isr=(1, 3), leader=1, leader_epoch=6, partition_epoch=9)
+    committed = Batch(0, 0, 6, 1, -1, -1, -1, control=False)
+    ghost.committed = [committed]
+    ghost.mirrors[1] = ReplicaMirror(1, entries=[committed], start=1)
+    ghost.mirrors[3] = ReplicaMirror(3, entries=[committed._replace(epoch=4)], start=start)
+    for broker in known.brokers.values():
+        broker.up = True
+    assert broken_by(lambda: check_candidates(known, ghost)) == broken
 
 
 def test_a_record_of_k3_that_was_deleted_before_followers_had_it_is_acknowledged_again() -> None:
