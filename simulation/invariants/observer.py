@@ -57,7 +57,7 @@ from simulation.invariants.expiry import SeenProducers
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.groups import checks, silent
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
-from simulation.invariants.progress import errors, isr, refusals, requests, stops, told
+from simulation.invariants.progress import errors, isr, metadata_answers, refusals, requests, stops
 from simulation.invariants.properties import Violation, not_judged
 
 _FROM_CLIENTS = (ProduceRequest, FetchRequest, ListOffsetsRequest)
@@ -339,7 +339,7 @@ def _effects(
                 continue
             if effect.response.__class__ is MetadataResponse:
                 assert isinstance(effect.response, MetadataResponse)
-                told.answered(known, broker, effect.response)
+                metadata_answers.answered(known, broker, effect.response)
             if broker.asked:
                 errors.answered(known, broker, state, effect.request_id, effect.response, before)
             if broker.writes or broker.reads:

@@ -7,19 +7,14 @@ status 503 while the member does not serve.
 
 from __future__ import annotations
 
-import json
 import os
-import select
-import signal
-import socketserver
 import sys
-import threading
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.systems.own.ensemble import MemberConfig
+from harness.systems.sidecar.listener import JsonHandler, serve_until_ended
 
 if TYPE_CHECKING:
     from harness.systems.own.member_probe import MemberProbe
@@ -36,7 +31,7 @@ def launch(config: MemberConfig) -> int:
     if os.fork() == 0:
         from harness.systems.own.member_probe import MemberProbe  # the member does not wait for what it imports
 
-        _serve(config.socket, MemberProbe(config.address, data), member)
+        serve_until_ended(config.socket, _handler(MemberProbe(config.address, data)), member)
         os._exit(0)
     try:
         os.execvp(config.command[0], list(config.command))  # noqa: S606
@@ -45,41 +40,16 @@ def launch(config: MemberConfig) -> int:
         return FAILED
 
 
-class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    daemon_threads = True
-
-
-def _serve(path: str, probe: MemberProbe, member: int) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # goes to the whole group
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end = os.pidfd_open(member)
-    server = _Server(path, _handler(probe))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    select.select([end], [], [])
-
-
-def _handler(probe: MemberProbe) -> type[BaseHTTPRequestHandler]:
+def _handler(probe: MemberProbe) -> type[JsonHandler]:
     from harness.systems.own.member_probe import MemberSilent
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Handler(JsonHandler):
+        def answer(self) -> tuple[HTTPStatus, dict[str, Any]]:
             ask = {"/state": probe.state, "/partitions": probe.partitions}.get(self.path)
             try:
-                status, answer = (HTTPStatus.NOT_FOUND, {}) if ask is None else (HTTPStatus.OK, ask())
+                return (HTTPStatus.NOT_FOUND, {}) if ask is None else (HTTPStatus.OK, ask())
             except MemberSilent as silence:
-                status, answer = HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(silence)}
-            body = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """The log is the member's."""
-
-        def address_string(self) -> str:
-            """A Unix socket has no peer to name."""
-            return "harness"
+                return HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(silence)}
 
     return Handler
 

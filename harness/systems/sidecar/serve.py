@@ -10,68 +10,39 @@ runs in the container's file system.
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import select
 import shutil
-import signal
-import socketserver
 import sys
 import threading
 from dataclasses import replace
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from harness.systems.sidecar.config import SidecarConfig
+from harness.systems.sidecar.listener import JsonHandler, serve_until_ended
 from harness.systems.sidecar.probe import BrokerProbe
 from harness.systems.sidecar.wire import NodeSilent
 
 
 def serve(config: SidecarConfig, broker: int) -> None:
     """Serve until the process `broker` has ended."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # goes to the whole group; a broker that shuts down is still queried
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end = os.pidfd_open(broker)
-    server = _Server(config.socket, _handler(BrokerProbe(config)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    select.select([end], [], [])
+    serve_until_ended(config.socket, _handler(BrokerProbe(config)), broker)
 
 
-class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    daemon_threads = True
-
-
-def _handler(probe: BrokerProbe) -> type[BaseHTTPRequestHandler]:
+def _handler(probe: BrokerProbe) -> type[JsonHandler]:
     turn = threading.Lock()  # one connection to the broker, one request at a time
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Handler(JsonHandler):
+        def answer(self) -> tuple[HTTPStatus, dict[str, Any]]:
             url = urlsplit(self.path)
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
             try:
                 with turn:
                     answer = _answer(probe, url.path, query)
             except NodeSilent as silence:
-                self._say(HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(silence)})
-            else:
-                self._say(HTTPStatus.OK if answer is not None else HTTPStatus.NOT_FOUND, answer or {})
-
-        def _say(self, status: HTTPStatus, answer: dict[str, Any]) -> None:
-            body = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """The log is the broker's."""
-
-        def address_string(self) -> str:
-            """A Unix socket has no peer to name."""
-            return "harness"
+                return HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(silence)}
+            return (HTTPStatus.OK, answer) if answer is not None else (HTTPStatus.NOT_FOUND, {})
 
     return Handler
 

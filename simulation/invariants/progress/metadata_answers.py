@@ -31,20 +31,20 @@ def answered(known: Knowledge, broker: BrokerMirror, response: MetadataResponse)
 def _wrong_brokers(response: MetadataResponse, version: Version) -> str:
     members = [one for one in version.brokers.values() if isinstance(one, BrokerImage)]
     expected = {one.broker_id: one.address(CLIENT_LISTENER) for one in members if not one.fenced}
-    told = {one.node_id: (one.host, one.port) for one in response.brokers}
+    said = {one.node_id: (one.host, one.port) for one in response.brokers}
     reachable = {broker_id: address for broker_id, address in expected.items() if address is not None}
-    return "" if told == reachable else f"of the brokers {told}, which are {reachable}"
+    return "" if said == reachable else f"of the brokers {said}, which are {reachable}"
 
 
-def _wrong_topic(told: MetadataTopic, version: Version) -> str:
+def _wrong_topic(said: MetadataTopic, version: Version) -> str:
     ids = {topic_id: name for name, (topic_id, _, _) in version.topics.items()}
-    name = told.name or ids.get(told.topic_id, "")
+    name = said.name or ids.get(said.topic_id, "")
     topic_id, states, _ = version.topics.get(name, ("", {}, {}))
-    if told.error_code != ErrorCode.NONE:
-        return f"{ErrorCode(told.error_code).name} of topic {name}, which is there" if topic_id else ""
-    if not topic_id or told.topic_id != topic_id or {one.partition for one in told.partitions} != states.keys():
-        return f"of topic {told.name} {told}, which has the id {topic_id!r} and the partitions {sorted(states)}"
-    for part in told.partitions:
+    if said.error_code != ErrorCode.NONE:
+        return f"{ErrorCode(said.error_code).name} of topic {name}, which is there" if topic_id else ""
+    if not topic_id or said.topic_id != topic_id or {one.partition for one in said.partitions} != states.keys():
+        return f"of topic {said.name} {said}, which has the id {topic_id!r} and the partitions {sorted(states)}"
+    for part in said.partitions:
         expected = _expected(part.partition, cast("PartitionState", states[part.partition]), version)
         if part != expected:
             return f"of {name} {part}, which is {expected}"
