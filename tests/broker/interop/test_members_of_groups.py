@@ -102,13 +102,15 @@ def test_members_share_commit_and_take_over_from_one_that_is_gone(cluster, topic
         owners = (first, second)
 
         def shared():
-            return all(each.owned for each in owners) and first.owned | second.owned == partitions
+            whole = all(each.owned for each in owners) and first.owned | second.owned == partitions
+            # a second rebalance may follow the first at once: a member that has not heard of it still owns its part
+            return whole and (assignor != "eager" or first.newest().generation == second.newest().generation)
 
-        eventually(shared, PATIENCE_S, "two members share two partitions")
+        eventually(
+            shared, PATIENCE_S, "two members share two partitions, in one generation if all of it is assigned anew"
+        )
         assert not first.owned & second.owned
         assert first.newest().member != second.newest().member
-        if assignor == "eager":
-            assert first.newest().generation == second.newest().generation
 
         own, others = dict.fromkeys(first.owned, 5), dict.fromkeys(second.owned, 7)
         end = first.commit(own)
