@@ -34,6 +34,7 @@ def main() -> None:
         browser.open(render(run), 1000, 900)
         browser.run("document.querySelector('[data-show=\"incident-1\"]').click()")
         browser.picture(TO / "report-timeline.png", part_of(browser, "workbench"))
+        browser.picture(TO / "report-decisive.png", part_of(browser, "decisive-1"))
         played = Path(scratch) / "played"
         played.mkdir()
         store_schedule_run(played, DIRECTED_SCHEDULES.files()[SCHEDULE], flawed=True)

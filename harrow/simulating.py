@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from common.names import unknown
 from common.wording import labelled
 from harrow.frames import frame_of
 from simulation.invariants.observer import property_observers
+from simulation.runs import stored
 from simulation.runs.failures import findings
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
@@ -74,6 +77,19 @@ class Simulation:
     def explain_command(self) -> str:
         """The command line that stores, explains and shrinks it."""
         return repeat_command(["explain", str(self.seed)], self.settings)
+
+    def store(self, directory: str | os.PathLike[str]) -> Path:
+        """Write the run into a directory, as a sweep stores a failing seed; returns the directory.
+
+        `harrow.check` takes it, and so do `harrow report`, `harrow replay` and the other commands for stored runs. It
+        is simulated again for that. Raises `ValueError` if there is something in the directory.
+        """
+        place = Path(directory)
+        if place.exists() and (not place.is_dir() or any(place.iterdir())):
+            raise ValueError(f"expected an empty directory, or none, found something at {place}")
+        place.mkdir(parents=True, exist_ok=True)
+        stored.store(place, Case(self.seed, self.settings))
+        return place
 
     def frame(self, table: str) -> pd.DataFrame:
         """A table of the clients' history, as `history/schema.py` describes it. Raises `ValueError` for other names."""

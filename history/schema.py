@@ -216,6 +216,21 @@ LOGS = pa.schema(
 )
 """One row per record in a replica's log after the run."""
 
+REPEATS = pa.schema(
+    [
+        _KEY,
+        ("broker", pa.int32()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("value", pa.int64()),
+        ("producer_id", pa.int64()),  # null for a producer that was not idempotent, like the next two
+        ("producer_epoch", pa.int32()),
+        ("sequence", pa.int32()),
+    ]
+)
+"""One row per record in a replica's log after the run whose value that log holds more than once."""
+
 ENDS = pa.schema(
     [
         _KEY,
@@ -310,6 +325,7 @@ TABLES: dict[str, pa.Schema] = {
     "cluster": CLUSTER,
     "quorum": QUORUM,
     "logs": LOGS,
+    "repeats": REPEATS,
     "ends": ENDS,
     "phases": PHASES,
     "workers": WORKERS,

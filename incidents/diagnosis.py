@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from history.anomalies import CATALOGUE
 from history.reader import load_table
+from incidents.elections import decisive_election
 from incidents.evidence import Evidence, Finding
 from incidents.headlines import gravest, headline
 from incidents.losses import LOST, Loss, causes_of, losses_in
@@ -35,6 +36,7 @@ class _Group:
     causes: tuple[Cause, ...]
     rows: list[Row] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
 
 
 def diagnose(directory: Path, totals: Totals | None = None) -> list[Incident]:
@@ -48,7 +50,7 @@ def diagnose(directory: Path, totals: Totals | None = None) -> list[Incident]:
     rows: list[Row] = load_table(directory, "anomalies").table.to_pylist()
     groups = _merged([*_losses(evidence, rows), *_findings(evidence)])
     groups = _with_others(evidence, groups, rows)
-    found = [_incident(group) for group in groups if group.rows or group.findings]
+    found = [_incident(evidence, group) for group in groups if group.rows or group.findings]
     found = _with_totals(found, totals or {})
     return sorted(found, key=_gravity)[:INCIDENTS_MAX]
 
@@ -64,7 +66,7 @@ def _losses(evidence: Evidence, rows: Iterable[Row]) -> list[tuple[Hashable, _Gr
 
 
 def _of_loss(causes: tuple[Cause, ...], loss: Loss) -> _Group:
-    return _Group(causes, list(loss.rows))
+    return _Group(causes, list(loss.rows), losses=[loss])
 
 
 def _key(causes: Sequence[Cause], otherwise: Hashable) -> Hashable:
@@ -82,6 +84,7 @@ def _merged(keyed: Iterable[tuple[Hashable, _Group]]) -> list[_Group]:
             one.causes = group.causes  # "again" is said only if it holds in every partition
         one.rows += group.rows
         one.findings += group.findings
+        one.losses += group.losses
     return list(merged.values())
 
 
@@ -182,7 +185,7 @@ def _offset_in_question(row: Row) -> int | None:
     return offset
 
 
-def _incident(group: _Group) -> Incident:
+def _incident(evidence: Evidence, group: _Group) -> Incident:
     anomalies: dict[str, tuple[int, int]] = {}
     for row in group.rows:
         violations, within = anomalies.get(row["anomaly"], (0, 0))
@@ -191,17 +194,20 @@ def _incident(group: _Group) -> Incident:
         if not anomalies.get(finding.property_id, (0, 0))[0]:
             same = sum(one.property_id == finding.property_id for one in group.findings)
             anomalies[finding.property_id] = (same, anomalies.get(finding.property_id, (0, 0))[1])
-    spans = _spans(group, gravest(anomalies))
+    name = gravest(anomalies)
+    spans = _spans(group, name)
+    election = decisive_election(evidence, group.losses, name)
     times = [cause.at_ns for cause in group.causes if cause.at_ns is not None]
     times = times or [row["at_ns"] for row in group.rows if row["at_ns"] is not None]
     return Incident(
-        headline=headline(anomalies, spans, group.causes),
+        headline=headline(anomalies, spans, group.causes, election),
         within_contract=all(violations == 0 for violations, _ in anomalies.values()),
         anomalies=dict(sorted(anomalies.items(), key=lambda pair: _rank(pair[0]))),
         spans=spans,
         causes=group.causes,
         at_ns=min(times, default=None),
         findings=tuple(str(finding) for finding in group.findings),
+        election=election,
     )
 
 
@@ -240,10 +246,8 @@ def _with_exact_numbers(incident: Incident, found: Sequence[Incident], totals: T
         )
     if exact == dict(incident.anomalies):
         return incident
-    words = headline(exact, incident.spans, incident.causes)
-    return Incident(
-        words, incident.within_contract, exact, incident.spans, incident.causes, incident.at_ns, incident.findings
-    )
+    words = headline(exact, incident.spans, incident.causes, incident.election)
+    return replace(incident, headline=words, anomalies=exact)
 
 
 def _rank(name: str) -> tuple[int, str]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from common.wording import labelled, moment
+from common.wording import labelled, moment, nodes
 from history.contract import ENDING_KINDS, LOSSY_KINDS
 from history.reader import load_table
 from incidents.partition_history import PartitionHistory, partition_history
@@ -65,9 +65,16 @@ class Fault(NamedTuple):
     @property
     def deed(self) -> str:
         """What it did to its target, with time and number: "lost its page cache at 22.834 s (fault #3)"."""
-        what = _DEEDS.get(self.kind, f"was hit by {self.kind}")
+        what = _DEEDS.get(self.kind, f"was under the fault {self.kind}")
         number = f" (fault #{self.number})" if self.number else ""
         return f"{what} at {moment(self.started_ns)}{number}"
+
+    @property
+    def story(self) -> str:
+        """Whom it hit, and what it did to them: "brokers 1 and 2 were paused at 3.120 s (fault #4)"."""
+        deed = self.deed
+        many = len(self.targets) > 1 and deed.startswith("was ")
+        return f"{nodes(self.targets)} {'were ' + deed.removeprefix('was ') if many else deed}"
 
     def touches(self, start_ns: int, end_ns: int) -> bool:
         """Whether it lasted at some time of this stretch."""
@@ -97,6 +104,8 @@ class StoryLine(NamedTuple):
     node: int
     text: str
     source: int | None
+    left_out: frozenset[str] = frozenset()
+    """The kinds of messages that changed nothing, came since the line before, and are not in the file."""
 
 
 class Evidence:
@@ -156,7 +165,9 @@ class Evidence:
             except (KeyError, TypeError):
                 continue
             if isinstance(at_ns, int) and isinstance(node, int) and isinstance(text, str):
-                lines.append(StoryLine(at_ns, node, text, source if isinstance(source, int) else None))
+                folded = line.get("folded")
+                left_out = frozenset(folded if isinstance(folded, dict) else ())
+                lines.append(StoryLine(at_ns, node, text, source if isinstance(source, int) else None, left_out))
         return tuple(lines)
 
     @cached_property

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from common.wording import plural
+from common.wording import partition_name, plural
 from history.anomalies import CATALOGUE, MALFORMED
 from history.protocol import failure_sentences
-from incidents.model import Cause, Span, where
+from incidents.model import Cause, Election, Span, where
 
 _NOUNS: Mapping[str, tuple[str, str, str]] = {
     "lost-acked-write": ("acknowledged write", "to", "lost"),
     "lost-read": ("record that had been read", "of", "lost"),
     "unseen": ("acknowledged write", "to", "never seen by a reader"),
-    "stale-read": ("read", "of", "answered without an acknowledged write"),
+    "stale-read": ("read", "of", "answered without a write that had been acknowledged before"),
     "end-offset-regression": ("query for the end", "of", "answered with an earlier end"),
     "dirty-read": ("record", "of", "read before it was committed"),
     "duplicate": ("record", "of", "in the log twice"),
@@ -31,6 +31,7 @@ _NOUNS: Mapping[str, tuple[str, str, str]] = {
 }
 """Anomaly → noun in the singular, preposition, what happened to it."""
 _PRONOUNS = (("they were", "it was"), ("they had", "it had"), ("them", "it"))
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 _PLURALS = {"query for the end": "queries for the end", "record that had been read": "records that had been read"}
 
 
@@ -40,16 +41,31 @@ def gravest(anomalies: Mapping[str, tuple[int, int]]) -> str:
     return min(anomalies, key=lambda name: (not anomalies[name][0], order.get(name, len(order)), name))
 
 
-def headline(anomalies: Mapping[str, tuple[int, int]], spans: Sequence[Span], causes: Sequence[Cause]) -> str:
+def headline(
+    anomalies: Mapping[str, tuple[int, int]],
+    spans: Sequence[Span],
+    causes: Sequence[Cause],
+    election: Election | None = None,
+) -> str:
     """Return the sentence that says what happened, and why as far as it is known."""
     name = gravest(anomalies)
     effect = _effect(name, sum(anomalies[name]), spans, causes)
     told = [_agreeing(cause.sentence, sum(anomalies[name])) for cause in causes]
     if not told or effect is None:
         return f"{_capital(told[0]) if told else effect or name}."
+    which = _which(election)
     if len(told) == 1:
-        return f"{effect}: {told[0]}."
-    return f"{effect}; the evidence leaves {len(told)} causes: {'; or '.join(told)}."
+        return f"{effect}: {told[0]}{which}."
+    return f"{effect}; the evidence leaves {len(told)} causes: {'; or '.join(told)}{which}."
+
+
+def _which(election: Election | None) -> str:
+    """Say which election was the decisive one, if there were several since the records were acknowledged or read."""
+    if election is None or election.elections < 2:
+        return ""
+    epoch = f"leader epoch {election.epoch} of " if election.epoch >= 0 else ""
+    place = _ORDINALS[election.number - 1] if election.number <= len(_ORDINALS) else f"{election.number}th"
+    return f" ({epoch}{partition_name(election.topic, election.partition)}, the {place} election since)"
 
 
 def _agreeing(sentence: str, number: int) -> str:

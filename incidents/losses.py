@@ -299,7 +299,7 @@ def _without_samples(evidence: Evidence, loss: Loss) -> list[Cause]:
     found = [
         Cause(
             "storage-loss",
-            f"{nodes(fault.targets)} {fault.deed}",
+            f"{fault.story}",
             ("It is the kind of fault that takes records, and it came after they were acknowledged.",),
             fault.started_ns,
             min(fault.targets, default=None),

@@ -57,6 +57,23 @@ class Cause:
 
 
 @dataclass(frozen=True)
+class Election:
+    """The election that decided a loss: its leader was the first without the lost records."""
+
+    topic: str
+    partition: int
+    leader: int
+    epoch: int
+    """The leader epoch; -1 if the system has none."""
+    seen_ns: int
+    """When that leader was first seen."""
+    number: int
+    """Its place among the elections after the records were acknowledged or read, from 1."""
+    elections: int
+    """How many leaderships began after that, as far as samples show them."""
+
+
+@dataclass(frozen=True)
 class Incident:
     """Anomalies, and findings of the simulator, that have one cause."""
 
@@ -71,6 +88,8 @@ class Incident:
     """When it first did harm, as far as is known: before that everything was as it should be."""
     findings: tuple[str, ...] = field(default=())
     """What the simulator's own checks said of it."""
+    election: Election | None = None
+    """The decisive one, if records were lost by an election that samples show."""
 
     @property
     def cause(self) -> Cause | None:
@@ -135,7 +154,15 @@ def _incident(data: Mapping[str, Any]) -> Incident:
         causes=tuple(_cause(cause) for cause in data["causes"]),
         at_ns=_whole(data["at_ns"]),
         findings=tuple(str(line) for line in data["findings"]),
+        election=_election(data.get("election")),
     )
+
+
+def _election(data: Mapping[str, Any] | None) -> Election | None:
+    if data is None:
+        return None
+    names = ("partition", "leader", "epoch", "seen_ns", "number", "elections")
+    return Election(str(data["topic"]), *(int(_whole(data[name]) or 0) for name in names))
 
 
 def _cause(data: Mapping[str, Any]) -> Cause:

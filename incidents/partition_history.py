@@ -29,6 +29,7 @@ class Sample(NamedTuple):
     high_watermark: int | None
     isr: tuple[int, ...]
     elr: tuple[int, ...]
+    log_start: int | None = None
 
 
 class LeaderStretch(NamedTuple):
@@ -117,6 +118,7 @@ def _sample(row: dict[str, Any]) -> Sample:
         row["high_watermark"],
         tuple(sorted(row["isr"] or ())),
         tuple(sorted(row["elr"] or ())),
+        row["log_start"],
     )
 
 

@@ -39,6 +39,8 @@ def causes_of_row(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
         return (_simple(evidence, row, "dirty-read", f"{_broker(row)} gave it to a reader before it was committed"),)
     if name == "corrupt-record":
         return (_damaged(evidence, row),)
+    if (name in ("duplicate", "wrong-offset")) and details_of(row).get("resent"):
+        return (_resent(row),)
     if name == "duplicate":
         return (_simple(evidence, row, "producer-state", "a retried batch was taken for a new one"),)
     if name in ("two-leaders", "epoch-regression"):
@@ -54,6 +56,23 @@ def _broker(row: Row) -> str:
     return "a broker" if row["broker"] is None else f"broker {row['broker']}"
 
 
+def _resent(row: Row) -> Cause:
+    """A client wrote it twice: its library sent it again, perhaps appended, in a later epoch of its producer."""
+    resent = details_of(row)["resent"]
+    told = (
+        f"In the logs producer {resent.get('producer_id')} wrote the copies in epochs {resent.get('producer_epochs')}."
+    )
+    return Cause(
+        "sent-again",
+        "a client had raised the epoch of its producer and sent them again, whether or not they had been appended",
+        (told,),
+        row["at_ns"],
+        row["broker"],
+        (),
+        "A broker recognizes a retry only within one epoch of a producer (KIP-98).",
+    )
+
+
 def _near(evidence: Evidence, at_ns: int | None, broker: int | None) -> list[Fault]:
     """Return the faults that were active at a time or ended shortly before, those on this broker first."""
     if at_ns is None:
@@ -66,7 +85,7 @@ def _near(evidence: Evidence, at_ns: int | None, broker: int | None) -> list[Fau
 
 def _simple(evidence: Evidence, row: Row, kind: str, sentence: str) -> Cause:
     near = _near(evidence, row["at_ns"], row["broker"])[:2]
-    spoken = tuple(f"{nodes(fault.targets)} {fault.deed}." for fault in near)
+    spoken = tuple(f"{fault.story}." for fault in near)
     return Cause(
         kind, sentence, spoken, row["at_ns"], row["broker"], tuple(fault.number for fault in near if fault.number)
     )
@@ -86,7 +105,7 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
         told.append(f"At {moment(at_ns)} {who}, leader epoch {led.leader_epoch}.")
     near = _near(evidence, at_ns, server)
     faults = tuple(fault.number for fault in near[:2] if fault.number)
-    spoken = (*told, *(f"{nodes(fault.targets)} {fault.deed}." for fault in near[:2]))
+    spoken = (*told, *(f"{fault.story}." for fault in near[:2]))
     hit = f", which {near[0].deed}" if near and server in near[0].targets else ""
     replaced = Cause(
         "stale-leader",
@@ -110,7 +129,7 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
     )
     if "changing" in because:
         first = near[0] if near else None
-        after = f" after {nodes(first.targets)} {first.deed}" if first is not None else ""
+        after = f" after {first.story}" if first is not None else ""
         allowed = "A leader that was replaced and cannot know it yet may serve old, committed data (BL-10)."
         sentence = f"the leadership was changing{after}"
         return (Cause("leader-change", sentence, spoken, at_ns, server, faults, allowed),)
@@ -150,7 +169,7 @@ def _unavailable(evidence: Evidence, row: Row) -> Cause:
         "isr-not-full": "the ISR did not become full again",
     }.get(str(details.get("what")), "a service was missing")
     last = max(evidence.faults, key=lambda fault: fault.ended_ns or fault.started_ns, default=None)
-    after = f" after {nodes(last.targets)} {last.deed}" if last is not None else ""
+    after = f" after {last.story}" if last is not None else ""
     numbers = (last.number,) if last is not None and last.number else ()
     return Cause("no-progress", f"{what}{after}", (), row["at_ns"], row["broker"], numbers)
 
@@ -165,7 +184,7 @@ def _damaged(evidence: Evidence, row: Row) -> Cause:
     numbers = (fault.number,) if fault.number else ()
     return Cause(
         "damaged-log",
-        f"{nodes(fault.targets)} {fault.deed}, and damaged bytes were served as records",
+        f"{fault.story}, and damaged bytes were served as records",
         (),
         fault.started_ns,
         row["broker"],

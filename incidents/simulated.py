@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from common.wording import count, moment, node, partition_name
+from common.wording import count, moment, node, nodes, partition_name
 from incidents.evidence import Evidence, Fault, Finding
+from incidents.findings_in_words import in_words, plain
 from incidents.model import Cause
 from incidents.partition_history import PartitionHistory
+from incidents.transitions import (
+    asked_to_add,
+    deleted_unseen,
+    fenced_members,
+    numbers,
+    told_to_cut,
+    unanswered_since,
+)
 
 OWN_LAYERS: Final = frozenset({"invariant", "liveness", "crash"})
 """Layers of findings that the checkers on Spark cannot make."""
 _SET = r"\[([\d, ]*)\]"
-_CHECKSUM: Final = re.compile(r" \(crc \w+\)")
-_BATCH: Final = re.compile(r"(?<=is committed): \d+…\d+ of epoch \d+(?: \(crc \w+\))?")
+_COMMITTED_EPOCH: Final = re.compile(r"is committed: \d+…\d+ of epoch (\d+)")
+_KEPT_ALONE: Final = re.compile(r"broker (\d+) is fenced and in the ISR \[\1\], leader -1")
+"""What P-16 says of a partition that nobody leads, and whose ISR is one fenced broker."""
+_OF_REPLICAS: Final = re.compile(rf"replicas {_SET}")
 _SETS: Final = re.compile(rf"ISR {_SET}, ELR {_SET}(?:, last known ELR {_SET})?")
 
 _BY_PROPERTY: Final[Mapping[str, str]] = {
@@ -30,19 +41,27 @@ _BY_PROPERTY: Final[Mapping[str, str]] = {
     "P-13": "new-leader",
     "P-14": "producer-state",
     "P-15": "acknowledged-early",
-    "P-16": "fenced-member",
     "P-17": "eligibility",
     "P-18": "eligibility",
     "P-21": "log-bounds",
     "P-22": "isr-disagreement",
-    "P-23": "reassignment",
     "P-25": "wrong-recovery",
     "P-26": "wrong-lookup",
     "P-27": "storage-loss",
     "P-28": "producer-state",
+    "P-31": "wrong-refusal",
+    "P-35": "wrong-refusal",
+    "P-36": "log-bounds",
+    "P-39": "groups",
+    "P-41": "wrong-refusal",
+    "P-42": "stale-answer",
+    "P-43": "eligibility",
+    "P-45": "wrong-refusal",
+    "P-D2": "producer-state",
     "corrupt-record": "damaged-log",
     "crash": "node-crash",
     "V-9": "quorum",
+    "V-21": "quorum",
 }
 """Property → cause, where the property alone says it: the check looks at the decision itself."""
 _BY_FAMILY: Final = (("P-R", "quorum"), ("P-G", "groups"), ("V-", "no-progress"), ("P-", "metadata"))
@@ -59,22 +78,20 @@ def causes_of_finding(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]
         kind = next((kind for start, kind in _BY_FAMILY if finding.property_id.startswith(start)), "")
     if finding.property_id == "P-3" and "no batch" in finding.what:
         kind = "damaged-log"
-    sentence = f"the cluster did not get on: {plain(finding)}" if finding.layer == "liveness" else plain(finding)
-    return (_cause(evidence, finding, kind, sentence),) if kind else ()
+    return (_as_found(evidence, finding, kind),) if kind else ()
 
 
-def plain(finding: Finding) -> str:
-    """Return what a finding says, without what only serves to find it again: ids, checksums, ranges of batches."""
-    text = finding.what.removeprefix(f"{finding.property_id}: ")
-    name = f"{finding.topic}-{finding.partition}"
-    if text.startswith(f"{name}: "):
-        text = f"{text.removeprefix(f'{name}: ')} (partition {name})"
-    return _CHECKSUM.sub("", _BATCH.sub("", text))
+def _as_found(evidence: Evidence, finding: Finding, kind: str) -> Cause:
+    """Return a cause that the finding itself says: in words, with the exact sentence as evidence."""
+    words, exact = in_words(finding), plain(finding)
+    sentence = f"the cluster did not get on: {words}" if finding.layer == "liveness" else words
+    return _cause(evidence, finding, kind, sentence, *([] if words == exact else [exact[:1].upper() + exact[1:] + "."]))
 
 
 def _cause(evidence: Evidence, finding: Finding, kind: str, sentence: str, *spoken: str) -> Cause:
     faults = _enabling(evidence, finding)
-    told = [f"{node(one)} {fault.deed}.".capitalize() for fault in faults for one in sorted(fault.targets)[:1]]
+    before = [fault.story for fault in sorted(faults, key=_start) if fault.targets]
+    told = [f"Faults before it: {'; '.join(before)}."] if before else []
     return Cause(
         kind,
         sentence,
@@ -83,6 +100,10 @@ def _cause(evidence: Evidence, finding: Finding, kind: str, sentence: str, *spok
         finding.brokers[0] if finding.brokers else None,
         tuple(fault.number for fault in faults if fault.number),
     )
+
+
+def _start(fault: Fault) -> int:
+    return fault.started_ns
 
 
 def _enabling(evidence: Evidence, finding: Finding) -> list[Fault]:
@@ -97,19 +118,32 @@ def _enabling(evidence: Evidence, finding: Finding) -> list[Fault]:
 def _candidate_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
     """For P-2: a replica that the controller may elect lacks a committed record; find out why it does."""
     if finding.topic is None or finding.partition is None or not finding.brokers or finding.offset is None:
-        return (_cause(evidence, finding, "committed-without-member", plain(finding)),)
+        return (_as_found(evidence, finding, "committed-without-member"),)
     broker, offset = finding.brokers[0], finding.offset
     name = partition_name(finding.topic, finding.partition)
     history = evidence.history_of(finding.topic, finding.partition)
-    if "has nothing" not in finding.what:
-        sentence = f"broker {broker} kept a record at offset {count(offset)} of {name} that differs from the leader's"
-        return (_cause(evidence, finding, "diverged-log-kept", sentence, plain(finding) + "."),)
     until_ns = finding.at_ns if finding.at_ns is not None else history.samples[-1].at_ns if history.samples else 0
+    if "has nothing" not in finding.what:
+        return (_differing_record(evidence, finding, history, broker, offset, until_ns),)
+    deleted_ns = deleted_unseen(evidence.story, broker, name, until_ns)
+    if deleted_ns is not None:
+        sentence = (
+            f"broker {broker} deleted its log of {name} at {moment(deleted_ns)}, when a reassignment took it off the"
+            " replicas, and is taken for complete"
+        )
+        spoken = "No leader has had a fetch of it since: what is known of its log is older than that."
+        return (_cause(evidence, finding, "emptied-replica", sentence, spoken),)
     had = [s for s in history.samples if s.broker == broker and s.at_ns <= until_ns and (s.log_end or 0) > offset]
     if had:
         since = had[-1].at_ns
         lost = [fault for fault in evidence.faults_on(broker, since, until_ns) if fault.lossy]
         spoken = f"At {moment(since)} its log still ended at {count(had[-1].log_end or 0)}."
+        if lost and _was_outside(history, broker, lost[-1], until_ns):
+            sentence = (
+                f"broker {broker} {lost[-1].deed} while it was out of the ISR of {name}, and joined that again without"
+                f" the committed offset {count(offset)}"
+            )
+            return (_cause(evidence, finding, "joined-too-early", sentence, spoken),)
         if lost:
             sentence = f"broker {broker} {lost[-1].deed} and still counts as complete for {name}"
             return (_cause(evidence, finding, "storage-loss", sentence, spoken),)
@@ -121,12 +155,20 @@ def _candidate_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause
         sentence = f"broker {broker} cut the committed offset {count(offset)} of {name} off its log"
         return (_cause(evidence, finding, "wrong-cut", sentence, spoken),)
     sets = _SETS.search(finding.what)
-    if sets is not None and broker in _numbers(sets[2]):
+    if sets is not None and broker in numbers(sets[2]):
         sentence = (
             f"offset {count(offset)} of {name} was committed by the ISR [{sets[1]}] alone, while broker {broker},"
             " which may be elected, did not have it"
         )
         return (_cause(evidence, finding, "committed-without-member", sentence, f"Its ELR was [{sets[2]}]."),)
+    asked = asked_to_add(evidence.story, broker, name, until_ns)
+    if asked is not None and _wrote_after(history, asked.node, offset, asked.at_ns, until_ns):
+        sentence = (
+            f"broker {asked.node} committed offset {count(offset)} of {name} without broker {broker}, after it had"
+            f" asked at {moment(asked.at_ns)} to add broker {broker} to the ISR"
+        )
+        spoken = "It had no answer yet: until then it must count the ISR that it has asked for."
+        return (_cause(evidence, finding, "isr-disagreement", sentence, spoken),)
     joined_ns = _joined(history, broker, until_ns)
     written_ns = min((s.at_ns for s in history.leading if (s.log_end or 0) > offset), default=None)
     joined = (
@@ -146,6 +188,41 @@ def _candidate_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause
         _cause(evidence, finding, "committed-without-member", counted, spoken),
         _cause(evidence, finding, "joined-too-early", joined, spoken),
     )
+
+
+def _differing_record(
+    evidence: Evidence, finding: Finding, history: PartitionHistory, broker: int, offset: int, until_ns: int
+) -> Cause:
+    """A member has another record: it kept it against the leader's word, or was admitted before it had heard one."""
+    name = partition_name(history.topic, history.partition)
+    leader = next((s.broker for s in reversed(history.leading) if s.at_ns <= until_ns), None)
+    followed_ns = None
+    if leader is not None and _joined(history, broker, until_ns) is not None:
+        followed_ns = unanswered_since(evidence.story, broker, leader, name, until_ns)
+    if followed_ns is None:
+        sentence = f"broker {broker} kept a record at offset {count(offset)} of {name} that differs from the leader's"
+        return _cause(evidence, finding, "diverged-log-kept", sentence, plain(finding) + ".")
+    sentence = (
+        f"broker {leader} let broker {broker} join the ISR of {name}, whose record at offset {count(offset)} differs"
+        " from the committed one"
+    )
+    spoken = (
+        f"Broker {broker} began to follow it at {moment(followed_ns)}, and no answer has told it of the difference."
+    )
+    return _cause(evidence, finding, "joined-too-early", sentence, spoken, plain(finding) + ".")
+
+
+def _wrote_after(history: PartitionHistory, leader: int, offset: int, at_ns: int, until_ns: int) -> bool:
+    """Whether a leader's log did not reach an offset at a moment, nor for some time after."""
+    samples = (s for s in history.leading if s.broker == leader and at_ns <= s.at_ns <= until_ns)
+    return any((s.log_end or 0) <= offset for s in samples)
+
+
+def _was_outside(history: PartitionHistory, broker: int, lost: Fault, until_ns: int) -> bool:
+    """Whether a broker that lost data was, by all leaders, outside of ISR and ELR from before that to `until_ns`."""
+    before = [s for s in history.leading if s.at_ns <= lost.started_ns]
+    after = [s for s in history.leading if lost.started_ns < s.at_ns <= until_ns]
+    return bool(before) and all(broker not in s.isr and broker not in s.elr for s in [before[-1], *after])
 
 
 def _cut_before_commit(history: PartitionHistory, broker: int, offset: int, since_ns: int) -> bool:
@@ -176,8 +253,9 @@ def _leader_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause, .
     """For P-1: a leader was elected that lacks what is committed."""
     broker = finding.brokers[0] if finding.brokers else None
     sets = _SETS.search(finding.what)
-    isr, elr = ([_numbers(sets[1]), _numbers(sets[2])]) if sets else ([], [])
-    sentence = f"broker {broker} was elected{_at(finding)}, although its log lacked committed records"
+    isr, elr = (numbers(sets[1]), numbers(sets[2])) if sets else ((), ())
+    name = partition_name(finding.topic, finding.partition)
+    sentence = f"broker {broker} was elected{_at(finding)}, although its log of {name} lacked committed records"
     spoken = plain(finding) + "."
     if broker in isr or broker in elr:
         lost = [f for f in evidence.faults_on(broker or 0, 0, finding.at_ns or 0) if f.lossy]
@@ -195,7 +273,7 @@ def _leader_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause, .
 
 def _committed_truncation(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
     """For P-6: a replica cut committed records: the cut was wrong, or the commit counted a follower of old."""
-    cut = _cause(evidence, finding, "wrong-cut", plain(finding))
+    cut = _as_found(evidence, finding, "wrong-cut")
     if finding.topic is None or finding.partition is None or not finding.brokers or finding.at_ns is None:
         return (cut,)
     history = evidence.history_of(finding.topic, finding.partition)
@@ -203,21 +281,72 @@ def _committed_truncation(evidence: Evidence, finding: Finding) -> tuple[Cause, 
     leading = [s for s in history.leading if s.at_ns <= finding.at_ns]
     if not mine or not leading or mine[-1].leader_epoch >= leading[-1].leader_epoch:
         return (cut,)
+    stale, present = mine[-1], leading[-1]
+    epoch = _COMMITTED_EPOCH.search(finding.what)
+    if epoch is not None and int(epoch[1]) > stale.leader_epoch:
+        sentence = (
+            f"broker {stale.broker} appended a record of leader epoch {epoch[1]} before it knew of that epoch, and then"
+            f" cut it off again for the leader of epoch {stale.leader_epoch}"
+        )
+        return (_cause(evidence, finding, "stale-answer", sentence, plain(finding) + "."),)
     spoken = (
-        f"Broker {mine[-1].broker} still followed broker {mine[-1].leader} in leader epoch {mine[-1].leader_epoch};"
-        f" broker {leading[-1].broker} already led in epoch {leading[-1].leader_epoch}."
+        f"Broker {stale.broker} still followed broker {stale.leader} in leader epoch {stale.leader_epoch};"
+        f" broker {present.broker} already led in epoch {present.leader_epoch}."
     )
     sentence = (
-        f"broker {leading[-1].broker} counted broker {mine[-1].broker}, which still followed an earlier leader epoch,"
+        f"broker {present.broker} counted broker {stale.broker}, which still followed an earlier leader epoch,"
         " as holding what it committed"
     )
-    return (_cause(evidence, finding, "committed-without-member", sentence, spoken), cut)
+    counted = _cause(evidence, finding, "committed-without-member", sentence, spoken)
+    name = partition_name(history.topic, history.partition)
+    obeyed = told_to_cut(evidence.story, stale.broker, name, finding.at_ns) == stale.leader
+    return (counted,) if obeyed and stale.leader != present.broker else (counted, cut)
+
+
+def _fenced_member(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
+    """For P-16: a fenced broker is a member; perhaps the last one, kept although it has lost what it had."""
+    alone = _KEPT_ALONE.search(finding.what)
+    if alone is not None:
+        broker = int(alone[1])
+        lost = [fault for fault in evidence.faults_on(broker, 0, finding.at_ns or 0) if fault.lossy]
+        if lost:
+            sentence = f"broker {broker} {lost[-1].deed} and stays in the ISR as its only member, so that it may lead"
+            return (_cause(evidence, finding, "storage-loss", sentence, plain(finding) + "."),)
+    return (_as_found(evidence, finding, "fenced-member"),)
+
+
+def _epoch_sanity(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
+    """For P-19: two decisions rested on one state, so that the later one has undone the earlier."""
+    if finding.topic is not None and finding.at_ns is not None:
+        name = partition_name(finding.topic, finding.partition)
+        found = fenced_members(evidence.story, name, finding.at_ns)
+        if found is not None:
+            left = nodes(found.members)
+            sentence = (
+                f"{node(found.controller)} fenced {nodes(found.fenced)} at {moment(found.at_ns)} and left {left} in the"
+                f" ISR {list(found.isr)} of {name}"
+            )
+            return (_cause(evidence, finding, "fenced-member", sentence, plain(finding) + "."),)
+    return (_as_found(evidence, finding, "metadata"),)
+
+
+def _reassignment_safety(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
+    """For P-23: a reassignment gave up what was needed, or the eligible replicas include one that is no replica."""
+    sets, replicas = _SETS.search(finding.what), _OF_REPLICAS.search(finding.what)
+    if sets is None or replicas is None:
+        return (_as_found(evidence, finding, "reassignment"),)
+    outside = sorted({*numbers(sets[1]), *numbers(sets[2])} - {*numbers(replicas[1])})
+    sentence = (
+        f"{nodes(outside)} may still be elected for {partition_name(finding.topic, finding.partition)}, although it is"
+        f" no longer among its replicas [{replicas[1]}]"
+    )
+    return (_cause(evidence, finding, "eligibility", sentence, plain(finding) + "."),)
 
 
 def _acknowledged_durability(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
     """For P-12: what was acknowledged was not committed, or something else is at its place."""
     if "batch sent had crc" in finding.what:
-        return (_cause(evidence, finding, "damaged-log", plain(finding)),)
+        return (_as_found(evidence, finding, "damaged-log"),)
     leader = finding.brokers[0] if finding.brokers else None
     sentence = f"broker {leader} acknowledged a write{_at(finding)} before it was committed"
     return (_cause(evidence, finding, "acknowledged-early", sentence, plain(finding) + "."),)
@@ -228,12 +357,11 @@ _DECIDED_BY_MORE: Final[Mapping[str, Callable[[Evidence, Finding], tuple[Cause, 
     "P-2": _candidate_completeness,
     "P-6": _committed_truncation,
     "P-12": _acknowledged_durability,
+    "P-16": _fenced_member,
+    "P-19": _epoch_sanity,
+    "P-23": _reassignment_safety,
 }
 
 
 def _at(finding: Finding) -> str:
     return "" if finding.at_ns is None else f" at {moment(finding.at_ns)}"
-
-
-def _numbers(text: str) -> Sequence[int]:
-    return [int(word) for word in text.split(",") if word.strip()]

@@ -175,5 +175,14 @@ LISTED_KINDS: Final[Mapping[str, ListedKind]] = {
     "follower-far-behind": ListedKind(
         "recipe", _BOTH, "keep a follower from fetching until it is out of sync, then lose the others one by one"
     ),
+    "added-twice": ListedKind(
+        "recipe", _SIM, "add a replica, give it up and add it again before it has heard of the first of these"
+    ),
+    "leader-misses-elections": ListedKind(
+        "recipe", _SIM, "let a leader hear at once that another was elected and that it is the leader again"
+    ),
+    "recovered-twice": ListedKind(
+        "recipe", _SIM, "lose all replicas, let a recovery ask twice, and lose the replica that it elects"
+    ),
 }
 """Every kind by name. Real clusters and the simulation mean the same by a name that both have."""

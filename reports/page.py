@@ -20,6 +20,7 @@ from reports.data.joined import Joined
 from reports.data.stored_run import LOG_LINES_MAX, Run, load_run, node_logs
 from reports.data.story import load_story
 from reports.data.suspects import fault_parameters, fault_role
+from reports.pictures.decisive_seconds import DRAWN_MAX, DecisiveSeconds, decisive_seconds
 from reports.pictures.linearizability import draw_objects, picture_name
 from reports.pictures.sequence import sequence
 from reports.pictures.strips import (
@@ -71,6 +72,7 @@ def html(run: Run) -> str:
 
     histories = [history_of(*pair) for pair in joined.partitions[:PARTITIONS_MAX]]
     story = load_story(run.directory)
+    decisive = decisive_seconds(run, joined, history_of) if story is None else []
     anomalies = groups(run, joined, history_of)
     anchors = _anchors(run)
     template = _environment().get_template("page.html")
@@ -84,6 +86,8 @@ def html(run: Run) -> str:
         timeline=timeline(run, joined),
         diagram=sequence(story),
         story=None if story is None else story.to_json(),
+        decisive=[_drawn(chart) for chart in decisive],
+        charted={chart.number for chart in decisive},
         contract=configuration.contract_sentences(run),
         groups=anomalies,
         workbench=workbench(run, joined, histories, anomalies, anchors),
@@ -106,6 +110,14 @@ def html(run: Run) -> str:
         configuration=_configuration(run),
     )
     return with_rules(templating.neutral(page))
+
+
+def _drawn(chart: DecisiveSeconds) -> Mapping[str, object]:
+    return {
+        **chart._asdict(),
+        "story": chart.story.to_json(),
+        "picture": sequence(chart.story, f"tip-{chart.number}", DRAWN_MAX),
+    }
 
 
 def _anchors(run: Run) -> dict[int, int]:

@@ -33,6 +33,7 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.policies["json.dumps_kwargs"] = {"sort_keys": True, "separators": (",", ":")}
     made.filters.update(count=wording.count, whole=Whole)
     made.globals.update(plural=wording.plural)
     return made

@@ -11,6 +11,7 @@ from typing import Final, get_type_hints
 from workloads.clients import DEFAULT_CLIENT
 from workloads.clients.base import ClientSettings, Partition
 from workloads.clients.optional_interfaces import ASSIGNORS, SESSION_TIMEOUT_MS
+from workloads.clients.security import Security, SecurityError, read_security
 
 ACKS: Final[Mapping[object, int]] = {"all": -1, "-1": -1, -1: -1, 0: 0, 1: 1, "0": 0, "1": 1}
 
@@ -30,6 +31,7 @@ class WorkerConfig:
     history: str  # directory of the run's tables
     bootstrap: list[str]  # host:port
     topics: dict[str, int]  # name → number of partitions
+    client_config: str = ""  # file with TLS and SASL; empty: plain text
     workload: str = "log"
     client: str = DEFAULT_CLIENT
     assignor: str = "eager"  # of groups
@@ -61,11 +63,18 @@ class WorkerConfig:
         """All partitions of the workload's topics."""
         return [Partition(topic, each) for topic, count in self.topics.items() for each in range(count)]
 
+    def _security(self) -> Security:
+        try:
+            return read_security(self.client_config)
+        except SecurityError as error:
+            raise WorkerConfigError(str(error)) from error
+
     @property
     def client_settings(self) -> ClientSettings:
-        """Settings of this worker's clients."""
+        """Settings of this worker's clients. Raises `WorkerConfigError` for `client_config`."""
         return ClientSettings(
             bootstrap=tuple(self.bootstrap),
+            security=self._security(),
             acks=self.acks,
             idempotence=self.idempotence,
             request_timeout_ms=self.request_timeout_ms,

@@ -53,7 +53,7 @@ class Piece:
 
     number: int
     value: Longs
-    """Of the record, and the number of its operation."""
+    """Of the record."""
     invoked_ns: Longs
     completed_ns: Longs
     partition: Longs
@@ -81,13 +81,13 @@ def make_history(run: Path, operations: int) -> None:
     counts = [np.bincount(_partitions(piece, bounds), minlength=PARTITIONS) for piece in range(pieces)]
     ends = np.sum(counts, axis=0)
     reached = np.zeros(PARTITIONS, np.int64)
-    next_op = sends
+    next_op = 0  # in the order of time, as workers number their operations
     for number in range(pieces):
         piece = _piece(number, bounds, reached)
         polls = list(_polls(piece))
         _write_clients(run, piece, polls, next_op)
         _write_logs(run, piece, ends)
-        next_op += sum(each.position.size for each in polls)
+        next_op += piece.value.size + sum(each.position.size for each in polls)
         reached += counts[number]
     _write_cluster(run)
     _write(run, "ends", {"topic": TOPIC, "partition": np.arange(PARTITIONS), "end_offset": ends, "agreed": True})
@@ -152,15 +152,16 @@ def _write_clients(run: Path, piece: Piece, polls: list[Polls], next_op: int) ->
         joined("invoked_ns"),
         each_poll("process"),
     )
-    op, partition = next_op + np.arange(position.size), each_poll("partition")
+    op_of_sends = next_op + np.arange(piece.value.size)
+    op, partition = next_op + piece.value.size + np.arange(position.size), each_poll("partition")
     phase = pa.array(["main", "final"]).take(pa.array(np.isin(process, FINAL).astype(np.int8)))
-    sent = {"op": piece.value, "status": "ok"}
+    sent = {"op": op_of_sends, "status": "ok"}
     of_sends = {"process": piece.value % 32, "kind": "send", "phase": "main", **sent}
     of_sends |= {"invoked_ns": piece.invoked_ns, "completed_ns": piece.completed_ns}
     of_polls = {"op": op, "process": process, "kind": "poll", "status": "ok", "phase": phase}
     of_polls |= {"invoked_ns": invoked_ns, "completed_ns": invoked_ns + 500}
     _write(run, "operations", of_sends, of_polls, part=piece.number)
-    records = {"op": piece.value, "topic": TOPIC, "partition": piece.partition, "value": piece.value}
+    records = {"op": op_of_sends, "topic": TOPIC, "partition": piece.partition, "value": piece.value}
     _write(run, "sends", {**records, "acks": -1, "offset": piece.offset, "ordinal": 0}, part=piece.number)
     polled = {"op": op, "topic": TOPIC, "partition": partition, "position": position, "next_position": position + sizes}
     _write(run, "polls", {**polled, "records": sizes, "assigned": position == 0}, part=piece.number)

@@ -190,6 +190,19 @@ def iterate_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Ba
         position += header.size
 
 
+def end_without_records(buffer: Buffer) -> int | None:
+    """The offset after these batches if none of them holds a record; None if one does, or there is none to read."""
+    end = None
+    try:
+        for _, header in iterate_headers(buffer):
+            if header.records_count:
+                return None
+            end = header.last_offset + 1
+    except MalformedBatch:
+        return None
+    return end
+
+
 def check_crc(buffer: Buffer, position: int, size: int) -> bool:
     """Whether the checksum of the batch of `size` bytes at `position` is right."""
     expected: int = _UNCHECKED.unpack_from(buffer, position)[4]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.core.configuration.settings import Address, Settings
+from broker.core.configuration.settings import BROKER_LISTENER, Address, Settings
 from broker.core.messages import FetchRequest
 from broker.core.ports.coordination import Coordinate, OpenSession
 from broker.core.ports.events import (
@@ -162,11 +162,13 @@ class NodeHost:
 
         A voter's controller listener is at the configured address. Any other listener is a broker's: the
         operator's override takes precedence over the metadata. So a combined node has two addresses. Without voters,
-        on ZooKeeper, there are only brokers.
+        on ZooKeeper, there are only brokers, of which the controller is one: it sends requests to itself, too.
         """
         settings = self._settings
         if channel in CONTROLLER_CHANNELS and settings.voters:
             return settings.voters.get(node_id)
+        if node_id == settings.node_id:
+            return next((one.host, one.port) for one in settings.listeners if one.name == BROKER_LISTENER)
         return settings.peer_addresses.get(node_id) or self.node.broker_address(node_id)
 
     # --- implementation -----------------------------------------------------------------------------------

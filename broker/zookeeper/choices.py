@@ -12,8 +12,20 @@ from typing import NamedTuple
 
 V1 = "zk-v1"
 V2 = "zk-v2"
+C1 = "C1"
+C2 = "C2"
+C3 = "C3"
 
-ZOOKEEPER_GENERATIONS = (V1, V2)
+LEADER_RACES = (V1, V2)
+"""The two first designs, whose replicas race for a leader znode."""
+
+CONTROLLED = (C1, C2, C3)
+"""The steps after them, with a controller: truncation by high watermark, by leader epoch, and as of KIP-279."""
+
+WITH_EPOCHS = (C2, C3)
+"""Those whose batches have the epoch of their leader."""
+
+ZOOKEEPER_GENERATIONS = (*LEADER_RACES, *CONTROLLED)
 
 
 class Switch(NamedTuple):
@@ -22,7 +34,7 @@ class Switch(NamedTuple):
     name: str
     number: str
     summary: str
-    generations: tuple[str, ...] = ZOOKEEPER_GENERATIONS
+    generations: tuple[str, ...] = LEADER_RACES
 
 
 KEEPS_HIGH_WATERMARK = "zk-keeps-high-watermark"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from typing import NamedTuple
+from collections.abc import Hashable
 
 from broker.core.broker_node import inspection, storage
 from broker.core.broker_node.state import BrokerState
 from broker.core.configuration.settings import Settings
 from broker.core.messages import (
     UNKNOWN,
-    AnyRequest,
     AnyResponse,
     FetchRequest,
     FetchResponse,
@@ -37,51 +35,18 @@ from broker.core.ports.events import (
 from broker.core.ports.files import Files, StorageError
 from broker.core.ports.runtime import NotServed
 from broker.core.rules.generations import k5
-from broker.zookeeper import paths, procedures
-from broker.zookeeper.choices import V1, V2, checked
+from broker.zookeeper import procedures
+from broker.zookeeper.choices import V2, checked
+from broker.zookeeper.designs.table import DESIGNS
 from broker.zookeeper.paths import BadZnode
-from broker.zookeeper.procedures import Procedures, Steps
+from broker.zookeeper.procedures import Procedures
 from broker.zookeeper.reading import begin_session
 from broker.zookeeper.replicas import following
 from broker.zookeeper.requests import fetching, producing, queries
 from broker.zookeeper.state import Hosted, ZooKeeperState
-from broker.zookeeper.v1 import administration as administration_1
-from broker.zookeeper.v1 import leading as leading_1
-from broker.zookeeper.v1 import listeners as listeners_1
-from broker.zookeeper.v2 import administration as administration_2
-from broker.zookeeper.v2 import leading as leading_2
-from broker.zookeeper.v2 import listeners as listeners_2
 
 WRONG_INPUT = 2
 """Exit status where the tree holds something else than this design writes."""
-
-
-class Design(NamedTuple):
-    """What one of the designs does at the events that mean something else in the other."""
-
-    session_changed: Callable[[ZooKeeperState, SessionChanged], None]
-    watch_fired: Callable[[ZooKeeperState, WatchFired], None]
-    look_at_queue: Callable[[ZooKeeperState, Hosted], None]
-    administer: Callable[[ZooKeeperState, int, AnyRequest], Steps[None] | None]
-    insync_in: Callable[[bytes, str], tuple[int, ...]]
-
-
-_DESIGNS: Mapping[str, Design] = {
-    V1: Design(
-        listeners_1.session_changed,
-        listeners_1.watch_fired,
-        leading_1.look_at_queue,
-        administration_1.procedure_of,
-        paths.decoded,
-    ),
-    V2: Design(
-        listeners_2.session_changed,
-        listeners_2.watch_fired,
-        leading_2.look_at_queue,
-        administration_2.procedure_of,
-        lambda data, path: paths.decoded_with_epoch(data, path)[0],
-    ),
-}
 
 
 class ZooKeeperNode:
@@ -94,7 +59,7 @@ class ZooKeeperNode:
         `UnknownSwitch`.
         """
         broker = BrokerState(settings, k5(), files, incarnation_id)
-        self._design = _DESIGNS[settings.generation]
+        self._design = DESIGNS[settings.generation]
         choices = checked(settings.generation, settings.flaws)
         self.state = ZooKeeperState(broker, Procedures(broker.runtime), choices, self._design.insync_in)
         storage.take_marker(broker)
@@ -156,8 +121,7 @@ class ZooKeeperNode:
                 zk.broker.runtime.set_wall_clock(wall_clock_ms)
                 self._start()
             case StopRequested():
-                storage.close_cleanly(zk.broker)
-                zk.broker.runtime.effects.append(Exit(0, "stopped"))
+                self._design.stop(zk)
 
     def _start(self) -> None:
         zk = self.state
@@ -172,12 +136,14 @@ class ZooKeeperNode:
             case ProduceRequest() as request:
                 producing.handle(zk, event, request, lambda hosted: self._design.look_at_queue(zk, hosted))
             case FetchRequest() as request:
-                fetching.handle(zk, event, request)
+                fetching.handle(zk, event, request, self._design.fetched_from)
             case ListOffsetsRequest() as request:
                 zk.broker.runtime.reply(event.request_id, queries.list_offsets(zk, request))
             case MetadataRequest() as request:
-                zk.procedures.start(("metadata", event.request_id), queries.metadata(zk, event.request_id, request))
-            case request:
+                zk.procedures.start(
+                    ("metadata", event.request_id), self._design.metadata(zk, event.request_id, request)
+                )
+            case request if not self._design.serve(zk, event.request_id, request):
                 command = self._design.administer(zk, event.request_id, request)
                 if command is None:
                     raise NotServed(f"a broker on ZooKeeper does not serve {type(request).__name__}")
@@ -194,7 +160,7 @@ class ZooKeeperNode:
         assert isinstance(opened.request, FetchRequest)
         hosted = zk.hosted.get((opened.request.partitions[0].topic, opened.request.partitions[0].partition))
         if hosted is not None:
-            following.fetched(zk, hosted, request_id, response if isinstance(response, FetchResponse) else None)
+            self._design.fetched(zk, hosted, request_id, response if isinstance(response, FetchResponse) else None)
 
     def _timer(self, key: Hashable) -> None:
         zk = self.state
@@ -259,6 +225,8 @@ class ZooKeeperNode:
 
     def _epoch(self, hosted: Hosted) -> int:
         """The epoch in which this broker leads; unknown to others, and in the first design."""
+        if self.state.is_controlled:
+            return hosted.replica.leader_epoch
         return hosted.epoch if hosted.is_open and self.state.broker.settings.generation == V2 else UNKNOWN
 
     def read_log(self, topic: str, partition: int, offset: int, limit: int) -> dict[str, object]:

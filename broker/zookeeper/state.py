@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from broker.core.broker_node.state import BrokerState, WaitingProduce
 from broker.core.messages import UNKNOWN, FetchRequest
 from broker.core.ports.coordination import NO_SESSION
 from broker.core.replica.state import RemoteReplica, Replica, Role
+from broker.zookeeper.choices import CONTROLLED, WITH_EPOCHS
+from broker.zookeeper.designs.controller.state import ControlledState
 from broker.zookeeper.paths import Key
 from broker.zookeeper.procedures import Procedures
 
@@ -30,6 +33,14 @@ class WaitingFetch:
 
     request: FetchRequest
     connection: int
+
+
+class Cut(NamedTuple):
+    """With a controller: why a follower has cut its log; what its leader has answered, -1 if it was not asked."""
+
+    epoch: int = UNKNOWN
+    end_offset: int = UNKNOWN
+    to_high_watermark: bool = False
 
 
 @dataclass(slots=True)
@@ -62,6 +73,13 @@ class Hosted:
     asked_to_close: bool = False
     """Second design: this leader has asked the replicas to close that the partition is not to have any more."""
 
+    controller_epoch: int = 0
+    """With a controller: that of who has last elected here."""
+
+    pending_isr: tuple[int, ...] = ()
+    """With a controller: as leader, the ISR that is being written."""
+
+    last_cut: Cut | None = None
     is_listening: bool = False
     """Our watches on the partition's znodes are set, or being set."""
 
@@ -113,6 +131,19 @@ class ZooKeeperState:
 
     awaited: set[str] = field(default_factory=set)
     """Second design: paths by whose watches an administrator's command waits for a change."""
+
+    controlled: ControlledState = field(default_factory=ControlledState)
+    """With a controller: what it has said, and what this one does as controller."""
+
+    @property
+    def is_controlled(self) -> bool:
+        """Whether the design has a controller."""
+        return self.broker.settings.generation in CONTROLLED
+
+    @property
+    def has_epochs(self) -> bool:
+        """Whether batches have the epoch of their leader."""
+        return self.broker.settings.generation in WITH_EPOCHS
 
     @property
     def broker_id(self) -> int:

@@ -201,6 +201,8 @@ def _answered(answers: DataFrame, anomaly: str, details: dict[str, Column]) -> D
             fn.col("before.node").alias("witness_node"),
             fn.col("before.invoked_ns").alias("witness_invoked_ns"),
             fn.col("before.completed_ns").alias("witness_ns"),
+            fn.lit(None).cast("bigint").alias("witness_record"),
+            fn.lit(False).alias("acknowledged"),
         ),
         details={**_whose(), "operation": operation(), "offset": fn.col("offset"), **details},
     )

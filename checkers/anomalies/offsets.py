@@ -87,7 +87,8 @@ def wrong_offset(relations: Relations) -> DataFrame:
 
     Without idempotence a retry may leave a second copy at another offset, so there it counts only once the
     acknowledged offset has been read without finding the value, and not if that offset has been deleted since. An
-    allowed loss may have removed the record and left an earlier attempt that had not been answered.
+    allowed loss may have removed the record and left an earlier attempt that had not been answered. What a client has
+    sent again under a later epoch of its producer is no breach (`duplicate`).
     """
     values = relations.values.where(
         "acknowledged and send_offset is not null and ok_reads > 0"
@@ -103,6 +104,7 @@ def wrong_offset(relations: Relations) -> DataFrame:
         )
         .drop("log_start")
     )
+    wrong = _with_copies(wrong, relations, "send_offset", "read_offset_min", "read_offset_max")
     return findings(
         wrong,
         "wrong-offset",
@@ -111,12 +113,13 @@ def wrong_offset(relations: Relations) -> DataFrame:
         process=fn.col("send_process"),
         broker=fn.col("send_node"),
         at_ns=fn.col("send_completed_ns"),
-        promises=fn.when(fn.col("idempotence") & fn.col("unclean_election"), fn.array()).otherwise(
-            one_promise(fn.col("send_acks"), fn.col("send_invoked_ns"))
-        ),
+        promises=fn.when(
+            (fn.col("idempotence") & fn.col("unclean_election")) | fn.col("resent").isNotNull(), fn.array()
+        ).otherwise(one_promise(fn.col("send_acks"), fn.col("send_invoked_ns"))),
         details={
             "operation": operation("send_"),
             "polled_at": fn.array_distinct(fn.array("read_offset_min", "read_offset_max")),
+            "resent": fn.col("resent"),
         },
     )
 
@@ -128,8 +131,11 @@ def duplicate(relations: Relations) -> DataFrame:
 
         poll: … 45: 123 … 48: 123 …
 
-    Without idempotence a retry may have written the record twice, which is no breach. A record may also be lost at one
-    offset and survive at another, by an attempt that was not answered: that is a breach unless the loss is excused.
+    Without idempotence a retry may have written the record twice, which is no breach. Nor is it one if the final logs
+    hold both copies under different epochs of one producer, the later one higher: a broker recognizes a retry only
+    within one epoch (KIP-98), so the client has sent the record again after it had raised its epoch. A record may also
+    be lost at one offset and survive at another, by an attempt that was not answered: that is a breach unless the loss
+    is excused.
     If unclean elections are allowed, not all losses are known, so there it must be at both offsets at the end.
     """
     acknowledged_at = fn.when(fn.col("committed"), fn.col("send_offset"))
@@ -143,6 +149,7 @@ def duplicate(relations: Relations) -> DataFrame:
         .withColumn("at_once", fn.coalesce(fn.col("final_offset_min") != fn.col("final_offset_max"), fn.lit(False)))
         .where("at_once or not idempotence or not unclean_election")
     )
+    twice = _with_copies(twice, relations, "lowest", "highest")
     moved = ~fn.col("at_once")
     since_ns = fn.coalesce("send_invoked_ns", "read_first_ns")
     return findings(
@@ -153,12 +160,28 @@ def duplicate(relations: Relations) -> DataFrame:
         process=fn.col("send_process"),
         broker=fn.col("send_node"),
         at_ns=fn.coalesce("send_completed_ns", "read_last_ns"),
-        promises=fn.when(~fn.col("idempotence"), fn.array()).when(moved, one_promise(ACKS_ALL, since_ns)),
+        promises=fn.when(~fn.col("idempotence") | fn.col("resent").isNotNull(), fn.array()).when(
+            moved, one_promise(ACKS_ALL, since_ns)
+        ),
         details={
             "operation": operation("send_"),
             "offsets": fn.array("lowest", "highest"),
             "idempotence": fn.col("idempotence"),
+            "resent": fn.col("resent"),
         },
+    )
+
+
+def _with_copies(values: DataFrame, relations: Relations, *offsets: str) -> DataFrame:
+    """Add `resent`: producer and copies of a record that a client has sent again, if these explain all the offsets."""
+    explained = fn.lit(True)
+    for offset in offsets:
+        explained &= fn.array_contains("copies", fn.col(offset))
+    copies = fn.struct("producer_id", fn.col("copies").alias("offsets"), "producer_epochs")
+    return (
+        values.join(fn.broadcast(relations.resent), [*KEY, "value"], "left")
+        .withColumn("resent", fn.when(fn.coalesce(explained, fn.lit(False)), copies))
+        .drop("producer_id", "copies", "producer_epochs")
     )
 
 

@@ -79,7 +79,7 @@ def stale_read(relations: Relations) -> DataFrame:
         broker=fn.col("node"),
         at_ns=fn.col("completed_ns"),
         promises=one_promise(ACKS_ALL, fn.col("before.invoked_ns")),
-        staleness=_staleness(),
+        staleness=_staleness(fn.col("before.offset"), acknowledged=fn.col("before.status") == "ok"),
         details={
             "operation": operation(),
             "asked": fn.col("kind"),
@@ -112,7 +112,7 @@ def end_offset_regression(relations: Relations) -> DataFrame:
         broker=fn.col("node"),
         at_ns=fn.col("completed_ns"),
         promises=one_promise(ACKS_ALL, fn.col("before.invoked_ns")),
-        staleness=_staleness(),
+        staleness=_staleness(fn.col("before.offset") - 1, acknowledged=fn.lit(False)),
         details={
             "operation": operation(),
             "asked": fn.col("kind"),
@@ -284,7 +284,7 @@ def _reordered(sends: DataFrame, anomaly: str) -> DataFrame:
     )
 
 
-def _staleness() -> Column:
+def _staleness(record: Column, *, acknowledged: Column) -> Column:
     return fn.struct(
         fn.col("kind").alias("asked"),
         fn.col("node").alias("server"),
@@ -294,4 +294,6 @@ def _staleness() -> Column:
         fn.col("before.node").alias("witness_node"),
         fn.col("before.invoked_ns").alias("witness_invoked_ns"),
         fn.col("before.completed_ns").alias("witness_ns"),
+        record.alias("witness_record"),
+        acknowledged.alias("acknowledged"),
     )

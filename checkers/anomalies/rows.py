@@ -12,9 +12,13 @@ PROMISE = "struct<acks:int,at_ns:bigint>"
 
 STALENESS = (
     "struct<asked:string,server:int,invoked_ns:bigint,completed_ns:bigint,"
-    "witness_offset:bigint,witness_node:int,witness_invoked_ns:bigint,witness_ns:bigint>"
+    "witness_offset:bigint,witness_node:int,witness_invoked_ns:bigint,witness_ns:bigint,"
+    "witness_record:bigint,acknowledged:boolean>"
 )
-"""An answer that lacked what had been shown before: its broker and times, and the witness that it contradicts."""
+"""An answer that lacked what had been shown before: its broker and times, and the witness that it contradicts.
+
+`witness_record` is the offset of the last record that the witness shows, and `acknowledged` whether it is a send that
+was acknowledged with acks=all."""
 
 _COLUMNS = {
     "run_id": "string",

@@ -13,25 +13,27 @@ from history.contract import ACKS_ALL
 
 
 def lost_acked_write(relations: Relations) -> DataFrame:
-    """Find acknowledged values that a complete FINAL does not show, or that polls passed over.
+    """Find acknowledged values that the FINAL does not show, or that polls passed over.
 
     ::
 
         send 123 ──ok @45──┐
-        final:  … 44, 45: 456, 46 …        123 is lost
-        poll:   [40 ── 50) returned 40-44, 46-49     lost too, even without a complete FINAL
+        final:  … 44, 45: 456, 46 …        123 is lost, whether the FINAL goes on to the end or not
+        poll:   [40 ── 50) returned 40-44, 46-49     lost too, if nobody ever read it
 
     Values acknowledged with acks=1 are included; the contract decides whether their loss is a violation. A value above
     the records that were read is unseen, not lost, unless a complete FINAL shows that the log ends there.
     """
     acknowledged = relations.values.where("acknowledged and final_reads = 0")
-    with_final = acknowledged.join(fn.broadcast(_shown(relations)), list(KEY), "left")
-    absent = with_final.where(
-        fn.col("complete") & _before_final("send_completed_ns") & _within_log("send_offset")
-    ).select(*acknowledged.columns, fn.lit(True).alias("final_complete"))
+    with_final = (
+        acknowledged.join(fn.broadcast(_shown(relations)), list(KEY), "left")
+        .withColumn("final_complete", fn.coalesce("complete", fn.lit(False)))
+        .withColumn("absent", _absent_from_final("send_completed_ns", "send_offset"))
+    )
+    absent = with_final.where("absent").select(*acknowledged.columns, "final_complete")
     passed = _passed_over(
-        with_final.where("ok_reads = 0 and send_offset is not null and not coalesce(complete, false)"), relations
-    ).select(*acknowledged.columns, fn.lit(False).alias("final_complete"))
+        with_final.where("ok_reads = 0 and send_offset is not null and not final_complete and not absent"), relations
+    ).select(*acknowledged.columns, "final_complete")
     lost = absent.union(passed)
     return findings(
         lost,
@@ -52,7 +54,7 @@ def lost_acked_write(relations: Relations) -> DataFrame:
 
 
 def lost_read(relations: Relations) -> DataFrame:
-    """Find values that an ok poll returned and that a complete FINAL does not show: the high watermark went back.
+    """Find values that an ok poll returned and that the FINAL does not show: the high watermark went back.
 
     ::
 
@@ -73,6 +75,7 @@ def lost_read(relations: Relations) -> DataFrame:
             "read_process": fn.col("read_process"),
             "read_ns": fn.col("read_first_ns"),
             "reads": fn.col("reads"),
+            "final_complete": fn.col("complete"),
         },
     )
 
@@ -85,7 +88,7 @@ def _never_acknowledged_and_gone(relations: Relations) -> DataFrame:
 def _lost_reads(relations: Relations) -> DataFrame:
     read = relations.values.where("ok_reads > 0 and final_reads = 0")
     return read.join(fn.broadcast(_shown(relations)), list(KEY)).where(
-        fn.col("complete") & _before_final("read_first_ns") & _within_log("read_offset")
+        _absent_from_final("read_first_ns", "read_offset")
     )
 
 
@@ -119,7 +122,18 @@ def _unseen(relations: Relations) -> DataFrame:
 
 
 def _shown(relations: Relations) -> DataFrame:
-    return relations.final_reads.select(*KEY, "complete", "started_ns", "log_start")
+    return relations.final_reads.select(*KEY, "complete", "read_to", "started_ns", "log_start")
+
+
+def _absent_from_final(known_since: str, offset: str) -> Column:
+    """Whether a value that the FINAL does not show should be there: it was in the log before, and was passed over.
+
+    A complete FINAL passes over every offset, another one over those below `read_to`, up to which one reader got from
+    the start of the log without a gap. A value may be at several offsets, if it was sent again.
+    """
+    passed = fn.col(offset).isNotNull() & (fn.greatest("send_offset", "read_offset_max") < fn.col("read_to"))
+    covered = fn.coalesce(fn.col("complete"), fn.lit(False)) | fn.coalesce(passed, fn.lit(False))
+    return covered & _before_final(known_since) & _within_log(offset)
 
 
 def _before_final(column: str) -> Column:

@@ -86,7 +86,8 @@ def _on_replicas(row: Row, replicas: Mapping[int, int | None]) -> str:
 def _on_contract(row: Row, acks: object) -> str:
     if row.get("stale_because"):
         age_ms = row["stale_for_ns"] / 1e6
-        return f"Within the contract: {row['stale_because']}; the answer was at least {age_ms:.0f} ms old."
+        judged = "Undecided" if row["undecided"] else "Within the contract"
+        return f"{judged}: {row['stale_because']}; the answer was at least {age_ms:.0f} ms old."
     known = CATALOGUE.get(row["anomaly"])
     if row["within_contract"] and known is not None and known.excused_by_loss:
         return _on_loss(acks)

@@ -120,10 +120,12 @@ def _lost_acked_write(row: Row, details: Details) -> str:
 
 
 def _lost_read(row: Row, details: Details) -> str:
+    complete = details.get("final_complete", True)
+    missing = "it is missing from a complete read of the partition" if complete else "the last reads passed over it"
     return (
         f"Value {row['value']} was returned at offset {row['offset']} of {partition(row)} to process {row['process']} "
-        f"at {seconds(row['at_ns'])} (read {times(details.get('reads', 1))} in all), yet it is missing from a "
-        "complete read of the partition: a record that was once visible to readers is gone."
+        f"at {seconds(row['at_ns'])} (read {times(details.get('reads', 1))} in all), yet {missing}: a record that was "
+        "once visible to readers is gone."
     )
 
 
@@ -146,13 +148,24 @@ def _wrong_offset(row: Row, details: Details) -> str:
     polled = " and ".join(str(offset) for offset in details.get("polled_at", ()))
     return (
         f"Value {row['value']} was acknowledged at offset {row['offset']} of {partition(row)}{by(row['broker'])} "
-        f"at {seconds(row['at_ns'])}, but readers find it at offset {polled}."
+        f"at {seconds(row['at_ns'])}, but readers find it at offset {polled}. {_on_resending(details)}"
+    ).rstrip()
+
+
+def _on_resending(details: Details) -> str:
+    resent = details.get("resent")
+    if not resent:
+        return ""
+    epochs = " and ".join(str(epoch) for epoch in resent.get("producer_epochs", ()))
+    return (
+        f"Within the contract: the client sent it again, for in the logs producer {resent.get('producer_id')} wrote "
+        f"the copies in its epochs {epochs}, and a broker recognizes a retry only within one epoch."
     )
 
 
 def _duplicate(row: Row, details: Details) -> str:
     offsets = " and ".join(str(offset) for offset in details.get("offsets", ()))
-    retry = (
+    retry = _on_resending(details) or (
         "The producer was idempotent, so no retry may have this effect."
         if details.get("idempotence")
         else "Without idempotence a retry may write a record twice."

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from checkers.input.resent import Resent, resent_records
 from checkers.input.tables import RunFiles
 from history.contract import ENDING_KINDS, LOSSY_KINDS, must_come_back
 
@@ -122,6 +123,8 @@ class RunFacts:
     losses: tuple[RecordedLoss, ...]
     versions: tuple[SeenVersion, ...]
     """In the order of their times; empty for a run without an upgrade."""
+    resent: tuple[Resent, ...]
+    """The records of which the logs hold several copies, all of different epochs of one producer."""
     sends_known: bool
     """Whether every value that was sent, and every commit, is in the history; else a missing send proves nothing."""
 
@@ -153,6 +156,7 @@ def facts_of(files: RunFiles) -> RunFacts:
     faults = tuple(_faults(files.small["faults"], malformed, settings.volatile))
     losses = tuple(_losses(files.small["losses"], faults, malformed))
     versions = tuple(_versions(files.small["versions"], malformed))
+    resent = tuple(resent_records(files.small["repeats"], malformed))
     deletions = (row for row in files.small["administration"] if row["action"] == "delete" and row["status"] != "fail")
     return RunFacts(
         run_id=files.run_id,
@@ -167,6 +171,7 @@ def facts_of(files: RunFiles) -> RunFacts:
         troubles=tuple(_troubles(files.small["troubles"])),
         losses=losses,
         versions=versions,
+        resent=resent,
         sends_known=(
             broken.isdisjoint({"operations", "sends", "runs", "commits"})
             and settings.workers is not None

@@ -85,6 +85,9 @@ class Relations:
     """One row per replica with a dumped log: its partition and `broker`."""
     resolved: DataFrame
     """Sends of unknown outcome that were read (`checkers.relations.records`)."""
+    resent: DataFrame
+    """One row per record that a client has sent again, as the logs show (`checkers.input.run_facts.Resent`): `value`,
+    `producer_id`, `copies` (offsets) and `producer_epochs`."""
     conflicts: DataFrame
     """One row per offset at which the dumped logs differ (`checkers.relations.ends`)."""
     deleted: DataFrame
@@ -174,6 +177,7 @@ def base_relations(
         dumped=selected.dumped,
         replicas=selected.replicas,
         resolved=resolved,
+        resent=_resent_frame(spark, facts),
         conflicts=nothing_of(conflicts) if undisputed else keep(conflicts),
         deleted=deleted,
         groups=_group_relations(examined["commits"], examined["ownerships"]) if "commits" in examined else None,
@@ -261,6 +265,31 @@ def _end_frame(spark: SparkSession, facts: Sequence[RunFacts]) -> DataFrame:
         for run in facts
         for end in run.ends
         if end.topic not in run.deleted_topics
+    ]
+    return _frame(spark, columns, rows)
+
+
+def _resent_frame(spark: SparkSession, facts: Sequence[RunFacts]) -> DataFrame:
+    columns = {
+        "run_id": pa.string(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "value": pa.int64(),
+        "producer_id": pa.int64(),
+        "copies": pa.list_(pa.int64()),
+        "producer_epochs": pa.list_(pa.int32()),
+    }
+    rows = [
+        (
+            run.run_id,
+            each.topic,
+            each.partition,
+            each.value,
+            each.producer_id,
+            *map(list, zip(*each.copies, strict=True)),
+        )
+        for run in facts
+        for each in run.resent
     ]
     return _frame(spark, columns, rows)
 

@@ -20,21 +20,32 @@ Flags = npt.NDArray[np.bool_]
 _FEW_TEXTS: Final = ("run_id", "topic", "kind", "status", "phase")
 """Columns with few distinct texts, which are kept as numbers of these."""
 _GREATEST: Final = np.iinfo(np.int64).max
+_SPAN_OF_A_ROW: Final = 4
+"""Values that lie closer together, on the average, are numbered without sorting them."""
 
 
 def read_parts(files: Sequence[Path], schema: pa.Schema) -> pa.Table:
     """Read all rows of some part files that have a run. Raises `OSError` and `pa.ArrowException`."""
+    return united([read_part(path, schema) for path in files], schema)
+
+
+def read_part(path: Path, schema: pa.Schema, row_groups: Sequence[int] | None = None) -> pa.Table:
+    """Read all rows of a part file, or those of some row groups. Raises `OSError` and `pa.ArrowException`."""
     few = [name for name in _FEW_TEXTS if name in schema.names]
-    parts = []
-    for path in files:
-        with pq.ParquetFile(path, read_dictionary=few) as file:
-            later = LATER_COLUMNS.intersection(schema.names).difference(file.schema_arrow.names)
-            part = file.read(columns=[name for name in schema.names if name not in later])
-        for name in later:
-            part = part.append_column(name, pa.nulls(part.num_rows, schema.field(name).type))
-        parts.append(part.select(schema.names))
+    with pq.ParquetFile(path, read_dictionary=few) as file:
+        later = LATER_COLUMNS.intersection(schema.names).difference(file.schema_arrow.names)
+        columns = [name for name in schema.names if name not in later]
+        part = file.read(columns) if row_groups is None else file.read_row_groups(row_groups, columns)
+    for name in later:
+        part = part.append_column(name, pa.nulls(part.num_rows, schema.field(name).type))
+    return part.select(schema.names)
+
+
+def united(parts: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    """Put parts of a table together; keep the rows that have a run."""
     table = pa.concat_tables(parts).unify_dictionaries() if parts else schema.empty_table()
-    return table.filter(pc.is_valid(table.column("run_id")))
+    run_ids = table.column("run_id")
+    return table.filter(pc.is_valid(run_ids)) if run_ids.null_count else table
 
 
 def numbers(table: pa.Table, column: str, null: int = 0) -> Longs:
@@ -81,11 +92,27 @@ def plain(table: pa.Table) -> pa.Table:
 def distinct(*columns: Longs) -> tuple[Longs, Longs]:
     """Number the distinct rows of some columns from 0; return the number of each row, and a row of each number."""
     number = np.zeros(columns[0].size, np.int64)
-    first = np.zeros(min(1, number.size), np.int64)
     for column in columns:
-        values, of_column = np.unique(column, return_inverse=True)
-        _, first, number = np.unique(number * values.size + of_column, return_index=True, return_inverse=True)
+        of_column, size = _ranked(column)
+        if size > 1:
+            number, _ = _ranked(number * size + of_column)
+    first = np.zeros(int(number.max(initial=-1)) + 1, np.int64)
+    first[number[::-1]] = np.arange(number.size)[::-1]  # the last assignment counts
     return number, first
+
+
+def _ranked(column: Longs) -> tuple[Longs, int]:
+    """Number the distinct values of a column in their order; return the number of each row, and how many there are."""
+    if not column.size:
+        return column, 0
+    least, greatest = int(column.min()), int(column.max())
+    if greatest - least > _SPAN_OF_A_ROW * column.size:
+        values, number = np.unique(column, return_inverse=True)
+        return number, values.size
+    there = np.zeros(greatest - least + 1, np.bool_)  # much cheaper than sorting
+    there[column - least] = True
+    ranks = np.cumsum(there) - 1
+    return ranks[column - least], int(ranks[-1]) + 1
 
 
 class Groups:

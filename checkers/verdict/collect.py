@@ -29,6 +29,8 @@ class Collected:
     rows: list[Row] = field(default_factory=list)
     totals: dict[tuple[str, bool], int] = field(default_factory=dict)
     """Exact number by anomaly and `within_contract`, including findings whose rows were not kept."""
+    undecided: dict[str, int] = field(default_factory=dict)
+    """Exact number by anomaly of those within the contract of which nothing tells whether they are."""
 
     @property
     def total(self) -> int:
@@ -53,6 +55,7 @@ def collect_findings(classified: DataFrame) -> dict[str, Collected]:
     kept = (
         classified.withColumn("turn", fn.row_number().over(Window.partitionBy(*kind).orderBy(*order, "details")))
         .withColumn("total", fn.count("*").over(Window.partitionBy(*kind)))
+        .withColumn("total_undecided", fn.sum(fn.col("undecided").cast("int")).over(Window.partitionBy(*kind)))
         .where(fn.col("turn") <= ROWS_MAX)
         .drop("promises", "promises_needed")
     )
@@ -61,6 +64,8 @@ def collect_findings(classified: DataFrame) -> dict[str, Collected]:
     for row in sorted(rows, key=lambda row: (row["anomaly"], row["within_contract"], row["turn"])):
         of_run = collected.setdefault(row["run_id"], Collected())
         of_run.totals[row["anomaly"], row["within_contract"]] = row["total"]
+        if row["total_undecided"]:
+            of_run.undecided[row["anomaly"]] = row["total_undecided"]
         of_run.rows.append(row)
     return collected
 

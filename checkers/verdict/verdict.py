@@ -108,6 +108,7 @@ def judge(
     undecided = [
         *_incomplete(files, facts, measured),
         *_malformed(anomalies),
+        *_undecided_answers(found),
         *_too_little(facts, measured, acknowledged_min),
         *_unread(measured),
         *_undecided_objects(objects, facts.settings.workload, acknowledged_min),
@@ -129,6 +130,7 @@ def judge(
         counts={
             **_counts(facts, measured),
             "sends_repaired": resolved,
+            **({"sent_again_by_clients": len(facts.resent)} if facts.resent else {}),
             **_counts_of_objects(objects),
             **_counts_of_groups(measured),
         },
@@ -167,6 +169,14 @@ def _incomplete(files: RunFiles, facts: RunFacts, measured: Metrics) -> list[str
 def _malformed(anomalies: Mapping[str, AnomalyCount]) -> list[str]:
     count = anomalies.get(MALFORMED)
     return [f"{count.within_contract:,} rows of the history are malformed"] if count else []
+
+
+def _undecided_answers(found: Collected) -> list[str]:
+    return [
+        f"{name}: of {plural(number, 'answer')} it is undecided whether the contract allows it: no sample and no log"
+        " shows who led the partition"
+        for name, number in sorted(found.undecided.items())
+    ]
 
 
 def _too_little(facts: RunFacts, measured: Metrics, acknowledged_min: int) -> list[str]:

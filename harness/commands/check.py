@@ -19,7 +19,7 @@ from harness.terminal.exits import ExitStatus, worst
 if TYPE_CHECKING:
     from checkers.foreign.check import FileVerdict
 
-REMOTE_RESULTS: Final = "elsewhere"
+RESULTS_ELSEWHERE: Final = "elsewhere"
 """Directory in the store for the results of remote runs."""
 
 
@@ -58,7 +58,8 @@ def check(
     \b
     FILE is the directory of a run, its name in the store, or a history: EDN or text log of Jepsen, key-value file of
     Porcupine, JSON lines. Without FILE the newest run of the store is checked.
-    A run may be on any file system that Spark reads; its results then go into the store, below elsewhere/.
+    A run may be on any file system that Spark reads; its results then go into the store, below elsewhere/, as do
+    those of a run that is read-only.
       harrow check
       harrow check store/runs/*
       harrow check hdfs://names/harrow/store/runs/20260105T020000Z-local-log-usual-seed-7
@@ -107,16 +108,27 @@ def _found(places: Sequence[str], store: Path) -> Sequence[Path | str]:
 
 
 def _local_paths(files: Sequence[Path | str], master: str | None, store: Path) -> list[Path]:
-    """Local paths of all files: for a remote run, the local directory that holds its results."""
+    """Local paths of all files: for a run that is remote or read-only, a directory in the store for its results."""
+    from checkers.input.read_only import is_read_only, linked
     from checkers.input.remote import RemoteRunError, bring
     from checkers.spark import start_session
 
     for path in files:
         if isinstance(path, Path) and path.is_dir():
             need_history(path)
-    results = store / REMOTE_RESULTS
+    results = store / RESULTS_ELSEWHERE
+
+    def local(file: Path | str) -> Path:
+        if isinstance(file, str):
+            return bring(start_session(master), file, results)
+        if not (file / "history").is_dir() or not is_read_only(file):
+            return file
+        directory = linked(file, results)
+        click.echo(f"{file} is read-only: its results go into {directory}", err=True)
+        return directory
+
     try:
-        return [file if isinstance(file, Path) else bring(start_session(master), file, results) for file in files]
+        return [local(file) for file in files]
     except RemoteRunError as error:
         raise click.UsageError(str(error)) from error
     except OSError as error:

@@ -68,7 +68,7 @@ _FLAGS = (
         "--controllers",
         type=int,
         metavar="N",
-        text="Number of controllers, the voters of the metadata quorum (1); of zk-v1 and zk-v2: of the ensemble (3).",
+        text="Number of controllers, the voters of the metadata quorum (1); on ZooKeeper members of the ensemble (3).",
     ),
     _flag("--combined/--no-combined", text="Let the first brokers be the controllers, too (off)."),
     _flag("--partitions", type=int, metavar="N", text="Partitions of the topic (4)."),
@@ -114,7 +114,7 @@ _FLAGS = (
     _flag(
         "--generation",
         metavar="NAME",
-        text="Protocol version of Harrow's own broker: K1 to K5 (K5, the latest), or zk-v1 or zk-v2, on ZooKeeper.",
+        text="Protocol version of Harrow's own broker: K1 to K5 (K5, the latest); on ZooKeeper zk-v1, zk-v2, C1 to C3.",
     ),
     _flag(
         "--upgrade-to",
@@ -135,6 +135,7 @@ _FLAGS = (
         metavar="HOST:PORT[,…]",
         text="Test a cluster that runs already: clients and checkers, and the faults of its definition's hooks.",
     ),
+    _flag("--client-config", metavar="FILE", text="With --bootstrap: TLS and SASL, as key=value lines."),
     _flag("--inventory", metavar="FILE", text="Run on the hosts in this TOML file, by SSH."),
     _flag(
         "--vms", type=int, metavar="N", text="Run N brokers in QEMU VMs on this machine, each controller in another."
@@ -184,6 +185,7 @@ def run(
     harrow run --system apache-kafka                   another broker; see docs/guide/systems.md
     harrow run --generation K4 --upgrade-to K5         an upgrade of the running cluster, node by node
     harrow run --bootstrap staging:9092                a cluster that runs; see docs/guide/your-own-cluster.md
+    harrow run --bootstrap staging:9093 --client-config staging.properties   with TLS or SASL
     harrow run --schedule last-replica-standing        the faults of a schedule file, not drawn ones
     harrow run nightly.toml --duration 600
     harrow run store/latest/spec.json --schedule store/latest/schedule.json
@@ -271,6 +273,7 @@ def _run(request: RunRequest, store: Path, keep: Keep, *, check: bool) -> ExitSt
     from harness.run.context import Plan
     from harness.run.judging import WarmSpark, judge, need_java, write_report
     from harness.store.node_data import prune
+    from harness.store.progress import ProgressFile
     from harness.store.run_directories import make_run_directory
     from harness.terminal.console import RunProgress, progress_console, results_console
     from history.reader import read_table
@@ -286,7 +289,10 @@ def _run(request: RunRequest, store: Path, keep: Keep, *, check: bool) -> ExitSt
     )
     spark = WarmSpark()
     try:
-        with RunProgress(progress_console()) as progress:
+        with (
+            ProgressFile(store, "run", directory.name, directory) as file,
+            RunProgress(progress_console(), file) as progress,
+        ):
             progress.log(f"seed {spec.seed}; history in {directory}; to repeat: {command}")
             plan = Plan(spec, request.schedule, directory, command, request.name)
             heal = command_for(store, "heal")

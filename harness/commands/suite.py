@@ -18,9 +18,11 @@ from harness.suites.fail_on import FailOn
 
 if TYPE_CHECKING:
     from checkers.verdict.verdict import RunResult
+    from harness.store.progress import ProgressFile
     from harness.suites.cells import Cell
     from harness.suites.definition import Suite
     from harness.suites.runner import SuiteOutcome
+    from harness.suites.share_done import ShareDone
     from harness.suites.suite_state import CellResult, SuiteState
     from harness.terminal.console import RunProgress
 
@@ -45,6 +47,14 @@ _STYLES = {"valid": "green", "invalid": "bold red", "unknown": "yellow", "crashe
     show_default=True,
     help="new: only failures that the earlier night did not have decide the exit status.",
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Sweeps of the simulator that run side by side; runs of real clusters always run alone.",
+)
 @click.option("--build", default="", metavar="TEXT", help="What is tested, for the page, the JUnit file, later nights.")
 @click.option(
     "--base-url",
@@ -52,7 +62,9 @@ _STYLES = {"valid": "green", "invalid": "bold red", "unknown": "yellow", "crashe
     metavar="URL",
     help="Where the suite's directory will be found: makes the links in summary.md and junit.xml absolute.",
 )
-def suite(named: str, store: Path, fresh: bool, since: str | None, fail_on: str, build: str, base_url: str) -> None:
+def suite(
+    named: str, store: Path, fresh: bool, since: str | None, fail_on: str, jobs: int, build: str, base_url: str
+) -> None:
     """Run all cells of a suite, check them, and write one page, a JUnit file and a summary in Markdown.
 
     SUITE is a name (see `harrow suites`) or a TOML file; see docs/guide/suites.md. An interrupted suite is resumed:
@@ -62,12 +74,14 @@ def suite(named: str, store: Path, fresh: bool, since: str | None, fail_on: str,
     harrow suite smoke            a few minutes
     harrow suite nightly          hours; cells that this machine cannot run are skipped with the reason
     harrow suite mine.toml        your own
+    harrow suite smoke --jobs 2   sweeps of the simulator side by side, real clusters one at a time
     harrow suite nightly --fail-on new --build 4f2a91c
 
     Exit status: 0 all valid, 1 anomalies, 2 usage, 3 undecided or interrupted, 4 a run crashed or the canary was not
     found. Known failures do not count until they expire.
     """  # noqa: D301 (\b is for click)
     from harness.run.judging import need_java
+    from harness.store.progress import ProgressFile
     from harness.suites import definition
     from harness.suites.nights import check_since, compare_with_earlier
     from harness.suites.suite_state import Night, resume_or_start
@@ -81,14 +95,24 @@ def suite(named: str, store: Path, fresh: bool, since: str | None, fail_on: str,
         need_java()
     state = resume_or_start(store, wanted, fresh=fresh, night=Night(build, base_url))
     compare_with_earlier(state.directory, since)
-    with RunProgress(progress_console()) as progress:
-        outcome = _run_suite(wanted, state, progress, command_for(store, "heal"), FailOn(fail_on))
-    _print_outcome(state, outcome, command_for(store, "suite", named))
+    with (
+        ProgressFile(store, "suite", wanted.name, state.directory) as file,
+        RunProgress(progress_console()) as progress,
+    ):
+        outcome = _run_suite(wanted, state, progress, file, command_for(store, "heal"), FailOn(fail_on), jobs)
+    beside = ("--jobs", str(jobs)) if jobs > 1 else ()
+    _print_outcome(state, outcome, command_for(store, "suite", named, *beside))
     sys.exit(outcome.status)
 
 
 def _run_suite(
-    wanted: Suite, state: SuiteState, progress: RunProgress, heal: str, fail_on: FailOn = FailOn.ALL
+    wanted: Suite,
+    state: SuiteState,
+    progress: RunProgress,
+    file: ProgressFile,
+    heal: str,
+    fail_on: FailOn = FailOn.ALL,
+    jobs: int = 1,
 ) -> SuiteOutcome:
     from harness.run.judging import WarmSpark, results_of, write_report
     from harness.run.stopping import Stop, on_signals
@@ -98,6 +122,9 @@ def _run_suite(
     spark = WarmSpark()
     action = "resumes" if state.resumed else "starts"
     progress.log(f"suite {wanted.name} {action}: {len(wanted.cells)} runs and a canary; {state.directory}/index.html")
+
+    def tell(done: ShareDone) -> None:
+        file.tell("runs", *done, at_once=True)
 
     def judge(run: Path) -> RunResult:
         spark.start_once()
@@ -119,8 +146,9 @@ def _run_suite(
         progress.log(line, style=_STYLES[result.verdict])
 
     stop = Stop()
+    file.tell("canary", "a planted flaw must be found")
     with on_signals(stop, heal):
-        return run_suite(wanted, state, SuiteHooks(judge, stop, log, render_suite), fail_on)
+        return run_suite(wanted, state, SuiteHooks(judge, stop, log, render_suite, tell), fail_on, jobs)
 
 
 def _print_outcome(state: SuiteState, outcome: SuiteOutcome, command: str) -> None:

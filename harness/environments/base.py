@@ -60,6 +60,7 @@ class LogRecord:
     leader_epoch: int | None  # None: the system has none
     crc: int | None  # None if the node does not report it
     value: bytes
+    producer: tuple[int, int, int] | None = None  # its id, epoch and sequence number; None if it was not idempotent
 
 
 @dataclass(frozen=True)

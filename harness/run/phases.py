@@ -18,6 +18,7 @@ from harness.run.stopping import Interrupted, RunFailed
 from harness.run.workers import acked, start_workers
 from harness.run.workload_topic import TIMEOUT_S, TopicWatch, bootstrap, create_topic
 from harness.spec.spec import Spec
+from history.repeats import Repeats
 from nemesis.faults.base import Bounds, NemesisClock, Site
 from nemesis.runner import NemesisRunner
 from workloads.clients.optional_interfaces import SESSION_TIMEOUT_MS
@@ -93,6 +94,7 @@ def _worker_configs(context: RunContext) -> Sequence[Mapping[str, object]]:
             "workers": workers,
             "history": str((plan.directory / "history").absolute()),
             "bootstrap": bootstrap(context),
+            "client_config": spec.client_config,
             "topics": {context.system.traits.topic: spec.partitions},
             "workload": spec.workload,
             "groups": {group: context.system.offsets_partition_of(group) for group in context.system.traits.groups}
@@ -143,7 +145,10 @@ def main_phase(context: RunContext) -> None:
             context.record_refusals()
             context.record_lost_nodes(lambda: runner.held_nodes)
             topic.check()
-            context.progress.status(acked(context.workers), runner.active)
+            past_s = (context.clock.now() - start_ns) / 1e9
+            duration_s = context.plan.spec.duration
+            share, left_s = min(1.0, past_s / duration_s), max(0.0, duration_s - past_s)
+            context.progress.status(acked(context.workers), runner.active, share, left_s)
     finally:
         nemesis.finish()
         context.outcome.fired = runner.fired
@@ -288,14 +293,18 @@ def _unread(item: Mapping[str, object]) -> str:
 
 def _dump_logs(context: RunContext) -> None:
     """Write every record of every replica into the table `logs`. A broker that does not answer is left out."""
-    record = context.recorder("logs")
+    record, record_repeat = context.recorder("logs"), context.recorder("repeats")
     for plan in context.environment.plans:
         for replica in context.system.replicas(plan):
             if replica.high_watermark is None:
                 continue
+            repeats = Repeats(plan.node_id, replica.topic, replica.partition)
             for item in context.system.log(plan, replica.topic, replica.partition):
                 if context.stop.requested:
                     raise Interrupted
+                value = decode_value(item.value)
+                for row in repeats.found(value, item.offset, item.producer):
+                    record_repeat(row)
                 record(
                     {
                         "broker": plan.node_id,
@@ -303,7 +312,7 @@ def _dump_logs(context: RunContext) -> None:
                         "partition": replica.partition,
                         "offset": item.offset,
                         "leader_epoch": item.leader_epoch,
-                        "value": decode_value(item.value),
+                        "value": value,
                         "crc": item.crc,
                         "high_watermark": replica.high_watermark,
                     }

@@ -81,6 +81,7 @@ def _start_creation(context: RunContext) -> Process:
     config = {
         "do": "create-workload-topic",
         "bootstrap": bootstrap(context),
+        "client_config": spec.client_config,
         "topic": traits.topic,
         "partitions": spec.partitions,
         "replication_factor": spec.replication_factor,

@@ -20,7 +20,7 @@ from typing import Any, Final, get_type_hints
 
 from common.names import SpecError, unknown
 from harness.spec.checking import expect, number, one_of, whole
-from harness.spec.designs import MEMBERS, ON_ZOOKEEPER
+from harness.spec.designs import LEADER_RACES, MEMBERS, ON_ZOOKEEPER
 from nemesis.faults import USUAL, families
 
 EXISTING: Final = "existing"
@@ -102,6 +102,7 @@ class Spec:
     node_cpus: float = 0.0  # processors per container; 0: all
     inventory: str = ""  # environment `ssh`: the file that names the hosts
     bootstrap: str = ""  # environment `existing`: brokers of the cluster, HOST:PORT with commas
+    client_config: str = ""  # environment `existing`: file with TLS and SASL for clients; empty: plain text
     vms: int = 0  # environment `ssh`: brokers in VMs that are made for the run; each controller has a VM, too
 
     def __post_init__(self) -> None:
@@ -243,8 +244,9 @@ def _check_design(spec: Spec) -> None:
     expect(
         not spec.idempotence, "idempotence", f"none for {design}, which has no producer ids", "it on", "leave it out"
     )
-    found = str(spec.min_insync_replicas)
-    expect(found == "1", "min-insync-replicas", f"1 for {design}, which has no such setting", found, "leave it out")
+    if design in LEADER_RACES:
+        found = str(spec.min_insync_replicas)
+        expect(found == "1", "min-insync-replicas", f"1 for {design}, which has no such setting", found, "leave it out")
     expect(not spec.unclean_election, "unclean-election", f"none for {design}, which has no such setting", "it on")
     expect(spec.acks != "0", "acks", f"all or 1 for {design}", spec.acks)
     found = spec.workload
@@ -270,6 +272,13 @@ def _check_existing(spec: Spec) -> None:
         f"{spec.environment} {'with' if spec.bootstrap else 'without'} it",
         "--bootstrap alone is enough",
     )
+    expect(
+        existing or not spec.client_config,
+        "client-config",
+        "none without --bootstrap",
+        spec.client_config,
+        "it is for clusters that run already",
+    )
     if existing:
         see = "it is in the hands of whoever runs the cluster"
         expect(spec.flush == "never", "flush", "none with --bootstrap", spec.flush, see)
@@ -291,6 +300,8 @@ def resolve(given: Mapping[str, Any], seed: int) -> Spec:
         values.setdefault("environment", "ssh")
     if values.get("inventory"):
         values["inventory"] = str(Path(str(values["inventory"])).absolute())
+    if values.get("client_config"):
+        values["client_config"] = str(Path(str(values["client_config"])).absolute())
     if values.get("bootstrap"):
         values.setdefault("environment", EXISTING)
         values.setdefault("controllers", 0)
@@ -300,7 +311,9 @@ def resolve(given: Mapping[str, Any], seed: int) -> Spec:
     if "faults" in values:
         values["faults"] = _read_faults(values["faults"])
     if values.get("generation") in ON_ZOOKEEPER:
-        values = {"controllers": MEMBERS, "min_insync_replicas": 1, "idempotence": False, **values}
+        values = {"controllers": MEMBERS, "idempotence": False, **values}
+        if values["generation"] in LEADER_RACES:
+            values.setdefault("min_insync_replicas", 1)
     if values.get("acks", "all") != "all":
         values.setdefault("idempotence", False)
     return Spec(**values)

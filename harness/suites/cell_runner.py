@@ -36,17 +36,20 @@ Judge = Callable[[Path], "RunResult"]
 _REASONS = 5
 
 
-def run_cell(cell: Cell, directory: Path, judge: Judge, stop: Stop, attempt: int = 1) -> CellResult | None:
+def run_cell(
+    cell: Cell, directory: Path, judge: Judge, stop: Stop, attempt: int = 1, beside: int = 1
+) -> CellResult | None:
     """Run a cell in the suite's directory; return None if it was interrupted. Every error is a result, too.
 
-    `attempt` is 2 when it is run for the second time.
+    `attempt` is 2 when it is run for the second time. `beside` is the number of cells that run at a time; only sweeps
+    may run beside others.
     """
     try:
         require_possible(cell)
     except Skipped as skipped:
         return _result(cell, "skipped", [str(skipped)])
     log = directory / "logs" / (cell.name if attempt == 1 else f"{cell.name}-attempt-{attempt}")
-    ending = run_process(arguments(cell, directory), log, cell.limit_s, stop)
+    ending = run_process(arguments(cell, directory, beside), log, cell.limit_s, stop)
     if ending.stopped:
         heal(directory)
         return None

@@ -13,6 +13,7 @@ from harness.spec.spec import ACKS, ENVIRONMENTS, Spec
 from harness.systems.factory import make_system, with_defaults
 from nemesis.recipes import kinds_in
 from simulation.faults import shared_kinds
+from simulation.runs.pool import cores
 from simulation.scenario import overrides
 from simulation.scenario.configuration import Configuration
 
@@ -95,10 +96,15 @@ def require_possible(cell: Cell) -> None:
         raise Skipped(str(error)) from error
 
 
-def arguments(cell: Cell, directory: Path) -> Sequence[str]:
-    """The arguments of `harrow` for this cell; it stores its runs in `directory`."""
+def arguments(cell: Cell, directory: Path, beside: int = 1) -> Sequence[str]:
+    """The arguments of `harrow` for this cell; it stores its runs in `directory`.
+
+    Of `beside` sweeps that run at a time each gets its share of the cores.
+    """
     if cell.is_simulated:
         words = ["sim", "--seeds", f"{cell.first_seed}:{cell.last_seed}", "--json", "--no-check", "--keep", "3"]
+        if beside > 1:
+            words += ["--jobs", str(max(1, cores() // beside))]
         return [*words, "--store", str(directory), *_simulated_words(cell)]
     return [*specs.words(spec_of(cell))[1:], "--no-check", "--store", str(directory)]
 

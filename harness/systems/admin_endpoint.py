@@ -119,8 +119,8 @@ def read_log(page_at: PageAt) -> Iterator[LogRecord]:
     offset, log_end = 0, 1
     while offset < log_end:
         page = page_at(offset, _PAGE_RECORDS)
-        for at, epoch, crc, _key, value in page["records"]:
-            yield LogRecord(at, epoch, crc, base64.b64decode(value or ""))
+        for at, epoch, crc, _key, value, producer in page["records"]:
+            yield LogRecord(at, epoch, crc, base64.b64decode(value or ""), producer and tuple(producer))
             offset = at + 1
         log_end = page["log_end"] if page["records"] else offset
 

@@ -2,8 +2,9 @@
 
 `python -m harness.systems.administration CONFIG` with the configuration as JSON:
 
-`{"bootstrap": […], "do": "create-topic" …, "topic": …, …}`. Exit status 0 when the cluster has accepted the operation,
-with its answer, if any, as a JSON line on standard output; otherwise 1, and one line on standard error.
+`{"bootstrap": […], "do": "create-topic" …, "topic": …, …}`; `client_config` names the file for TLS and SASL. Exit
+status 0 when the cluster has accepted the operation, with its answer, if any, as a JSON line on standard output;
+otherwise 1, and one line on standard error.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka.protocol.admin import ElectionType
+
+from workloads.clients.security import SecurityError, read_security
 
 REQUEST_TIMEOUT_MS = 5_000
 RETRY_S = 0.2
@@ -119,7 +122,10 @@ def _repeat(config: Mapping[str, Any], act: Callable[[KafkaAdminClient], None]) 
 
 @contextmanager
 def _connected(config: Mapping[str, Any]) -> Iterator[KafkaAdminClient]:
-    admin = KafkaAdminClient(bootstrap_servers=config["bootstrap"], request_timeout_ms=REQUEST_TIMEOUT_MS)
+    security = read_security(config.get("client_config", ""))
+    admin = KafkaAdminClient(
+        bootstrap_servers=config["bootstrap"], request_timeout_ms=REQUEST_TIMEOUT_MS, **security.python_options()
+    )
     try:
         yield admin
     finally:
@@ -137,6 +143,9 @@ def main(arguments: Sequence[str]) -> int:
         else:
             with _connected(config) as admin:
                 print(json.dumps(administer(admin, config)))
+    except SecurityError as error:
+        print(error, file=sys.stderr)
+        return 1
     except KafkaError as error:
         print(f"expected to {config['do']} {config['topic']}, found: {error!r}", file=sys.stderr)
         return 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from common.names import SpecError
 from harness.environments.base import NodePlan, Traits
-from harness.environments.existing.discovery import FoundCluster
+from harness.environments.existing.discovery import FoundCluster, security_of
 from harness.spec.spec import Spec
 from harness.systems.admin_endpoint import NoAnswer, PageAt, State
 from harness.systems.definition import Definition
@@ -24,6 +24,7 @@ from harness.systems.sidecar.probe import BrokerProbe
 from harness.systems.sidecar.wire import NodeSilent
 from harness.systems.templating import Bound, TemplateError, filled
 from nemesis.capabilities.cluster import Capability
+from workloads.clients.security import PLAIN_TEXT, Security
 
 READERS = ("readers-a", "readers-b")
 NOWHERE = FoundCluster("", {})
@@ -45,12 +46,15 @@ class ExistingCluster(ForeignBroker):
 
     found: FoundCluster = NOWHERE
     topic: str = ""
+    security: Security = PLAIN_TEXT
     _asked: dict[int, _Asked] = field(default_factory=dict)
 
     @classmethod
     def of(cls, spec: Spec, definition: Definition, found: FoundCluster, topic: str) -> ExistingCluster:
         """Make it, and check its hooks. Raises `SpecError`."""
-        system = cls(spec, definition, dict.fromkeys(found.brokers, here(definition)), found=found, topic=topic)
+        runtimes = dict.fromkeys(found.brokers, here(definition))
+        security = security_of(spec.client_config)
+        system = cls(spec, definition, runtimes, found=found, topic=topic, security=security)
         for broker in found.brokers:
             for name, hook in system.hooks_of(broker).items():
                 for program in (hook.command[0], *(hook.verify or ())[:1]):
@@ -114,7 +118,7 @@ class ExistingCluster(ForeignBroker):
         return self._ask(plan, BrokerProbe.state)
 
     def _ask(self, plan: NodePlan, question: Callable[[BrokerProbe], State]) -> State | None:
-        asked = self._asked.setdefault(plan.node_id, _Asked(BrokerProbe(self._config(plan))))
+        asked = self._asked.setdefault(plan.node_id, _Asked(BrokerProbe(self._config(plan), self.security)))
         with asked.turn:
             try:
                 return question(asked.probe)

@@ -40,17 +40,21 @@ def with_defaults(given: Mapping[str, Any]) -> Mapping[str, Any]:
     made["system"] = system
     if isinstance(to := made.get("upgrade_to"), str) and to:
         made["upgrade_to"] = SYSTEMS.name_of(to) or str(_file(to, "upgrade-to").absolute())
+    if isinstance(default := definition.defaults.get("client_config"), str) and "client_config" not in given:
+        made["client_config"] = str(definition.path.absolute().parent / default)
     if isinstance(bootstrap, str) and bootstrap:
-        made = {**_of_existing(definition, bootstrap, given), **made}
+        made = {**_of_existing(definition, bootstrap, made.get("client_config", ""), given), **made}
     if made.get("environment") != "docker":  # settings of containers do not apply to other environments
         preset = OF_CONTAINERS & (definition.defaults.keys() - given.keys())
         return {key: value for key, value in made.items() if key not in preset}
     return made
 
 
-def _of_existing(definition: Definition, bootstrap: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _of_existing(
+    definition: Definition, bootstrap: str, client_config: str, given: Mapping[str, Any]
+) -> Mapping[str, Any]:
     """The size of a cluster that runs already, and the faults for which there are hooks."""
-    brokers = given.get("brokers") or len(discover(bootstrap).brokers)
+    brokers = given.get("brokers") or len(discover(bootstrap, None, client_config).brokers)
     replication_factor = given.get("replication_factor") or min(Spec.replication_factor, brokers)
     return {
         "brokers": brokers,
@@ -143,7 +147,7 @@ def _existing(spec: Spec) -> ExistingCluster:
             f"system: expected a definition with --bootstrap, found Harrow's own broker; use {EXISTING_CLUSTER}"
         )
     definition = load(_file(spec.system))
-    found = discover(spec.bootstrap, spec.brokers)
+    found = discover(spec.bootstrap, spec.brokers, spec.client_config)
     return ExistingCluster.of(spec, definition, found, f"harrow-{secrets.token_hex(4)}")
 
 

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from harness.store.progress import ProgressFile
+
 PLAIN_INTERVAL_S = 5.0
 
 PLAIN_WIDTH = 120
@@ -29,8 +31,10 @@ def progress_console() -> Console:
 class RunProgress:
     """Messages and a status line on standard error. Safe to use from several threads."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, file: ProgressFile | None = None) -> None:
+        """`file` is told the same, for `harrow serve`."""
         self._console = console
+        self._file = file
         self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
         self._started_s = time.monotonic()
         self._shown_s = self._started_s
@@ -51,17 +55,27 @@ class RunProgress:
     def phase(self, name: str, summary: str = "") -> None:
         """Announce the start of a phase."""
         self._phase = name
+        if self._file is not None:
+            self._file.tell(name, summary)
         self.log(f"{name}{': ' if summary else ''}{summary}", style="bold")
 
     def log(self, text: str, style: str = "") -> None:
         """Print a message with the time since the start."""
         self._console.print(Text(f"{self._time()}  {text}", style=style), soft_wrap=True)
 
-    def status(self, acked: int, faults: Sequence[str]) -> None:
-        """Update the status line; `acked` is the number of records acknowledged so far."""
+    def status(
+        self, acked: int, faults: Sequence[str], share: float | None = None, left_s: float | None = None
+    ) -> None:
+        """Update the status line; `acked` is the number of records acknowledged so far.
+
+        `share` is the part of the phase that is over, `left_s` how long it still takes, where that is known.
+        """
         acked_per_s = self._rate.of(acked)
         holding = f" · faults: {', '.join(faults)}" if faults else ""
-        line = f"{self._time()}  {self._phase} · {acked:,} records acked, {acked_per_s:,.0f}/s{holding}"
+        detail = f"{acked:,} records acked, {acked_per_s:,.0f}/s{holding}"
+        if self._file is not None:
+            self._file.tell(None, detail, share, left_s)
+        line = f"{self._time()}  {self._phase} · {detail}"
         if self._live is not None:
             self._live.update(Text(line, style="cyan"), refresh=True)
         elif time.monotonic() - self._shown_s >= PLAIN_INTERVAL_S:

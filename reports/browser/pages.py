@@ -37,13 +37,13 @@ class StoredFile(NamedTuple):
     size_bytes: int
 
 
-def list_page(entries: Sequence[RunEntry], selection: Selection, page: int) -> str:
-    """The list of runs, newest first; `page` counts from 1."""
+def list_page(entries: Sequence[RunEntry], selection: Selection, page: int, *, running: bool = False) -> str:
+    """The list of runs, newest first; `page` counts from 1. `running`: whether something is under way."""
     chosen = selection.of(entries)
     pages = max(1, -(-len(chosen) // ROWS_MAX))
     page = min(max(page, 1), pages)
     counted = {verdict: sum(entry.verdict == verdict for entry in chosen) for verdict in VERDICTS}
-    return _render(
+    return render(
         "list.html",
         entries=chosen[(page - 1) * ROWS_MAX : page * ROWS_MAX],
         found=len(chosen),
@@ -54,6 +54,7 @@ def list_page(entries: Sequence[RunEntry], selection: Selection, page: int) -> s
         verdicts=VERDICTS,
         page=page,
         pages=pages,
+        running=running,
     )
 
 
@@ -71,23 +72,23 @@ def run_page(
         for incident in (incidents if isinstance(incidents, list) else ())
         if isinstance(incident, dict)
     ]
-    return _render("run.html", run=run, headlines=headlines, files=files, nearest=nearest, others=others)
+    return render("run.html", run=run, headlines=headlines, files=files, nearest=nearest, others=others)
 
 
 def compare_page(one: str, other: str, comparison: Comparison) -> str:
     """What differs between two runs."""
-    return _render("compare.html", one=one, other=other, comparison=comparison)
+    return render("compare.html", one=one, other=other, comparison=comparison)
 
 
 def suites_page(suites: Sequence[SuiteNights]) -> str:
     """All suites with their nights."""
-    return _render("suites.html", suites=suites)
+    return render("suites.html", suites=suites)
 
 
 def trends_page(entries: Sequence[RunEntry], selection: Selection) -> str:
     """The figures of the chosen runs over time."""
     chosen = selection.of(entries)
-    return _render(
+    return render(
         "trends.html",
         charts=charts(chosen),
         found=len(chosen),
@@ -101,10 +102,11 @@ def trends_page(entries: Sequence[RunEntry], selection: Selection) -> str:
 
 def error_page(status: int, line: str) -> str:
     """A page that says what is wrong with a request."""
-    return _render("error.html", status=status, line=line)
+    return render("error.html", status=status, line=line)
 
 
-def _render(template: str, **values: object) -> str:
+def render(template: str, **values: object) -> str:
+    """A page from one of the browser's templates."""
     return _environment().get_template(f"browser/{template}").render(**values)
 
 

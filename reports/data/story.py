@@ -50,11 +50,44 @@ class StoryStep:
 
 
 @dataclass(frozen=True)
+class Words:
+    """What the chart says around the steps."""
+
+    cause: str
+    """The button to the step before in the chain."""
+    only: str
+    """The button that leaves nothing but the chain."""
+    no_cause: str
+    before: str
+    after: str
+    gone: str
+    """Beside a node that has ended."""
+    log: str
+    """Above the column of the logs."""
+
+
+OF_A_SIMULATION: Final = Words(
+    "← what led to it",
+    "only what led to it",
+    "Nothing in the story led to it.",
+    "Led to it: ",
+    "It led to: ",
+    "down; last known",
+    "log: offsets by epoch",
+)
+
+
+@dataclass(frozen=True)
 class Story:
     """The steps, in order, and the state of each lane's node before the first."""
 
     steps: tuple[StoryStep, ...]
     before: dict[int, State]
+    focus: int | None = None
+    """The step that the chart begins at, if that is not the violation; then there is no start-up either."""
+    words: Words = OF_A_SIMULATION
+    lost: tuple[int, int] | None = None
+    """The first and the last lost offset, if that is known."""
 
     @property
     def lanes(self) -> list[int]:
@@ -65,6 +98,8 @@ class Story:
     @property
     def begins(self) -> int:
         """Where the start-up ends: at the first fault, the first step of a schedule, or the first write."""
+        if self.focus is not None:
+            return 0
         return next(
             (
                 index
@@ -77,6 +112,8 @@ class Story:
     @property
     def violation(self) -> int | None:
         """The step that reports the broken property."""
+        if self.focus is not None:
+            return self.focus
         return next((index for index, step in enumerate(self.steps) if step.text.startswith(VIOLATION)), None)
 
     def to_json(self) -> dict[str, Any]:
@@ -86,8 +123,11 @@ class Story:
             "before": {str(lane): state for lane, state in self.before.items()},
             "begins": self.begins,
             "violation": self.violation,
+            "words": vars(self.words),
+            "lost": self.lost,
             "steps": [
-                {key: value for key, value in vars(step).items() if value or key in ("at_us", "lane", "text", "cause")}
+                {key: value for key, value in vars(step).items() if value or key in ("at_us", "lane", "text")}
+                | ({"cause": step.cause} if step.cause is not None else {})
                 | ({"source": step.source} if step.source is not None else {})
                 for step in self.steps
             ],

@@ -26,7 +26,7 @@ _LINE_HEIGHT = 14
 
 
 _TIP = (
-    '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+    '<defs><marker id="{tip}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
     '<path d="M0 0 L8 4 L0 8 z" style="fill: var(--ink)"/></marker></defs>'
 )
 
@@ -40,24 +40,27 @@ class Diagram:
     left_out: int
 
 
-def sequence(story: Story | None) -> Diagram | None:
-    """Draw the transitions of a story; None if there is none."""
+def sequence(story: Story | None, tip: str = "tip", steps_max: int = STEPS_MAX) -> Diagram | None:
+    """Draw the last transitions of a story; None if there is none.
+
+    `tip` is the id of the arrows' tip, which a page may have but once.
+    """
     if story is None:
         return None
     steps = [step for step in story.steps[story.begins :] if not step.noise]
-    shown = steps[-STEPS_MAX:]
-    return Diagram(_svg(shown, story.lanes), len(shown), len(steps) - len(shown))
+    shown = steps[-steps_max:]
+    return Diagram(_svg(shown, story.lanes, tip), len(shown), len(steps) - len(shown))
 
 
-def _svg(steps: Sequence[StoryStep], lanes: Sequence[int]) -> str:
+def _svg(steps: Sequence[StoryStep], lanes: Sequence[int], tip: str) -> str:
     column_x = {lane: _TIME_WIDTH + _LANE_WIDTH * number + _LANE_WIDTH // 2 for number, lane in enumerate(lanes)}
     texts = [_wrapped(step.text) for step in steps]
     heights = [_ROW_HEIGHT + _LINE_HEIGHT * (len(lines) - 1) for lines in texts]
     width = _TIME_WIDTH + _LANE_WIDTH * len(lanes) + _TEXT_WIDTH
     height = _HEAD_HEIGHT + sum(heights) + _ROW_HEIGHT
     parts = [
-        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="Sequence of the last transitions">',
-        _TIP,
+        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="Sequence of the last steps">',
+        _TIP.replace("{tip}", tip),
     ]
     for lane, x in column_x.items():
         parts.append(_text(x, 16, lane_name(lane), "middle", "var(--ink)", bold=True))
@@ -67,7 +70,7 @@ def _svg(steps: Sequence[StoryStep], lanes: Sequence[int]) -> str:
     for step, lines, row_height in zip(steps, texts, heights, strict=True):
         y = top + _ROW_HEIGHT // 2
         parts.append(_text(_TIME_WIDTH - 12, y + 4, f"{step.at_us / 1e6:.3f}", "end", "var(--muted)"))
-        parts.append(_mark(column_x, step, y))
+        parts.append(_mark(column_x, step, y, tip))
         for number, line in enumerate(lines):
             parts.append(_text(text_x, y + 4 + _LINE_HEIGHT * number, line, "start", _colour(step)))
         top += row_height
@@ -80,10 +83,10 @@ def _wrapped(text: str) -> list[str]:
     return lines or [""]
 
 
-def _mark(column_x: dict[int, int], step: StoryStep, y: int) -> str:
+def _mark(column_x: dict[int, int], step: StoryStep, y: int, tip: str) -> str:
     if step.source is None or step.source == step.lane:
         return f'<circle cx="{column_x[step.lane]}" cy="{y}" r="4" style="fill: {_colour(step)}"/>'
-    return _line(column_x[step.source], y, column_x[step.lane], y, "var(--ink)", ' marker-end="url(#tip)"')
+    return _line(column_x[step.source], y, column_x[step.lane], y, "var(--ink)", f' marker-end="url(#{tip})"')
 
 
 def _colour(step: StoryStep) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -64,7 +64,10 @@ def _planted(run: Run, word: str) -> str:
         return ""
     named = f"The planted {'flaw' if len(flaws) == 1 else 'flaws'} {enumeration(flaws)}"
     if word == "invalid":
-        return f"{named} {'is' if len(flaws) == 1 else 'are'} in this build."
+        summaries = run.spec.get("flaw_summaries")
+        known = summaries if isinstance(summaries, Mapping) else {}
+        what = "; ".join(str(known[flaw]) for flaw in flaws if flaw in known)
+        return f"{named} {'is' if len(flaws) == 1 else 'are'} in this build{f': {what}' if what else ''}."
     return f"{named} did not show: nothing in this run triggered {'it' if len(flaws) == 1 else 'them'}."
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from broker.core.rules.flaws import FLAWS
 from simulation.directed.files import DirectedSchedule, DirectedScheduleError, load
 from simulation.directed.stage import StepExecutor
 from simulation.engine.cluster import NodeCrashed, Observer, SimulatedCluster, fingerprint
@@ -53,7 +54,8 @@ def play_schedule(
     """
     schedule = load(path)
     flaws = (*schedule.masks, *also, *(schedule.flaws if flawed else ()))
-    watch = FirstViolation(property_observers())
+    lacking = frozenset(broken for name in schedule.masks for broken in FLAWS[name].properties)
+    watch = FirstViolation(property_observers(lacking))
     stage = StepExecutor(schedule, flaws, (*recorders, watch), keep_log=keep_log)
     phases = _Phases(stage.cluster)
     failure = failed_property = None

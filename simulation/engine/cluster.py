@@ -207,14 +207,20 @@ class SimulatedCluster(EventQueue):
         self.machines[node_id].paused = True
 
     def resume(self, node_id: int) -> None:
-        """Resume a frozen process; it handles the events that have piled up."""
+        """Resume a frozen process; it handles the events that have piled up.
+
+        A timer that was due, and that an event before it replaces or cancels now, does not fire, as on a real machine.
+        """
         machine = self.machines[node_id]
         if not machine.paused:
             return
         machine.paused = False
         backlog, machine.backlog = machine.backlog, []
-        for event in backlog:
-            self.deliver(node_id, machine.incarnation, event)
+        for event, at_us in backlog:
+            if at_us is None:
+                self.deliver(node_id, machine.incarnation, event)
+            elif isinstance(event, TimerFired):
+                self._fire(node_id, machine.incarnation, event.key, at_us)
         if self.transport.byte_connections is not None:
             self.transport.byte_connections.resumed(node_id)
 
@@ -225,7 +231,7 @@ class SimulatedCluster(EventQueue):
         if node is None or machine.incarnation != incarnation:
             return
         if machine.paused:
-            machine.backlog.append(event)
+            machine.backlog.append((event, None))
             return
         try:
             effects = node.handle(machine.clock.now_ms(self.now_us), event)
@@ -320,6 +326,9 @@ class SimulatedCluster(EventQueue):
     def _fire(self, node_id: int, incarnation: int, key: Hashable, at_us: int) -> None:
         machine = self.machines[node_id]
         if machine.incarnation == incarnation and machine.timers.get(key) == at_us:
+            if machine.paused:
+                machine.backlog.append((TimerFired(key), at_us))
+                return
             del machine.timers[key]
             self.deliver(node_id, incarnation, TimerFired(key))
 

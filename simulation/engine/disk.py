@@ -318,6 +318,12 @@ class SimulatedDisk:
                 self.files[name] = _File(kept, kept)
         return Loss(lost, names_lost, cuts_undone, indexes_damaged)
 
+    def unsynced_logs(self) -> Iterator[str]:
+        """Names of the files of batches of which a power failure may take bytes."""
+        for name, file in self.files.items():
+            if name.endswith(LOG_SUFFIX) and len(file.durable or b"") < len(file.data):
+                yield name
+
     def _is_unsynced_segment(self, name: str) -> bool:
         file = self.files[name]
         is_synced = file.durable is not None and len(file.durable) == len(file.data) and file.before_cut is None

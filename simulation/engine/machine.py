@@ -68,7 +68,9 @@ class SimulatedMachine:
         self.node: Node | None = None
         self.incarnation = 0
         self.paused = False
-        self.backlog: list[Event] = []
+        self.backlog: list[tuple[Event, int | None]] = []
+        """What came while the process was frozen; of a timer also when it was due, in virtual microseconds."""
+
         self.timers: dict[Hashable, int] = {}
         self.fsync_us = 500
         self.time_ahead_ms = 0  # of the machine's time of day before virtual time

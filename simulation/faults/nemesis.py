@@ -12,7 +12,8 @@ from simulation.engine.disk import Survival
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import active_controller, partition_states
 from simulation.faults.loss_budget import SimulatedLossBudget
-from simulation.faults.recipes import CHANNELS, STEPS, Recipe, play
+from simulation.faults.recipe import CHANNELS, Recipe, play
+from simulation.faults.recipes import STEPS
 from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.workload.administration import Administration
 from simulation.workload.recording import FaultRow, SimulatedHistory

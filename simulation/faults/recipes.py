@@ -1,128 +1,14 @@
 """Recipes: several faults that belong together, on the same partition and the same nodes, one soon after the other.
 
 A fault alone seldom does harm; a sequence such as "hold a leader's request back, replace the leader, let it pass" does,
-and independent faults hardly ever meet like that. A recipe is a generator: it injects faults through the nemesis, and
-yields for how long to wait, or for what. Who leads and who follows is decided when a step needs it, as the active
-controller sees it; a recipe that finds nobody ends.
-
-All choices of a recipe (delays, durations, whom) are digits of one number, the fault's parameter; zero is the simplest.
+and independent faults hardly ever meet like that. `simulation/faults/recipe.py` has what each is made of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Mapping
 
-from broker.core.metadata.records import PartitionState
-from simulation.engine.cluster import SimulatedCluster
-from simulation.engine.event_queue import MS
-from simulation.engine.node_views import active_controller, partition_states
-from simulation.workload.administration import Administration
-
-Wait = int | Callable[[], bool]
-"""Milliseconds, or a condition, which is given `_PATIENCE_MS`."""
-
-Steps = Generator[Wait, None, None]
-
-_PATIENCE_MS = 6_000
-_CHECK_MS = 10
-
-_T = TypeVar("_T")
-
-CHANNELS = CONTROL, QUORUM, REPLICATION, RECOVERY = "control", "quorum", "replication", "recovery"
-"""Connections between nodes: what is sent on one keeps its order, and each may be late by itself."""
-
-
-class Injector(Protocol):
-    """What a recipe needs of the nemesis."""
-
-    def inject(self, kind: str, node: int, duration_ms: int, parameter: int = 0) -> None:
-        """Inject a fault on a node, for a while."""
-
-    def hold(self, source: int, target: int, channel: str, duration_ms: int) -> None:
-        """Let the messages of one channel, from one node to another, wait for a while."""
-
-
-class Recipe:
-    """One recipe at work: whom it is about, and what it draws."""
-
-    def __init__(
-        self,
-        cluster: SimulatedCluster,
-        brokers: list[int],
-        controllers: list[int],
-        injector: Injector,
-        operator: Administration,
-        parameter: int,
-    ) -> None:
-        self._cluster = cluster
-        self._digits = parameter
-        self.inject = injector.inject
-        self.hold = injector.hold
-        self.operator = operator
-        self.partition: int = self.pick(*range(max(1, len(partition_states(cluster)))))
-        self.brokers = brokers
-        self.controllers = controllers
-
-    def pick(self, *choices: _T) -> _T:
-        """The next choice."""
-        self._digits, index = divmod(self._digits, len(choices))
-        return choices[index]
-
-    def soon(self) -> int:
-        """A short wait, in ms."""
-        return self.pick(0, 2, 5, 10, 20, 50, 150, 600)
-
-    def state(self) -> PartitionState:
-        """The partition as the active controller sees it. Raises `Nobody`."""
-        states: list[PartitionState] = partition_states(self._cluster)
-        if not states:
-            raise Nobody
-        return states[min(self.partition, len(states) - 1)]
-
-    def leader(self) -> int:
-        """Who leads the partition. Raises `Nobody`."""
-        leader = self.state().leader
-        if leader < 0:
-            raise Nobody
-        return leader
-
-    def follower(self) -> int:
-        """A replica that does not lead, in sync if there is one. Raises `Nobody`."""
-        state = self.state()
-        in_sync = [one for one in state.isr if one != state.leader]
-        others = in_sync or [one for one in state.replicas if one != state.leader]
-        if not others:
-            raise Nobody
-        return self.pick(*others)
-
-    def controller(self) -> int:
-        """The active controller. Raises `Nobody`."""
-        found = active_controller(self._cluster)
-        if found is None:
-            raise Nobody
-        return found
-
-    def is_up(self, node: int) -> bool:
-        """Whether the node's process runs."""
-        return self._cluster.machines[node].node is not None
-
-    def assign(self, replicas: tuple[int, ...] | None) -> None:
-        """Assign replicas, or cancel that; never fewer than min ISR, which might not survive a loss that is allowed."""
-        if replicas is None or len(replicas) >= self.operator.min_isr():
-            self.operator.assign(self.partition, replicas)
-
-    def replace_leader(self, leader: int) -> None:
-        """Have another member of the ISR lead: by election, or because the leader dies, or seems to."""
-        how = self.pick("elect", "kill", "isolate", "restart", "pause")
-        if how == "elect":
-            self.operator.move_leader(self.partition, self.pick(0, 1))
-        else:
-            self.inject(how, leader, self.pick(4_500, 1_500, 9_000))
-
-
-class Nobody(Exception):
-    """No node has the role that a recipe needs."""
+from simulation.faults.recipe import CONTROL, METADATA, QUORUM, RECOVERY, REPLICATION, Recipe, Steps
 
 
 def min_isr_raised_then_shrunk(recipe: Recipe) -> Steps:
@@ -279,9 +165,9 @@ def log_info_held(recipe: Recipe) -> Steps:
         kind = recipe.pick("kill", "page-cache-loss")
         recipe.inject(kind, node, recipe.pick(4_000, 1_500, 2_500) + 400 * index, recipe.pick(2, 0))
         yield recipe.pick(0, 100, 3_500)
-    controller, late = recipe.controller(), recipe.pick(*replicas)
-    recipe.hold(late, controller, RECOVERY, recipe.pick(3_000, 1_000))
+    late = recipe.pick(*replicas)
     yield lambda: recipe.is_up(late)
+    recipe.hold(late, recipe.controller(), RECOVERY, recipe.pick(3_000, 1_000))
     yield recipe.pick(200, 800, 2_000)
     recipe.inject(recipe.pick("kill", "page-cache-loss"), late, recipe.pick(500, 2_000), recipe.pick(2, 0))
 
@@ -297,6 +183,76 @@ def follower_far_behind(recipe: Recipe) -> Steps:
         yield recipe.pick(3_500, 300)
 
 
+def added_twice(recipe: Recipe) -> Steps:
+    """A replica is added, given up, and added again, and hears of each only when the leader knows them all."""
+    before = recipe.state().replicas
+    spare = [one for one in recipe.brokers if one not in before]
+    added = recipe.pick(*spare) if spare else before[-1]
+    if not spare:
+        before = before[:-1]
+        recipe.assign(before)
+        yield lambda: recipe.state().replicas == before
+    changes, pause_ms = 2 * recipe.pick(1, 2) + 1, recipe.pick(100, 30, 300)
+    recipe.hold(recipe.controller(), added, METADATA, changes * pause_ms)
+    for change in range(changes):
+        recipe.operator.assign(recipe.partition, None if change % 2 else (*before, added))
+        yield pause_ms
+    late_ms = recipe.pick(400, 100, 1_000)
+    for _ in range(changes):
+        yield recipe.pick(3, 1, 8)  # one answer arrives: one change, where they are sent one at a time
+        recipe.hold(recipe.controller(), added, METADATA, late_ms)
+        yield late_ms
+    if recipe.pick(True, False):
+        recipe.replace_leader(recipe.leader())
+
+
+def leader_misses_elections(recipe: Recipe) -> Steps:
+    """A leader hears of two elections at once: it leads again, and another has led meanwhile, whose log was shorter."""
+    leader, follower, before = recipe.leader(), recipe.follower(), recipe.state().replicas
+    others = [one for one in before if one not in (leader, follower)]
+    recipe.hold(follower, leader, REPLICATION, recipe.pick(2_000, 1_200, 4_000))
+    recipe.inject("late-metadata", leader, 4 * recipe.pick(1_500, 900, 3_000))
+    yield recipe.pick(50, 150, 600, 10)
+    for chosen in (follower, leader):
+        recipe.operator.assign(recipe.partition, (chosen, *(one for one in before if one != chosen)))
+        recipe.operator.elect(0, (recipe.partition,))
+        yield lambda chosen=chosen: recipe.state().leader == chosen  # type: ignore[misc]
+        yield recipe.pick(100, 20, 400)
+    for other in others:
+        recipe.hold(other, leader, REPLICATION, recipe.pick(3_000, 1_500))
+    yield recipe.pick(3_000, 1_500, 600)
+    if recipe.pick(True, False):
+        recipe.inject("kill", leader, recipe.pick(4_500, 1_500))
+        recipe.inject(recipe.pick("kill", "isolate"), follower, recipe.pick(4_500, 1_500))
+
+
+def recovered_twice(recipe: Recipe) -> Steps:
+    """A recovery is kept waiting, or asks twice since a replica died and another was fenced; who is elected dies."""
+    replicas = list(recipe.state().replicas)
+    late = replicas.pop(recipe.pick(*range(len(replicas))))
+    away_ms = recipe.pick(3_500, 4_500)
+    recipe.take_down(late, away_ms + 700)
+    yield recipe.pick(700, 0, 1_500)  # it is fenced before the others, so that its log is not needed
+    for node in replicas:
+        recipe.take_down(node, away_ms + 1_600)
+    yield lambda: recipe.is_up(late)
+    controller = recipe.controller()
+    recipe.hold(late, controller, RECOVERY, recipe.pick(4_000, 9_000, 3_400))
+    if recipe.pick(True, False):
+        yield recipe.pick(600, 300)  # until it is registered
+        recipe.hold(late, controller, CONTROL, recipe.pick(4_000, 6_000))
+    if len(replicas) > 1 and recipe.pick(True, False):
+        yield lambda: recipe.is_up(replicas[0])
+        recipe.hold(replicas[0], controller, RECOVERY, recipe.pick(2_600, 2_200, 3_200))
+        yield recipe.recovers
+        yield recipe.pick(50, 200)
+        recipe.inject("kill", replicas[1], recipe.pick(50, 300))
+    yield lambda: recipe.state().leader >= 0
+    for _ in range(recipe.pick(1, 2)):
+        recipe.inject(recipe.pick("kill", "page-cache-loss"), recipe.leader(), recipe.pick(5_000, 2_000, 300), 2)
+        yield recipe.pick(200, 1_500, 4_000)
+
+
 STEPS: Mapping[str, Callable[[Recipe], Steps]] = {
     "min-isr-raised-then-shrunk": min_isr_raised_then_shrunk,
     "restarted-then-lost": restarted_then_lost,
@@ -310,34 +266,8 @@ STEPS: Mapping[str, Callable[[Recipe], Steps]] = {
     "leaders-one-after-the-other": leaders_one_after_the_other,
     "log-info-held": log_info_held,
     "follower-far-behind": follower_far_behind,
+    "added-twice": added_twice,
+    "leader-misses-elections": leader_misses_elections,
+    "recovered-twice": recovered_twice,
 }
 """Kind of fault -> the recipe."""
-
-
-def play(cluster: SimulatedCluster, steps: Steps, is_over: Callable[[], bool]) -> None:
-    """Let a recipe go on until it ends, finds nobody, or the faults are over."""
-
-    def go_on() -> None:
-        if is_over():
-            steps.close()
-            return
-        try:
-            wait = next(steps)
-        except (StopIteration, Nobody):
-            return
-        if isinstance(wait, int):
-            cluster.after(wait * MS, go_on)
-        else:
-            check(wait, cluster.now_us + _PATIENCE_MS * MS)
-
-    def check(condition: Callable[[], bool], until_us: int) -> None:
-        try:
-            holds = condition()
-        except Nobody:
-            holds = False
-        if holds or is_over():
-            go_on()
-        elif cluster.now_us < until_us:
-            cluster.after(_CHECK_MS * MS, check, condition, until_us)
-
-    go_on()

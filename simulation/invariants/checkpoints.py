@@ -1,7 +1,7 @@
-"""Checks that the checkpoints on a broker's disk are at most one interval old, and are exact after a clean stop (P-30).
+"""Checks what a broker's disk tells the next start: the checkpoints (P-30, P-46), and the logs of a clean stop (P-47).
 
-They say less than the logs, never nothing: without them a start after a crash believes that nothing is committed or on
-the disk, and that no record was deleted.
+Checkpoints are at most one interval old, and exact after a clean stop. They say less than the logs, never nothing:
+without them a start after a crash believes that nothing is committed or on the disk, and that no record was deleted.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from broker.core.log import checkpoints
+from broker.core.metadata.records import METADATA_DIRECTORY
 from broker.core.ports.files import directory_of, name_in
 from broker.core.replica.state import Replica
 from simulation.engine.disk import SimulatedDisk
 from simulation.engine.event_queue import MS
 from simulation.engine.machine import SimulatedMachine
-from simulation.invariants.ghost import ReplicaMirror
+from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
+from simulation.invariants.properties import Violation
 
 _NAMES = (checkpoints.HIGH_WATERMARK, checkpoints.RECOVERY_POINT, checkpoints.LOG_START)
 
@@ -86,6 +88,36 @@ def closed(known: Knowledge, broker: BrokerMirror, disk: SimulatedDisk) -> None:
         for name, expected, found in _compared(disk, key, replica, exact):
             if found != expected:
                 _fail(known, broker, key, name, f"{_text(found)} after a clean stop, instead of {expected}")
+
+
+def check_synced(broker: BrokerMirror, machine: SimulatedMachine) -> None:
+    """P-47 when a broker has ended cleanly: a power failure takes nothing of any log (ST-5, BL-8).
+
+    It may bring back what the start before had cut off as damaged: the next one cuts it off again. The metadata log of
+    a node of both roles is its controller's, which has answered for it by then.
+    """
+    combined = machine.settings.is_controller
+    for name in machine.disk.unsynced_logs():
+        if directory_of(name) in broker.failed_directories or (combined and name.startswith(METADATA_DIRECTORY)):
+            continue
+        raise Violation("P-47", f"broker {broker.broker_id} has stopped cleanly, and {name} is not synced")
+
+
+def check_recovery_point(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:
+    """P-46, when a log has been cut, or synced after a cut: what a start after a crash trusts is on the disk (ST-6)."""
+    disk, log = known.cluster.machines[mirror.holder].disk, replica.log
+    if disk.failing or directory_of(log.directory) in disk.failing_directories:
+        return
+    points = checkpoints.read_checkpoint(disk, name_in(directory_of(log.directory), checkpoints.RECOVERY_POINT))
+    point = 0 if isinstance(points, checkpoints.Unusable) else points.get(replica.key, 0)
+    trusted = checkpoints.RewrittenRange(disk, log.directory).limit(point)
+    if trusted > log.flushed_offset:
+        known.fail(
+            ghost,
+            "P-46",
+            f"broker {mirror.holder} would trust its log up to {trusted} after a crash: the checkpoint says {point}, "
+            f"and after the latest cuts it has been synced up to {log.flushed_offset}",
+        )
 
 
 def _compared(

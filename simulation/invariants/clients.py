@@ -27,9 +27,9 @@ from broker.core.records import (
     read_header,
     with_records,
 )
+from simulation.invariants.answers import refusals
 from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror, batches_in, describe, pieces
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
-from simulation.invariants.progress import refusals
 
 _ALL = -1
 _LATEST = -1

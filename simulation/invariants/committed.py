@@ -68,6 +68,9 @@ def high_watermark_of_leader(known: Knowledge, ghost: Ghost, mirror: ReplicaMirr
         )
     if new > len(committed):
         first = len(committed)
+        if mirror.start > first:  # by unclean election it leads above what another has deleted, whatever that was
+            ghost.sequences.clear()
+            ghost.last_of.clear()
         committed += entries[first:new]
         check_sequences(known, ghost, first)
         grown(known, ghost)

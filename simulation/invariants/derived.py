@@ -1,4 +1,7 @@
-"""Checks what a replica keeps beside its log: its producers' state (P-28), min ISR (P-29) and settings (P-32)."""
+"""Checks what a replica keeps beside its log: its producers' state (P-28), min ISR (P-29) and settings (P-32).
+
+And a broker's copy of the metadata log (P-48).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from broker.core.log.producer_state import CACHED_BATCHES
 from broker.core.replica.state import Replica
 from simulation.invariants.ghost import Ghost, ReplicaMirror, batches_of
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
+from simulation.invariants.properties import Violation
 
 Sequences = tuple[int, tuple[tuple[int, int, int], ...]]
 """A producer's epoch and its latest batches in it: first sequence number, base offset, last offset."""
@@ -60,6 +64,28 @@ def check_producers(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, repli
         known.fail(ghost, "P-28", f"broker {mirror.holder} knows the producers {invented}, which are not in its log")
 
 
+def check_kept_producers(
+    known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica, state: BrokerState
+) -> None:
+    """P-28, when a process has opened a log after a clean stop: it knows the producers that the one before knew.
+
+    Also those whose batches were all deleted: a clean stop writes a snapshot of them (KIP-98).
+    """
+    before, log = mirror.replica, replica.log
+    if before is None or state.previous_broker_epoch < 0 or log.recovery.scanned_bytes or mirror.power_lost:
+        return
+    if before.topic_id != replica.topic_id or before.log.end_offset != log.end_offset or mirror.offline:
+        return
+    known_before, known_now = before.log.producers.states, log.producers.states
+    lost = [producer for producer in known_before if producer not in known_now]
+    if lost:
+        known.fail(
+            ghost,
+            "P-28",
+            f"broker {mirror.holder} has stopped cleanly, and does not know the producers {lost} any more",
+        )
+
+
 def note_producers(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:
     """P-D2, after a step in which a replica has changed: none is forgotten but when its broker looks for idle ones."""
     now_ms = _now_ms(known, mirror)
@@ -81,6 +107,16 @@ def idle_looked_for(known: Knowledge, broker: BrokerMirror, state: BrokerState) 
 
 def _now_ms(known: Knowledge, mirror: ReplicaMirror) -> int:
     return known.cluster.machines[mirror.holder].clock.now_ms(known.cluster.now_us)
+
+
+def check_copy(broker_id: int, state: BrokerState) -> None:
+    """P-48, when a broker has applied metadata: they are in the copy on its disk too, while that can be written."""
+    stored, end = state.metadata.stored, state.metadata.image.end_offset
+    if stored is not None and stored.log.end_offset != end:
+        raise Violation(
+            "P-48",
+            f"broker {broker_id} knows the metadata up to {end}; the copy on its disk ends at {stored.log.end_offset}",
+        )
 
 
 def check_min_isr(known: Knowledge, broker_id: int, state: BrokerState) -> None:

@@ -1,6 +1,8 @@
-"""Checks what the failure of one of a broker's log directories does to its replicas (P-33, P-34)."""
+"""Checks log directories: failures (P-33, P-34), markers (P-38), where new logs go (P-60), the cluster (P-65)."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 from broker.core.broker_node.state import BrokerState
 from broker.core.log import checkpoints
@@ -89,6 +91,20 @@ def is_another_log(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replic
     return True
 
 
+def is_left_behind(broker: BrokerMirror, mirror: ReplicaMirror, replica: Replica) -> bool:
+    """Whether a process has opened an older log of a replica, since the directory of the present one failed by then.
+
+    That older log is what was left in a directory that had failed itself when the present one was created (RT-8). For
+    the replica this is the loss of its disk, and it comes with an unclean start: no marker was to be read there.
+    """
+    index = of(mirror)
+    return (
+        mirror.incarnation != broker.incarnation
+        and index in broker.failed_directories
+        and directory_of(replica.log.directory) != index
+    )
+
+
 def counts(known: Knowledge, state: PartitionState, member: int) -> bool:
     """Whether a replica leads or is in the ISR; before KIP-966 the last member stays there, whatever becomes of it."""
     stays = known.generation in _WITHOUT_ELR and state.isr == (member,)
@@ -139,3 +155,49 @@ def opened(broker: BrokerMirror, machine: SimulatedMachine) -> None:
     found = clean_epoch(machine)
     if found >= 0:
         raise Violation("P-38", f"broker {broker.broker_id} runs, and its directories say that it has stopped: {found}")
+
+
+def check_owner(machine: SimulatedMachine) -> None:
+    """P-65 when a node has started: each of its log directories that works says of which cluster it is (KIP-78)."""
+    settings, disk = machine.settings, machine.disk
+    for index in range(len(settings.log_dirs)):
+        if disk.failing or index in disk.refused or index in disk.failing_directories:
+            continue
+        found = checkpoints.read_cluster_id(disk, index)
+        if found != settings.cluster_id:
+            raise Violation(
+                "P-65",
+                f"node {settings.node_id} of cluster {settings.cluster_id!r} runs, and its log directory {index} is of "
+                f"{'no cluster' if found is None else repr(found)}",
+            )
+
+
+def check_placed(known: Knowledge, broker: BrokerMirror, state: BrokerState) -> None:
+    """P-60 after a step in which a broker may have created logs: each is where the fewest were.
+
+    It deletes logs first that others replace, and those that it is not assigned any more last: whether these were there
+    when it counted is not known, so a step in which any went is not judged.
+    """
+    new = [key for key, replica in state.replicas.items() if _is_new(broker, key, replica)]
+    if not new or any(key not in state.replicas for key in broker.mirrors) or state.failed_directories:
+        return
+    if any(key in broker.mirrors for key in new):
+        return
+    logs = Counter(directory_of(state.replicas[key].log.directory) for key in broker.mirrors)
+    for key in new:
+        replica = state.replicas[key]
+        index = directory_of(replica.log.directory)
+        fewest = min(logs[other] for other in range(len(state.settings.log_dirs)))
+        if logs[index] > fewest:
+            known.fail(
+                known.ghost(replica.topic, replica.topic_id, replica.partition),
+                "P-60",
+                f"broker {broker.broker_id} has created a log in directory {index}, which had {logs[index]}; another "
+                f"had {fewest}",
+            )
+        logs[index] += 1
+
+
+def _is_new(broker: BrokerMirror, key: tuple[str, int], replica: Replica) -> bool:
+    mirror = broker.mirrors.get(key)
+    return mirror is None or mirror.replica is not replica

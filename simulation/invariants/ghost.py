@@ -151,6 +151,13 @@ class Mirror:
         return last < self.start or (last < len(self.entries) and self.entries[last] == batch) or batch in self.dropped
 
 
+class Pause(NamedTuple):
+    """Until when, by its broker's clock, a follower asks for nothing in a leader epoch; -1: nothing is known."""
+
+    leader_epoch: int
+    until_ms: int
+
+
 @dataclass(slots=True)
 class ReplicaMirror(Mirror):
     """A mirror of a replica of a partition."""
@@ -160,6 +167,9 @@ class ReplicaMirror(Mirror):
     role: Role = Role.NONE
     leader_epoch: int = -1
     partition_epoch: int = -1
+    flushed: int = 0
+    """Its recovery point."""
+
     high_watermark: int = 0
     lowest_high_watermark: int = 0
     """Since its checkpoint was last due."""
@@ -182,7 +192,18 @@ class ReplicaMirror(Mirror):
     offline: bool = False
     """Its log directory has failed, as its broker knows: it is in no broker's memory, and may come back."""
 
+    pauses: Pause | None = None
+    """As a follower, since the last error of its leader."""
+
     isr_state: tuple[tuple[int, ...], PendingIsr | None, int] = ((), None, 1)
+    found: Replica | None = None
+    """The replica whose files were looked at last."""
+
+    shape: tuple[object, ...] = ()
+    """Its segments, cuts, log start and epochs at that time."""
+
+    indexed: dict[int, tuple[Log, int]] = field(default_factory=dict)
+    """By first offset: segments whose indexes were looked at, in which log and with how many bytes."""
 
     def learns(self, epoch: int) -> None:
         """The high watermark was learned in this leader epoch."""

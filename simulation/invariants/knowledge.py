@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from broker.core.broker_node.groups.state import Member
 from broker.core.configuration.settings import Settings
 from broker.core.controller.state import RecoveryJob
+from broker.core.log.compaction.cleaning import Cleaning
 from broker.core.messages import AnyRequest
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import PartitionState
 from broker.core.ports.events import RequestReceived
 from broker.core.ports.marks import sometimes
 from broker.core.quorum.state import Quorum
+from broker.core.replica.state import Replica
 from simulation.engine.cluster import SimulatedCluster
 from simulation.invariants.administration.asked import Administered
+from simulation.invariants.answers.asked import AskedPartition
 from simulation.invariants.expiry import A_RUN_MS
 from simulation.invariants.ghost import Entries, Ghost, Lineage, Mirror, ReplicaMirror
-from simulation.invariants.groups.ghost import Asked, GroupRequest
-from simulation.invariants.progress.asked import AskedPartition
+from simulation.invariants.groups.ghost import Asked, GroupRequest, SeenGroup
 from simulation.invariants.progress.calm import Calm
 from simulation.invariants.properties import DATA_PROPERTIES, Violation, data_excuse, with_excuse
 
@@ -37,6 +39,26 @@ class DueCheckpoints:
     """Virtual time of the first step at which they were due; -1: they are not."""
 
     noted: dict[tuple[str, int], object] = field(default_factory=dict)
+
+
+class CompactionUnderWay(NamedTuple):
+    """A compaction of a broker, and its log when it began."""
+
+    cleaning: Cleaning
+    replica: Replica
+    truncations: int
+    start: int
+    compacted: int
+
+
+class SeenFollower(NamedTuple):
+    """What a leader knew of a follower after its last fetch; times by the leader's clock, in ms."""
+
+    replica: Replica
+    leader_epoch: int
+    fetched_ms: int
+    leader_end: int
+    caught_up_ms: int
 
 
 @dataclass(slots=True)
@@ -70,6 +92,9 @@ class BrokerMirror:
     reads: dict[int, dict[tuple[str, int], tuple[int, int]]] = field(default_factory=dict)
     """Open reads of consumers: request id -> partition -> (fetch offset, acknowledged end at the arrival)."""
 
+    fetches: dict[int, dict[tuple[str, int], tuple[int, int]]] = field(default_factory=dict)
+    """Open fetches from leaders: request id -> (log end, leader epoch) of what it follows there."""
+
     writes: dict[int, dict[tuple[str, int], bytes]] = field(default_factory=dict)
     """Open produce requests with acks=all: request id -> partition -> the batch."""
 
@@ -83,8 +108,24 @@ class BrokerMirror:
     sessions: dict[int, dict[tuple[str, int], AskedPartition]] = field(default_factory=dict)
     """Fetch session -> what it asks for of each partition, by the topic's name or id."""
 
+    session_epochs: dict[int, int] = field(default_factory=dict)
+    """Fetch session -> the latest epoch in which it was asked for; 0: none since it began."""
+
+    in_turn: set[int] = field(default_factory=set)
+    """Open fetches that are the next of their session."""
+
     group_requests: dict[int, GroupRequest] = field(default_factory=dict)
     """Open requests of group members, with what had been shown and told when each arrived."""
+
+    compaction: CompactionUnderWay | None = None
+    followers: dict[tuple[str, int, int], SeenFollower] = field(default_factory=dict)
+    """Of each partition that it leads and each follower."""
+
+    groups_seen: dict[str, SeenGroup] = field(default_factory=dict)
+    """The groups that it coordinates, as they were after its last step."""
+
+    members_answered: dict[str, int] = field(default_factory=dict)
+    """Member of a group -> when it was answered last without an error, in ms by the broker's clock (P-50)."""
 
 
 @dataclass(slots=True)
@@ -100,6 +141,16 @@ class VoterMirror(Mirror):
     image_end: int = 0
     snapshot_end: int = 0
     leads: bool = False
+
+
+@dataclass(slots=True)
+class OpenReports:
+    """Requests of brokers that a controller must not carry out, by request id: why not."""
+
+    incarnation: int
+    stale: dict[int, str] = field(default_factory=dict)
+    ahead: dict[int, dict[tuple[str, int], str]] = field(default_factory=dict)
+    """By partition: the change of its ISR rests on a state that the controller does not know."""
 
 
 @dataclass(slots=True)
@@ -150,6 +201,9 @@ class Knowledge:
     producers_expire: bool = False
     """Whether a producer may be forgotten in this simulation at all (P-D2)."""
 
+    unjudged: frozenset[str] = frozenset()
+    """Properties that are not checked, since their rules were taken out of the build that is to be correct."""
+
     partitions: dict[tuple[str, int], Ghost] = field(default_factory=dict)
     """By topic id and partition."""
 
@@ -185,11 +239,20 @@ class Knowledge:
     ended_cleanly: dict[str, int] = field(default_factory=dict)
     """Incarnation id -> the broker epoch of the previous incarnation, if that ended cleanly, else -1."""
 
+    failed_before: set[str] = field(default_factory=set)
+    """Incarnation ids of brokers that could not see what a clean stop had left behind.
+
+    Either a start before them has failed, and may have used it up, or a log directory failed as they started.
+    """
+
     deciding: dict[int, dict[tuple[str, int], Deciding]] = field(default_factory=dict)
     """By active controller: the partitions as it has decided, committed or not, by topic id and number."""
 
     calm: Calm = field(default_factory=Calm)
     """What no fault has disturbed, and since when."""
+
+    producer_ids: dict[int, int] = field(default_factory=dict)
+    """Each id that a producer has got -> the broker that gave it (P-54)."""
 
     members_heard: dict[tuple[int, str], int] = field(default_factory=dict)
     """By broker and member of a group: when the broker has heard from it last, in virtual microseconds (P-39)."""
@@ -203,11 +266,14 @@ class Knowledge:
     unanswered: dict[int, OpenRequests] = field(default_factory=dict)
     """By node (V-16)."""
 
+    reports: dict[int, OpenReports] = field(default_factory=dict)
+    """By controller (P-40, P-41)."""
+
     decided_at: dict[int, tuple[int, bool]] = field(default_factory=dict)
     """By active controller: its image's end offset when that was noted, and whether recoveries were going on."""
 
     @classmethod
-    def of(cls, cluster: SimulatedCluster) -> Knowledge:
+    def of(cls, cluster: SimulatedCluster, unjudged: frozenset[str] = frozenset()) -> Knowledge:
         """The state before the first event."""
         every = [machine.settings for machine in cluster.machines.values()]
         brokers = [one for one in every if one.is_broker]
@@ -218,6 +284,7 @@ class Knowledge:
             {one.node_id: BrokerMirror(one.node_id) for one in brokers},
             cluster,
             brokers[0].producer_id_expiration_ms < A_RUN_MS,
+            unjudged,
         )
 
     @property
@@ -265,6 +332,10 @@ class Knowledge:
         """The effective min ISR of a partition by the committed metadata (§1)."""
         configured = self.configured_min_isr(ghost)
         return min(configured, len(ghost.state.replicas)) if ghost.state is not None else configured
+
+    def clock_ms(self, node_id: int) -> int:
+        """What the monotonic clock of a node's process says, in ms."""
+        return self.cluster.machines[node_id].clock.now_ms(self.cluster.now_us)
 
     def sole_member_lost(self, ghost: Ghost) -> None:
         """A partition's only ISR member has restarted with a part of its log."""

@@ -1,9 +1,8 @@
-"""Checks the metadata records that the controllers commit (P-7, P-16 … P-20, P-23, P-25)."""
+"""Checks the metadata records that the controllers commit (P-7, P-16 … P-20, P-23, P-43)."""
 
 from __future__ import annotations
 
-from broker.core.controller.state import ControllerState
-from broker.core.messages import ElectLeadersRequest, GetReplicaLogInfoResponse, ReplicaLogInfo
+from broker.core.messages import ElectLeadersRequest
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import (
     RECOVERING,
@@ -15,10 +14,9 @@ from broker.core.metadata.records import (
     TopicCreated,
     TopicDeleted,
 )
-from broker.core.ports.events import Event, ResponseReceived
-from simulation.invariants import committed, directories, losses, replicas, topics
+from simulation.invariants import committed, directories, replicas, topics
 from simulation.invariants.ghost import Ghost
-from simulation.invariants.knowledge import Deciding, Knowledge, Version
+from simulation.invariants.knowledge import Knowledge, Version
 from simulation.invariants.partition_state import broken_epochs, compare_sets
 from simulation.invariants.properties import Violation, reassignment_excuse, with_excuse
 
@@ -36,6 +34,7 @@ def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offs
     image = known.image
     touched: dict[int, Ghost] = {}
     changed_isr = False
+    stopped_cleanly: set[int] = set()
     for offset, record in records:
         before = image.brokers.get(record.broker_id) if isinstance(record, BrokerRegistered) else None
         sets_min_isr = isinstance(record, ConfigChanged) and record.key == _MIN_ISR
@@ -51,8 +50,10 @@ def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offs
                     for epoch in range(old.leader_epoch, record.state.leader_epoch):
                         ghost.superseded[epoch] = len(ghost.committed)
                     _check_transition(known, ghost, old, record.state)
+                    _check_eligible(known, ghost, old, record.state, stopped_cleanly)
             case BrokerRegistered():
-                _registered(known, record, before.epoch if before is not None else -1)
+                if _registered(known, record, before.epoch if before is not None else -1):
+                    stopped_cleanly.add(record.broker_id)
                 changed_isr = True
             case TopicCreated():
                 topics.created(known, record)
@@ -90,15 +91,34 @@ def _configured_min_isrs(known: Knowledge) -> dict[tuple[str, int], int]:
 # --- brokers ---------------------------------------------------------------------------------------------------------
 
 
-def _registered(known: Knowledge, record: BrokerRegistered, previous_epoch: int) -> None:
-    """P-7: a broker whose last registered incarnation did not end cleanly has to be admitted to every ISR again."""
+def _registered(known: Knowledge, record: BrokerRegistered, previous_epoch: int) -> bool:
+    """P-7: a broker whose last registered incarnation did not end cleanly has to be admitted to every ISR again.
+
+    Returns whether it did end cleanly, and nothing has tried to start since.
+    """
     broker = known.brokers.get(record.broker_id)
     if broker is None or known.generation in _WITHOUT_ELR or previous_epoch < 0:
-        return
-    if known.ended_cleanly.get(record.incarnation_id, -1) != previous_epoch:
-        for ghost in known.partitions.values():
-            if ghost.state is not None and record.broker_id in ghost.state.replicas:
-                ghost.unadmitted.add(record.broker_id)
+        return False
+    if known.ended_cleanly.get(record.incarnation_id, -1) == previous_epoch:
+        return record.incarnation_id not in known.failed_before
+    for ghost in known.partitions.values():
+        if ghost.state is not None and record.broker_id in ghost.state.replicas:
+            ghost.unadmitted.add(record.broker_id)
+    return False
+
+
+def _check_eligible(
+    known: Knowledge, ghost: Ghost, old: PartitionState, new: PartitionState, stopped_cleanly: set[int]
+) -> None:
+    """P-43: the registration of a broker that has stopped cleanly costs it no place in an ELR."""
+    for member in stopped_cleanly & {*old.elr}:
+        if member in new.replicas and member not in new.elr and member not in new.isr:
+            known.fail(
+                ghost,
+                "P-43",
+                f"broker {member} stopped cleanly, and left the ELR {list(old.elr)} when it registered again; "
+                f"ISR {list(new.isr)}, ELR {list(new.elr)}, partition epoch {new.partition_epoch}",
+            )
 
 
 def _check_members(known: Knowledge, ghost: Ghost) -> None:
@@ -135,7 +155,7 @@ def _check_transition(known: Knowledge, ghost: Ghost, old: PartitionState, new: 
     if broken is not None:
         known.fail(ghost, "P-19", broken)
     _check_reassignment(known, ghost, old, new)
-    if _is_unclean(old, new):
+    if is_unclean(old, new):
         _check_recovery(known, ghost, old, new)
         ghost.unadmitted.discard(new.leader)
         committed.restart_from(known, ghost, new.leader, new.leader_epoch)
@@ -144,12 +164,13 @@ def _check_transition(known: Knowledge, ghost: Ghost, old: PartitionState, new: 
     if old.replicas != new.replicas:
         before = {*old.isr, *old.elr, *old.last_known_elr}
         needed = known.min_isr(ghost)  # more than before, where there are more replicas
-        if len(before & set(new.replicas)) < needed and (len(before) < needed or _losses_accepted(known, ghost)):
+        if len(before & set(new.replicas)) < needed and (len(before) < needed or losses_accepted(known, ghost)):
             ghost.quorum_excused = True
         ghost.unadmitted &= set(new.replicas)
 
 
-def _is_unclean(old: PartitionState, new: PartitionState) -> bool:
+def is_unclean(old: PartitionState, new: PartitionState) -> bool:
+    """Whether a change of a partition is an unclean election (EL-9, UR-9)."""
     elected = new.leader_epoch > old.leader_epoch and new.recovery_state == RECOVERING and new.isr == (new.leader,)
     return elected and (old.recovery_state != RECOVERING or new.leader not in old.isr + old.elr)
 
@@ -167,7 +188,7 @@ def _check_recovery(known: Knowledge, ghost: Ghost, old: PartitionState, new: Pa
     Except when no replica is eligible any more; then a balanced recovery finds what one of the last known ones holds.
     In K5 one of these is complete, as long as nothing excuses that there are too few of them (P-18).
     """
-    if _losses_accepted(known, ghost):
+    if losses_accepted(known, ghost):
         return
     end = len(ghost.committed)
     if _is_complete(ghost, new.leader):
@@ -190,7 +211,7 @@ def _check_recovery(known: Knowledge, ghost: Ghost, old: PartitionState, new: Pa
         )
 
 
-def _losses_accepted(known: Knowledge, ghost: Ghost, image: Image | None = None) -> bool:
+def losses_accepted(known: Knowledge, ghost: Ghost, image: Image | None = None) -> bool:
     """Whether losses are accepted by a metadata image, that of what is committed if it is None."""
     settings, by = known.settings, known.image if image is None else image
     configured = by.setting(ghost.topic, _UNCLEAN_ENABLE)
@@ -209,7 +230,7 @@ def _is_complete(ghost: Ghost, member: int) -> bool:
 
 def _check_reassignment(known: Knowledge, ghost: Ghost, old: PartitionState, new: PartitionState) -> None:
     """P-23: nobody who may be complete is given up while nobody leads; the ISR at the end that was not cancelled."""
-    if old.replicas != new.replicas and not old.isr and not _losses_accepted(known, ghost):
+    if old.replicas != new.replicas and not old.isr and not losses_accepted(known, ghost):
         before = {*old.elr, *(old.last_known_elr if known.generation == "K5" else ())}
         complete = [member for member in sorted(before) if _is_complete(ghost, member)]
         if ghost.committed and complete and not set(complete) & {*new.isr, *new.elr, *new.last_known_elr}:
@@ -219,7 +240,7 @@ def _check_reassignment(known: Knowledge, ghost: Ghost, old: PartitionState, new
                 f"leader; brokers {complete} hold all that is committed, and none of them can be elected any more",
             )
     given_up = set(old.replicas) - set(new.replicas)
-    if given_up and given_up <= set(old.adding) and not _losses_accepted(known, ghost):
+    if given_up and given_up <= set(old.adding) and not losses_accepted(known, ghost):
         eligible = {*old.isr, *old.elr}
         if len(eligible - given_up) < min(known.min_isr(ghost), len(eligible)):
             raise Violation(
@@ -272,107 +293,6 @@ def _admit_back(known: Knowledge, ghost: Ghost) -> None:
     for member, epoch in list(ghost.lossy.items()):
         if member in ghost.state.isr and known.image.broker_epoch(member) > epoch:
             del ghost.lossy[member]
-
-
-# --- unclean elections ------------------------------------------------------------------------------------------------
-
-
-def decided(known: Knowledge, controller: ControllerState, event: Event) -> None:
-    """P-25: after each step of a controller that is active in K5 and looks for the longest log."""
-    node = controller.settings.node_id
-    if not controller.active:
-        known.deciding.pop(node, None)
-        return
-    begins = node not in known.deciding
-    now = controller.image.end_offset, bool(controller.recoveries)
-    if not begins and known.decided_at.get(node) == now and not controller.recoveries:
-        return
-    known.decided_at[node] = now
-    partitions = known.deciding.setdefault(node, {})
-    present = _answered(controller.image, event)
-    unclean: list[tuple[str, int, int]] = []
-    for topic in controller.image.topics.values():
-        for number, state in topic.partitions.items():
-            key = (topic.topic_id, number)
-            before = partitions.get(key)
-            heard = {} if before is None else {**before.heard, **present.get(key, {})}
-            if before is not None and not begins and before.state is not state and _is_unclean(before.state, state):
-                check_longest(known, known.ghost(topic.name, *key), before, state.leader, heard, controller.image)
-                if state.leader not in before.state.isr + before.state.elr:
-                    unclean.append((topic.name, number, state.leader_epoch))
-            job = controller.recoveries.get(key)
-            if job is None:
-                partitions[key] = Deciding(state)
-                continue
-            goes_on = before is not None and before.job is job
-            min_isr = (
-                before.min_isr
-                if before and goes_on
-                else _min_isr_then(known, known.ghost(topic.name, *key), controller.image)
-            )
-            logs = {member: _length(info) for member, info in job.infos.items()}
-            partitions[key] = Deciding(state, logs, job, min_isr)
-    losses.decided(known, node, controller.losses, unclean, begins=begins)
-
-
-def _answered(image: Image, event: Event) -> dict[tuple[str, int], dict[int, tuple[int, int]]]:
-    """The logs in an answer that has just come, if its sender is active in the incarnation that sent it."""
-    response = event.response if isinstance(event, ResponseReceived) else None
-    if not isinstance(response, GetReplicaLogInfoResponse):
-        return {}
-    sender = next((one for one in image.brokers.values() if one.epoch == response.broker_epoch), None)
-    if sender is None or not sender.active:
-        return {}
-    return {
-        (info.topic_id, info.partition): {sender.broker_id: _length(info)}
-        for info in response.partitions
-        if not info.error_code
-    }
-
-
-def _length(info: ReplicaLogInfo) -> tuple[int, int]:
-    return info.last_written_leader_epoch, info.log_end_offset
-
-
-def check_longest(
-    known: Knowledge,
-    ghost: Ghost,
-    before: Deciding,
-    leader: int,
-    heard: dict[int, tuple[int, int]],
-    image: Image,
-) -> None:
-    """P-25: the longest log is elected; of the last known ELR, where losses are not accepted and it is complete.
-
-    A recovery that began before losses were accepted may still elect one of the last known ELR. One goes on with the
-    min ISR with which it began, or begins again with another. The `image` of the controller that decides may be ahead
-    of what is committed, with settings that will be committed before its decision.
-    """
-    best = max(heard.values(), default=None)
-    ahead = image.end_offset > known.image.end_offset
-    accepted = _losses_accepted(known, ghost) or (ahead and _losses_accepted(known, ghost, image))
-    if best is None and not accepted:
-        return  # nobody wanted it: P-1 judges what it loses
-    remembered = before.state.last_known_elr  # UR-8: they come first
-    among_them = max((log for member, log in heard.items() if member in remembered), default=best)
-    min_isrs = (known.min_isr(ghost), _min_isr_then(known, ghost, image), before.min_isr)
-    allowed = {among_them if len(remembered) >= min_isr else best for min_isr in min_isrs}
-    if accepted:
-        allowed.add(best)
-    if best is None or heard.get(leader) not in allowed:
-        logs = ", ".join(f"{member}: {end} of epoch {epoch}" for member, (epoch, end) in sorted(heard.items()))
-        known.fail(
-            ghost,
-            "P-25",
-            f"broker {leader} was elected uncleanly; the log ends that the controller has heard of: {logs or 'none'}",
-        )
-
-
-def _min_isr_then(known: Knowledge, ghost: Ghost, image: Image) -> int:
-    """The effective min ISR by a controller's image, which may be ahead of what is committed."""
-    if image.end_offset <= known.image.end_offset or ghost.state is None:
-        return known.min_isr(ghost)
-    return min(image.min_insync_replicas(ghost.topic, known.min_isr_of_files), len(ghost.state.replicas))
 
 
 # --- images ----------------------------------------------------------------------------------------------------------

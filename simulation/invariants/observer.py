@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.node import BrokerNode
+from broker.core.broker_node.replication import CHANNEL as REPLICATION
 from broker.core.broker_node.requests.deletion import IDLE_PRODUCERS
 from broker.core.broker_node.state import BrokerState
 from broker.core.controller.node import ControllerNode
@@ -19,13 +20,13 @@ from broker.core.messages import (
     DeleteTopicsRequest,
     ElectLeadersRequest,
     FetchRequest,
+    InitProducerIdResponse,
     ListOffsetsRequest,
     MetadataResponse,
     ProduceRequest,
 )
 from broker.core.node import CombinedNode
 from broker.core.ports.events import (
-    Effect,
     Exit,
     Reply,
     RequestFailed,
@@ -44,20 +45,33 @@ from simulation.invariants import (
     checkpoints,
     clients,
     committed,
+    compactions,
     derived,
     directories,
+    log_files,
     log_starts,
     metadata,
     quorum,
+    recoveries,
     replicas,
     topics,
 )
-from simulation.invariants.administration import answers, deletion
+from simulation.invariants.administration import answers, deletion, passed_on
+from simulation.invariants.answers import (
+    errors,
+    followers,
+    of_leaders,
+    producer_ids,
+    refusals,
+    sessions,
+    to_brokers,
+)
+from simulation.invariants.answers import metadata as metadata_answers
 from simulation.invariants.expiry import SeenProducers
 from simulation.invariants.ghost import Ghost, ReplicaMirror
-from simulation.invariants.groups import checks, silent
+from simulation.invariants.groups import checks, rebalances, silent
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
-from simulation.invariants.progress import errors, isr, metadata_answers, refusals, requests, stops
+from simulation.invariants.progress import isr, requests, stops
 from simulation.invariants.properties import Violation, not_judged
 
 _FROM_CLIENTS = (ProduceRequest, FetchRequest, ListOffsetsRequest)
@@ -66,8 +80,9 @@ _FROM_CLIENTS = (ProduceRequest, FetchRequest, ListOffsetsRequest)
 class PropertyObserver:
     """See the module. Raises `Violation`; after that it must not be called any more."""
 
-    def __init__(self) -> None:
+    def __init__(self, unjudged: frozenset[str] = frozenset()) -> None:
         self._known: Knowledge | None = None
+        self._unjudged = unjudged
 
     @property
     def known(self) -> Knowledge:
@@ -87,7 +102,7 @@ class PropertyObserver:
     def _stepped(self, cluster: SimulatedCluster, step: EventStep) -> None:
         known = self._known
         if known is None:
-            known = self._known = Knowledge.of(cluster)
+            known = self._known = Knowledge.of(cluster, self._unjudged)
         machine = cluster.machines[step.node_id]
         node = machine.node
         requests.stepped(known, step, machine.incarnation, cluster.now_us)
@@ -108,7 +123,7 @@ class PropertyObserver:
     def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
         if self._known is None:
-            self._known = Knowledge.of(cluster)
+            self._known = Knowledge.of(cluster, self._unjudged)
         with cluster.machines[node_id].disk.laid_open():
             self._ended(self._known, cluster, node_id, lost_bytes)
 
@@ -145,8 +160,9 @@ class PropertyObserver:
         quorum.answered(voter, event, step.effects)
         topics.controller_stepped(known, step.node_id, step.effects)
         answers.controller_stepped(known, step.node_id, event, step.effects, before)
+        to_brokers.stepped(known, node.state, incarnation, event, step.effects)
         if known.elects_longest_logs:
-            metadata.decided(known, node.state, event)
+            recoveries.decided(known, node.state, event)
 
     # --- brokers -----------------------------------------------------------------------------------------------------
 
@@ -155,6 +171,7 @@ class PropertyObserver:
         event = step.event
         if broker.incarnation != incarnation:
             _process_started(known, broker, incarnation, state)
+            directories.check_owner(known.cluster.machines[step.node_id])
         if broker.failed_directories:
             directories.check_failures(broker, known.cluster.machines[step.node_id])
         if event.__class__ is RequestReceived:
@@ -168,21 +185,36 @@ class PropertyObserver:
             metadata.check_image(known, broker.broker_id, state.image)
             derived.check_min_isr(known, broker.broker_id, state)
             derived.check_settings(known, broker.broker_id, state)
+            derived.check_copy(broker.broker_id, state)
+            if broker.has_started and len(state.settings.log_dirs) > 1:
+                directories.check_placed(known, broker, state)
         broker.image = state.image
         if known.producers_expire and isinstance(event, TimerFired) and _is_idle_check(event) and step.effects:
             derived.idle_looked_for(known, broker, state)
+        if broker.fetches:
+            of_leaders.check(broker, state, event)
         self._replicas(known, broker, state)
+        compacts = broker.compaction.cleaning if broker.compaction is not None else None
+        if state.compaction.cleaning is not compacts:
+            compactions.stepped(known, broker, state)
         if broker.deleting:
             deletion.over(known, broker, step)
         if state.broker_epoch != broker.broker_epoch:
             broker.broker_epoch = state.broker_epoch
             for ghost in known.partitions.values():
                 committed.check_candidates(known, ghost)
+        if state.coordinator.shards or broker.groups_seen:
+            rebalances.stepped(known, broker, state, event, step.effects)
         if step.effects:
-            _effects(known, broker, state, step.effects, before)
+            _effects(known, broker, state, step, before)
         if event.__class__ is RequestReceived and state.produces:
             assert isinstance(event, RequestReceived)
             refusals.accepted(known, broker, state, event, before)
+        if event.__class__ is RequestReceived and event.request.__class__ is FetchRequest:
+            assert isinstance(event, RequestReceived)
+            assert isinstance(event.request, FetchRequest)
+            if event.request.replica_id >= 0:
+                followers.fetched(broker, state, event.request)
 
     def _replicas(self, known: Knowledge, broker: BrokerMirror, state: BrokerState) -> None:
         mirrors = broker.mirrors
@@ -206,6 +238,9 @@ class PropertyObserver:
             if mirror is not None and mirror.replica is replica and mirror.seen == now:
                 continue
             ghost = known.ghost(replica.topic, replica.topic_id, replica.partition)
+            if mirror is not None and directories.is_left_behind(broker, mirror, replica):
+                _power_lost(known, ghost, broker, mirror, disk_lost=True)
+                mirror = None
             if (
                 mirror is None
                 or ghost.mirrors.get(broker.broker_id) is not mirror
@@ -221,13 +256,16 @@ class PropertyObserver:
                 if broker.has_started:
                     topics.check_new_log(known, ghost, replica)
                 mirror.incarnation = broker.incarnation
+                derived.check_kept_producers(known, ghost, mirror, replica, state)
                 replicas.opened(known, ghost, mirror, replica)
+                checkpoints.check_recovery_point(known, ghost, mirror, replica)
                 mirror.producers.restart()
                 derived.check_producers(known, ghost, mirror, replica)
             mirror.seen = now
             if log.start_offset > mirror.start:
                 log_starts.check_start(known, ghost, mirror, replica, log_starts.configs_of(state, replica.topic))
             _changed(known, ghost, mirror, replica, state.rules)
+            log_files.check(known, ghost, mirror, replica)
             if ghost.times is not None:
                 mirror.segments = log_starts.segments_of(known, mirror, replica)
             if known.producers_expire:
@@ -279,7 +317,12 @@ def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Rep
         replicas.log_changed(known, ghost, mirror, replica)
     if log.start_offset > mirror.start:
         replicas.skip_deleted(mirror, log)
+    if log.truncations and (was_cut or log.flushed_offset != mirror.flushed):
+        checkpoints.check_recovery_point(known, ghost, mirror, replica)
+    mirror.flushed = log.flushed_offset
     if log.compacted_offset > mirror.compacted:
+        if was_cut:
+            compactions.check_cut(known, ghost, mirror, log)
         replicas.compacted(known, ghost, mirror, log)
     mirror.compacted = log.compacted_offset
     mirror.start = log.start_offset
@@ -327,11 +370,9 @@ def _removed(known: Knowledge, broker: BrokerMirror, state: BrokerState, key: tu
                 metadata.check_removal(known, ghost, broker.broker_id, state.image.end_offset, (topic_id, number))
 
 
-def _effects(
-    known: Knowledge, broker: BrokerMirror, state: BrokerState, effects: Sequence[Effect], before: int
-) -> None:
+def _effects(known: Knowledge, broker: BrokerMirror, state: BrokerState, step: EventStep, before: int) -> None:
     """Check what a broker sends. `before`: what its image had reached before the step."""
-    for effect in effects:
+    for effect in step.effects:
         kind = effect.__class__
         if kind is Reply:
             assert isinstance(effect, Reply)
@@ -340,7 +381,11 @@ def _effects(
             if effect.response.__class__ is MetadataResponse:
                 assert isinstance(effect.response, MetadataResponse)
                 metadata_answers.answered(known, broker, effect.response)
+            elif effect.response.__class__ is InitProducerIdResponse:
+                assert isinstance(effect.response, InitProducerIdResponse)
+                producer_ids.answered(known, broker.broker_id, step.event, effect.response)
             if broker.asked:
+                sessions.answered(broker, effect.request_id, effect.response)
                 errors.answered(known, broker, state, effect.request_id, effect.response, before)
             if broker.writes or broker.reads:
                 clients.answered(known, broker, state, effect.request_id, effect.response)
@@ -352,6 +397,10 @@ def _effects(
             assert isinstance(effect, Send)
             if isinstance(effect.request, AlterPartitionRequest):
                 replicas.request_sent(known, broker, effect.request_id, effect.request)
+            elif effect.channel == REPLICATION:
+                of_leaders.asked(broker, state, effect)
+            elif known.administered.forwarded:
+                passed_on.sent(known, broker.broker_id, effect)
 
 
 # --- processes -------------------------------------------------------------------------------------------------------
@@ -359,6 +408,8 @@ def _effects(
 
 def _process_started(known: Knowledge, broker: BrokerMirror, incarnation: int, state: BrokerState) -> None:
     answers.broker_ended(known, broker.broker_id)
+    if incarnation != broker.incarnation + 1 or state.failed_directories:
+        known.failed_before.add(state.incarnation_id)
     broker.incarnation = incarnation
     broker.up = True
     broker.has_started = False
@@ -381,17 +432,25 @@ def _process_ended(broker: BrokerMirror, clean_epoch: int) -> None:
 def _forget_requests(broker: BrokerMirror) -> None:
     """None of these will be answered."""
     broker.alterations.clear()
+    broker.fetches.clear()
     broker.reads.clear()
     broker.writes.clear()
     broker.group_requests.clear()
+    broker.groups_seen.clear()
+    broker.members_answered.clear()
     broker.asked.clear()
     broker.sessions.clear()
+    broker.session_epochs.clear()
+    broker.in_turn.clear()
     broker.deleting.clear()
+    broker.compaction = None
+    broker.followers.clear()
 
 
 def _request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestReceived) -> None:
     if event.request.__class__ in errors.CHECKED:
         broker.asked[event.request_id] = event.request
+        sessions.asked(broker, event.request_id, event.request)
     if event.request.__class__ in silent.OF_MEMBERS:
         silent.heard(known, broker.broker_id, event)
     if event.request.__class__ in _FROM_CLIENTS:
@@ -424,6 +483,8 @@ def _exited(known: Knowledge, step: EventStep, machine: SimulatedMachine) -> Non
     for effect in step.effects:
         if isinstance(effect, Exit) and effect.status == 0:
             checkpoints.closed(known, broker, machine.disk)
+            checkpoints.check_synced(broker, machine)
+            log_files.closed(known, broker, machine.disk)
             directories.closed(broker, machine)
             _process_ended(broker, clean_epoch=-1 if broker.failed_directories else broker.broker_epoch)
 
@@ -449,9 +510,9 @@ def _power_lost(
         ghost.trusted = False
 
 
-def property_observers() -> Sequence[Observer]:
-    """New observers for one simulation."""
-    return (PropertyObserver(),)
+def property_observers(unjudged: frozenset[str] = frozenset()) -> Sequence[Observer]:
+    """New observers for one simulation. `unjudged`: properties of rules that its correct build lacks on purpose."""
+    return (PropertyObserver(unjudged),)
 
 
 class FirstViolation:

@@ -25,8 +25,14 @@ JUDGE = "judge"
 
 _DOCUMENTED = "documented for"
 
-_WITHOUT_EPOCHS = ("zk-v1", "zk-v2")
-"""Protocol versions whose fetches carry no leader epochs."""
+_DIVERGENCE = {
+    "zk-v1": "logs are compared by their ends alone, Z-04 and Z-05",
+    "zk-v2": "logs are compared by their ends alone, Z-04 and Z-05",
+    "C1": "a follower cuts to its high watermark whatever is below, B-12",
+    "C2": "an answer does not say of which epoch it is, B-13; or the logs were not compared, B-17 and B-18",
+    "C3": "the logs were not compared, B-17 and B-18, or with an earlier leader's, B-15",
+}
+"""Why replicas may differ for ever, by protocol version."""
 
 
 def data_excuse(generation: str, *, sole_member_lost: bool) -> str:
@@ -45,13 +51,17 @@ def data_excuse(generation: str, *, sole_member_lost: bool) -> str:
             return "the design without leader epochs, Z-01 to Z-16"
         case "zk-v2":
             return "the design whose epochs no fetch carries, Z-01 to Z-17"
+        case "C1":
+            return "truncation to the high watermark, B-11; an ISR of one, B-52 and B-53; no epochs in requests, B-15"
+        case "C2" | "C3":
+            return "an ISR of one, B-52 and B-53; no epochs in requests, B-15; a new leader's epoch, B-17 to B-19"
         case _:
             return ""
 
 
 def divergence_excuse(generation: str) -> str:
     """Why replicas of a protocol version may differ below their high watermarks for ever; "" if they may not."""
-    return "logs are compared by their ends alone, Z-04 and Z-05" if generation in _WITHOUT_EPOCHS else ""
+    return _DIVERGENCE.get(generation, "")
 
 
 def reassignment_excuse(generation: str) -> str:

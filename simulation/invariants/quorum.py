@@ -49,7 +49,7 @@ def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, 
     _check_vote(known, mirror, quorum)
     _check_log(known, mirror, quorum)
     _check_high_watermark(known, mirror, quorum)
-    _check_snapshot(mirror, quorum)
+    _check_snapshot(known, mirror, quorum)
     if not controller.active and controller.image.end_offset != mirror.image_end:
         mirror.image_end = controller.image.end_offset
         metadata.check_image(known, mirror.holder, controller.image)
@@ -251,9 +251,11 @@ def _read_on(known: Knowledge, mirror: VoterMirror, log: Log) -> str:
     return extend(mirror.entries, batches, known.metadata_lineage)
 
 
-def _check_snapshot(mirror: VoterMirror, quorum: Quorum) -> None:
-    """P-R4: a snapshot covers what was removed from the log, and nothing that is not committed."""
-    end = quorum.snapshot_id[0]
+def _check_snapshot(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
+    """P-R4: a snapshot covers what was removed from the log, and nothing that is not committed; its id says of which
+    epoch its last record is (KIP-630).
+    """
+    end, epoch = quorum.snapshot_id
     if end > quorum.high_watermark or quorum.log.start_offset > end:
         raise Violation(
             "P-R4",
@@ -262,4 +264,11 @@ def _check_snapshot(mirror: VoterMirror, quorum: Quorum) -> None:
         )
     if end < mirror.snapshot_end:
         raise Violation("P-R4", f"the snapshot of voter {mirror.holder} went from {mirror.snapshot_end} back to {end}")
+    last = known.metadata[end - 1] if end != mirror.snapshot_end and 0 < end <= len(known.metadata) else None
+    if last is not None and last.epoch != epoch:
+        raise Violation(
+            "P-R4",
+            f"voter {mirror.holder} has a snapshot up to {end} of epoch {epoch}; its last record is of epoch "
+            f"{last.epoch}",
+        )
     mirror.snapshot_end = end

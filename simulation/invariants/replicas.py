@@ -213,6 +213,7 @@ def opened(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Repli
     log = replica.log
     mirror.replica, mirror.log = replica, log
     mirror.offline = False
+    mirror.pauses = None
     mirror.truncations = log.truncations
     mirror.seen = ()
     mirror.compacted = log.compacted_offset

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from broker.core.rules.flaws import FLAWS
 from incidents import diagnose
 from simulation.directed.files import schedule_name
 from simulation.directed.runner import ScheduleResult, play_schedule
@@ -216,6 +217,7 @@ def _specification(directory: Path, case: Case, outcome: SimulationOutcome) -> M
         "environment": "simulation",
         "seed": outcome.seed,
         **{key: configuration[key] for key in kept},
+        "flaw_summaries": {name: FLAWS[name].summary for name in outcome.configuration.flaws},
         "idempotence": outcome.configuration.idempotence,
         "reproduce": repeat_command(["sim", "--seed", str(outcome.seed)], case.overrides)
         if case.streams is None
@@ -302,6 +304,7 @@ def store_schedule_run(directory: Path, path: Path, *, flawed: bool) -> Schedule
         "environment": "simulation",
         "seed": 0,
         **{key: configuration[key] for key in kept},
+        "flaw_summaries": {name: FLAWS[name].summary for name in outcome.configuration.flaws},
         "idempotence": False,
         "reproduce": shlex.join(["harrow", "sim", "--schedule", schedule_name(path)]),
         "configuration": configuration,

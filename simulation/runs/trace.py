@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from broker.core.messages import (
+    UNKNOWN,
     AlterPartitionRequest,
     AlterPartitionResponse,
     AnyRequest,
@@ -22,12 +23,15 @@ from broker.core.messages import (
     GetReplicaLogInfoRequest,
     GetReplicaLogInfoResponse,
     ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
     ProduceRequest,
     ProduceResponse,
     VoteRequest,
     VoteResponse,
 )
 from broker.core.messages.errors import ErrorCode
+from broker.core.messages.leadership import LeaderAndIsrRequest, StopReplicaRequest
 from broker.core.ports.events import (
     Exit,
     LogEntry,
@@ -148,6 +152,22 @@ def _registered(response: BrokerRegistrationResponse) -> str:
     return f"registered, broker epoch {response.broker_epoch}"
 
 
+def _leadership(request: LeaderAndIsrRequest) -> str:
+    parts = (
+        f"p{one.partition} leader {one.leader} in epoch {one.leader_epoch}, ISR {list(one.isr)}"
+        for one in request.partitions
+    )
+    return f"LeaderAndIsr of controller {request.controller_epoch}: {'; '.join(parts)}"
+
+
+def _epoch_end(response: OffsetForLeaderEpochResponse) -> str:
+    end = response.partitions[0]
+    if end.error_code:
+        return f"the end of an epoch: {_error(end.error_code)}"
+    of_epoch = "" if end.leader_epoch == UNKNOWN else f" of epoch {end.leader_epoch}"
+    return "that epoch is not known" if end.end_offset == UNKNOWN else f"the end is {end.end_offset}{of_epoch}"
+
+
 _REQUESTS: dict[type, Callable[[Any], str | None]] = {
     ProduceRequest: _produce,
     FetchRequest: _fetch,
@@ -159,6 +179,9 @@ _REQUESTS: dict[type, Callable[[Any], str | None]] = {
     EndQuorumEpochRequest: lambda request: f"no longer leads the quorum in epoch {request.leader_epoch}",
     GetReplicaLogInfoRequest: lambda _: "asks how far logs go",
     CreateTopicsRequest: lambda request: f"CreateTopics {request.topics[0].name}",
+    LeaderAndIsrRequest: _leadership,
+    StopReplicaRequest: lambda request: f"StopReplica {', '.join(f'p{number}' for _, number in request.partitions)}",
+    OffsetForLeaderEpochRequest: lambda request: f"asks where epoch {request.partitions[0].leader_epoch} ends",
 }
 
 _RESPONSES: dict[type, Callable[[Any], str | None]] = {
@@ -170,6 +193,7 @@ _RESPONSES: dict[type, Callable[[Any], str | None]] = {
     BrokerRegistrationResponse: _registered,
     GetReplicaLogInfoResponse: _log_info,
     ListOffsetsResponse: _listed,
+    OffsetForLeaderEpochResponse: _epoch_end,
 }
 
 

@@ -56,13 +56,27 @@ RARER_FAULTS = (
 RECIPES = tuple(name for name, kind in LISTED_KINDS.items() if kind.family == "recipe")
 """Faults that belong together (`simulation.faults.recipes`)."""
 
-CLOSE_FAULTS = ("late-connection", *RECIPES, "interrupted-change")
+LATER_RECIPES = ("added-twice", "leader-misses-elections", "recovered-twice")
+"""Recipes, each of which a third of the seeds have, drawn from a stream of their own (`draw_recipes`)."""
+
+CLOSE_FAULTS = (
+    "late-connection",
+    *(name for name in RECIPES if name not in LATER_RECIPES),
+    "interrupted-change",
+)
 """Kinds of fault, each of which a third of the seeds have."""
 
 DIRECTORY_FAULTS = ("directory-error",)
 """Kinds of fault that every seed has in which brokers have several log directories."""
 
-FAULTS = (*COMMON_FAULTS, *RARER_FAULTS, "torn-page-cache-loss", *CLOSE_FAULTS, *DIRECTORY_FAULTS)
+FAULTS = (
+    *COMMON_FAULTS,
+    *RARER_FAULTS,
+    "torn-page-cache-loss",
+    *CLOSE_FAULTS,
+    *LATER_RECIPES,
+    *DIRECTORY_FAULTS,
+)
 """Kinds of fault that a schedule may contain. `torn-page-cache-loss` is never drawn, only named."""
 
 RECIPE_PARAMETERS = 1_000_000_000
@@ -270,6 +284,14 @@ def draw_directories(stream: Stream) -> int:
     It has a stream of its own, so that the other seeds are what they were before there was such a choice.
     """
     return 1 + (stream.draw("two log directories", 5) == 4)
+
+
+def draw_recipes(stream: Stream, drawn: Configuration) -> Configuration:
+    """Draw the later recipes. They have a stream of their own, so that seeds without them are what they were."""
+    recipes = tuple(name for name in LATER_RECIPES if stream.draw(f"with {name}", 3) == 2)
+    if "added-twice" in recipes and stream.draw("one change at a time", 2):
+        drawn = replace(drawn, metadata_fetch_bytes=1)
+    return replace(drawn, faults=(*drawn.faults, *recipes))
 
 
 class SimulatedFault(NamedTuple):

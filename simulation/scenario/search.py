@@ -14,18 +14,20 @@ from common.names import SpecError, unknown
 from simulation.engine.choices import ChoiceSequence, Stream
 from simulation.scenario.configuration import (
     DIRECTORY_FAULTS,
+    LATER_RECIPES,
     RECIPES,
     Configuration,
     draw_configuration,
     draw_directories,
     draw_later,
+    draw_recipes,
 )
 
 Search = Callable[[Stream, Configuration], Configuration]
 """Draws on from the stream of the configuration; returns what replaces the configuration that was drawn so far."""
 
 FOCUSED_KINDS = (
-    *RECIPES,
+    *(name for name in RECIPES if name not in LATER_RECIPES),
     "kill",
     "page-cache-loss",
     "reassignment",
@@ -69,21 +71,45 @@ def focused(stream: Stream, drawn: Configuration) -> Configuration:
     chosen = [rest.pop(stream.draw("focused kind", len(rest))) for _ in range(wanted)]
     return replace(
         drawn,
-        faults=tuple(kind for kind in FOCUSED_KINDS if kind in chosen),
+        faults=(
+            *(kind for kind in FOCUSED_KINDS if kind in chosen),
+            *(kind for kind in drawn.faults if kind in LATER_RECIPES),
+        ),
         fault_interval_ms=interval_ms,
         fault_duration_ms=duration_ms,
         sole_survivor=False,
     )
 
 
+def alone(stream: Stream, drawn: Configuration) -> Configuration:
+    """One recipe and nothing else, every two, four or eight seconds: no other fault hides or ends what it begins.
+
+    Half of the seeds send metadata one change at a time, which some recipes need.
+    """
+    kind = RECIPES[stream.draw("the only recipe", len(RECIPES))]
+    return replace(
+        drawn,
+        faults=(kind,),
+        fault_interval_ms=stream.pick("interval of the only recipe", (4_000, 2_000, 8_000)),
+        metadata_fetch_bytes=(drawn.metadata_fetch_bytes, 1)[stream.draw("one change at a time for it", 2)],
+        sole_survivor=False,
+    )
+
+
 def mixed(stream: Stream, drawn: Configuration) -> Configuration:
-    """Half of the seeds as in `dense`, half as in `focused`: each finds at once what the other hardly ever finds."""
-    return (dense, focused)[stream.draw("dense or focused", 2)](stream, drawn)
+    """A third of the seeds each as in `dense`, `focused` and `alone`: each finds what the others hardly ever find."""
+    return (dense, focused, alone)[stream.draw("dense, focused or alone", 3)](stream, drawn)
 
 
 USUAL = "usual"
 
-SEARCHES: Mapping[str, Search] = {USUAL: usual, "dense": dense, "focused": focused, "mixed": mixed}
+SEARCHES: Mapping[str, Search] = {
+    USUAL: usual,
+    "dense": dense,
+    "focused": focused,
+    "alone": alone,
+    "mixed": mixed,
+}
 """Name of a search -> what it makes of a seed."""
 
 
@@ -99,8 +125,8 @@ def configuration_of(choices: ChoiceSequence, overrides: Mapping[str, object] | 
     Where brokers have several log directories these fail one by one, unless the overrides say which faults there are.
     """
     given = overrides or {}
-    stream = choices["configuration"]
-    drawn = draw_configuration(stream)
+    stream, recipes = choices["configuration"], choices["recipes"]
+    drawn = draw_recipes(recipes, draw_configuration(stream))
     searched = SEARCHES[str(given.get("search", USUAL))](stream, drawn)
     later = draw_later(stream, searched)
     several = replace(later, log_directories=draw_directories(choices["directories"]))

@@ -63,10 +63,12 @@ SHAPE: Mapping[str, Lane] = {
     "disk": Lane(LaneKind.NOISE),
     "names": Lane(LaneKind.NOISE),
     "groups": Lane(LaneKind.NOISE),
+    "questions": Lane(LaneKind.NOISE),
     "topics": Lane(LaneKind.NOISE),
     "settings": Lane(LaneKind.NOISE),
     "zookeeper": Lane(LaneKind.NOISE),
     "directories": Lane(LaneKind.NOISE),
+    "recipes": Lane(LaneKind.NOISE),
 }
 
 NOISE = tuple(name for name, lane in SHAPE.items() if lane.kind is LaneKind.NOISE)

@@ -55,9 +55,16 @@ INITIAL_DELAY_MS = 300
 LEFT_BEHIND = sometimes("groups: a commit of a member is refused that its group has left behind")
 TAKEN_OVER = sometimes("groups: a member reads on from an offset that another one has committed")
 MOVED = sometimes("groups: a member finds its group at another coordinator")
+UNSTABLE = sometimes("groups: a member that wants stable offsets is told that a commit is under way (KIP-447)")
 IN_DOUBT = sometimes("groups: a member does not learn the outcome of a commit")
 
-_PROTOCOL_TYPE, _PROTOCOL = "consumer", "round-robin"
+_PROTOCOL_TYPE = "consumer"
+_OFFERS = (("round-robin", "range"), ("range", "round-robin"))
+"""Names of the protocols that a member offers, the one that it prefers first; they assign alike.
+
+Each member offers both: a new coordinator knows of a member only the protocol of its last generation, as in Kafka, and
+would refuse one that offers only the other.
+"""
 _TIMEOUT_MS = 1_500
 _HEARTBEAT_MS = 1_000
 _EVERY = 24
@@ -109,6 +116,7 @@ class SimulatedMember:
         self.unanswered: list[int] | None = None
         """In the final phase: the partitions whose committed offsets are still to be asked for."""
 
+        self._offer: tuple[str, ...] = ()
         self._coordinator: int | None = None
         self._joined: JoinGroupResponse | None = None
         self._since_us = 0
@@ -181,7 +189,9 @@ class SimulatedMember:
         self._send(cluster, self._coordinator, request, timeout_ms)
 
     def _join(self, cluster: SimulatedCluster) -> None:
-        protocols = ((_PROTOCOL, b""),)
+        if not self._offer:
+            self._offer = _OFFERS[cluster.choices["questions"].draw("which a member offers", len(_OFFERS))]
+        protocols = tuple((name, b"") for name in self._offer)
         request = JoinGroupRequest(
             GROUP, SESSION_MS, REBALANCE_MS, self.member_id, _PROTOCOL_TYPE, protocols, self.instance_id
         )
@@ -194,7 +204,13 @@ class SimulatedMember:
             (name, bytes(range(number, self.plan.partitions, len(names)))) for number, name in enumerate(names)
         )
         request = SyncGroupRequest(
-            GROUP, self.generation, self.member_id, assignments, self.instance_id, _PROTOCOL_TYPE, _PROTOCOL
+            GROUP,
+            self.generation,
+            self.member_id,
+            assignments,
+            self.instance_id,
+            _PROTOCOL_TYPE,
+            joined.protocol_name,
         )
         self._ask_coordinator(cluster, request, REBALANCE_MS + _TIMEOUT_MS)
 
@@ -249,7 +265,8 @@ class SimulatedMember:
 
     def _ask_for_committed(self, cluster: SimulatedCluster, partitions: Sequence[int]) -> None:
         keys = tuple((TOPIC, partition) for partition in partitions)
-        self._ask_coordinator(cluster, OffsetFetchRequest((OffsetFetchGroup(GROUP, keys),)))
+        is_stable = bool(cluster.choices["questions"].draw("whether only stable ones", 2))
+        self._ask_coordinator(cluster, OffsetFetchRequest((OffsetFetchGroup(GROUP, keys),), is_stable))
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
@@ -390,6 +407,10 @@ class SimulatedMember:
         group = response.groups[0]
         if group.error_code != ErrorCode.NONE:
             self._told(cluster, ErrorCode(group.error_code))
+            self._wait(cluster, RETRY_MS)
+            return
+        if any(part.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT for part in group.partitions):
+            cluster.count(UNSTABLE)
             self._wait(cluster, RETRY_MS)
             return
         for part in group.partitions:

@@ -24,6 +24,8 @@ from simulation.zookeeper.views import leader_of
 LOSSY = ("page-cache-loss", "disk-loss")
 """Kinds that may lose what a broker has not synced, or has."""
 
+REASSIGNMENT = "reassignment"
+
 KINDS = (
     "kill",
     *LOSSY,
@@ -36,7 +38,7 @@ KINDS = (
     "restart",
     "slow-disk",
     "stalled-link",
-    "reassignment",
+    REASSIGNMENT,
 )
 """The kinds of fault that a cluster on ZooKeeper can have; others are left out of its schedule."""
 

@@ -4,27 +4,28 @@
 |---|---|
 | P-1 | a leader that opens its partition, or wins again while it is open, holds all that was acknowledged by acks=all |
 | P-8 | no broker acknowledges such a record while the tree names another one, whose partition is open |
+| P-8 | with a controller: … and lacks it; and in one leader epoch one broker leads |
 | P-24 | the second design: a leader opens its partition in a higher epoch than all before it |
 
-Records carry no epochs, so all that a partition lives through is one. What else clients may expect is checked in their
-history and in the final logs (`simulation.runs.failures`). Of a record that a leader lacks the observer has noted who
-acknowledged it, whether the tree named that broker, which replicas held it, what each of them cut off to its high
-watermark, what it deleted because it was asked to close, and what a power failure took; from that it names the flaw of
-the design, or none, if none explains it.
+With a controller P-1 is about the leader of the tree's epoch, and `simulation.zookeeper.evidence` names the flaw. In
+the other designs records carry no epochs, so all that a partition lives through is one. What else clients may expect
+is checked in their history and in the final logs (`simulation.runs.failures`). Of a record that a leader lacks the
+observer has noted who acknowledged it, whether the tree named that broker, which replicas held it, what each of them
+cut off to its high watermark, what it deleted because it was asked to close, and what a power failure took; from that
+it names the flaw of the design, or none, if none explains it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from broker.core.log.log import Log
-from broker.core.messages import ProduceRequest, ProduceResponse
+from broker.core.messages import UNKNOWN, ProduceRequest, ProduceResponse
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.coordination import NO_SESSION
 from broker.core.ports.events import Reply, RequestReceived
 from broker.zookeeper import paths
-from broker.zookeeper.choices import V2
+from broker.zookeeper.choices import CONTROLLED, V2
 from broker.zookeeper.node import ZooKeeperNode
 from broker.zookeeper.paths import Key
 from broker.zookeeper.requests.producing import SYNCHRONOUS
@@ -32,27 +33,14 @@ from broker.zookeeper.state import Hosted
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.invariants.properties import Violation, with_excuse
 from simulation.zookeeper.ensemble import SimulatedEnsemble
-from simulation.zookeeper.views import isr_of, leader_of, open_leader, states
+from simulation.zookeeper.evidence import UNSYNCED, Acknowledged, Evidence, holds
+from simulation.zookeeper.views import has_partition, isr_of, leader_of, open_leader, state_of, states
 
 CUT_TO_HIGH_WATERMARK = "Z-01: a replica cuts off what it holds above its own high watermark, and is elected"
 TWO_LEADERS = "Z-02: a broker that the tree does not name goes on as leader"
 NOT_SYNCED = "Z-04: logs are synced later, and an in-sync replica that lost its end is elected"
 NEVER_HELD = "Z-06, Z-13: a replica that never held it counts as in sync"
 DELETED = "Z-08: a replica deletes its log by a close-replica request, and is elected"
-
-
-class Acknowledged(NamedTuple):
-    """A batch that was acknowledged to a producer with acks=all."""
-
-    base: int
-    last: int
-    crc: int
-    by: int
-    named: int | None
-    """The leader in the tree then."""
-
-    insync: tuple[int, ...]
-    """The in-sync replicas in the tree then."""
 
 
 @dataclass(slots=True)
@@ -67,6 +55,8 @@ class _Mirror:
     truncations: int = 0
     end: int = 0
     is_hosted: bool = False
+    epoch: int = UNKNOWN
+    """With a controller: the leader epoch that the broker was last in."""
 
 
 @dataclass(slots=True)
@@ -87,6 +77,9 @@ class _Partition:
 
     held: dict[int, set[Acknowledged]] = field(default_factory=dict)
     """Broker -> acknowledged batches that it has had in its log."""
+
+    evidence: Evidence = field(default_factory=Evidence)
+    """With a controller: how replicas came to lack what was acknowledged."""
 
 
 class ZooKeeperObserver:
@@ -125,7 +118,7 @@ class ZooKeeperObserver:
     def _closed(self, ensemble: SimulatedEnsemble, node: ZooKeeperNode, broker_id: int, incarnation: int) -> None:
         """Note what went with replicas that a broker has closed, and forget partitions that are deleted."""
         for key, partition in list(self._partitions.items()):
-            if ensemble.tree.data(paths.partition(key)) is None:
+            if not has_partition(ensemble.tree, key):
                 del self._partitions[key]
                 continue
             mirror = partition.mirrors.get(broker_id)
@@ -161,11 +154,16 @@ class ZooKeeperObserver:
             mirror.truncations = log.truncations
             gone = {one for one in partition.acknowledged if one.base < mirror.end and not holds(log, one)}
             partition.cut.setdefault(broker_id, set()).update(gone)
+            if ensemble.generation in CONTROLLED:
+                partition.evidence.cut(cluster, ensemble, broker_id, hosted, gone)
         if log.end_offset != mirror.end:
             came = {one for one in partition.acknowledged if one.last >= mirror.end and holds(log, one)}
             partition.held.setdefault(broker_id, set()).update(came)
             partition.deleted.get(broker_id, set()).difference_update(came)
             mirror.end = log.end_offset
+        if ensemble.generation in CONTROLLED:
+            self._with_controller(cluster, ensemble, partition, broker_id, hosted, mirror)
+            return
         is_named = leader_of(ensemble.tree, key) == broker_id
         owner = ensemble.tree.owner(paths.leader(key)) if is_named else NO_SESSION
         # A leader may win again while it is open: then the tree names it by another session.
@@ -177,6 +175,29 @@ class ZooKeeperObserver:
             self._begins_epoch(ensemble, partition, broker_id, key, hosted.epoch)
         if opens:
             self._opens(ensemble, partition, broker_id, key, log)
+
+    def _with_controller(
+        self,
+        cluster: SimulatedCluster,
+        ensemble: SimulatedEnsemble,
+        partition: _Partition,
+        broker_id: int,
+        hosted: Hosted,
+        mirror: _Mirror,
+    ) -> None:
+        """P-1 for the leader of the tree's epoch, P-8 for any: nobody else has led in it."""
+        partition.evidence.look(cluster, ensemble.generation, broker_id, hosted, partition.acknowledged)
+        epoch = hosted.replica.leader_epoch
+        opens = hosted.is_open and (not mirror.is_open or epoch != mirror.epoch)
+        mirror.is_open, mirror.epoch = hosted.is_open, epoch
+        if not opens:
+            return
+        other = partition.evidence.leaders.setdefault(epoch, broker_id)
+        if other != broker_id:
+            raise Violation("P-8", f"{hosted}: brokers {other} and {broker_id} lead in epoch {epoch}")
+        state = state_of(ensemble.tree, hosted.key)
+        if state is not None and (state.leader, state.leader_epoch) == (broker_id, epoch):
+            self._opens(ensemble, partition, broker_id, hosted.key, hosted.replica.log)
 
     def _begins_epoch(
         self, ensemble: SimulatedEnsemble, partition: _Partition, broker_id: int, key: Key, epoch: int
@@ -197,7 +218,7 @@ class ZooKeeperObserver:
                     f" {one.base}…{one.last}, which broker {one.by} has acknowledged"
                     f" (the tree named {one.named}, in sync {list(one.insync)})"
                 )
-                cause = _cause(partition, broker_id, one, isr_was_overwritten=key in ensemble.overwritten)
+                cause = _cause(ensemble, partition, broker_id, key, one)
                 raise Violation("P-1", with_excuse(what, ensemble.generation, cause))
 
     # --- acknowledgements --------------------------------------------------------------------------------------------
@@ -221,26 +242,40 @@ class ZooKeeperObserver:
             assert header is not None
             named = leader_of(ensemble.tree, key)
             insync = isr_of(ensemble.tree, key)
-            one = Acknowledged(header.base_offset, header.last_offset, header.crc, broker_id, named, insync)
+            replica = node.state.hosted[key].replica
+            behind = tuple(
+                member
+                for member, state in states(cluster)
+                if key in state.hosted and state.hosted[key].replica.leader_epoch != replica.leader_epoch
+            )
+            place = header.base_offset, header.last_offset, header.crc
+            one = Acknowledged(*place, broker_id, named, insync, replica.isr, behind)
             partition = self._partitions[key]
             partition.acknowledged.append(one)
             for member, state in states(cluster):
                 if key in state.hosted and holds(state.hosted[key].replica.log, one):
                     partition.held.setdefault(member, set()).add(one)
             other = open_leader(cluster, ensemble.tree, key)
-            if named != broker_id and other is not None:
+            if ensemble.generation in CONTROLLED:
+                if named not in (None, broker_id) and other is not None and not holds(other.replica.log, one):
+                    what = (
+                        f"{key[0]}-{key[1]}: broker {broker_id} acknowledges {one.base}, which the leader {named} lacks"
+                    )
+                    cause = _cause(ensemble, partition, named or 0, key, one)
+                    raise Violation("P-8", with_excuse(what, ensemble.generation, cause))
+            elif named != broker_id and other is not None:
                 what = f"{key[0]}-{key[1]}: brokers {broker_id} and {named} lead; the former acknowledges {one.base}"
                 raise Violation("P-8", with_excuse(what, ensemble.generation, TWO_LEADERS))
 
 
-def holds(log: Log, one: Acknowledged) -> bool:
-    """Whether a log has an acknowledged batch at its place."""
-    header = log.batch_at(one.base)
-    return header is not None and (header.base_offset, header.crc) == (one.base, one.crc)
-
-
-def _cause(partition: _Partition, broker_id: int, one: Acknowledged, *, isr_was_overwritten: bool) -> str:
+def _cause(ensemble: SimulatedEnsemble, partition: _Partition, broker_id: int, key: Key, one: Acknowledged) -> str:
     """The flaw by which a leader lacks an acknowledged batch; "" if none of those that are documented explains it."""
+    if ensemble.generation in CONTROLLED:
+        held = one in partition.held.get(broker_id, ())
+        if held and one in partition.lost.get(broker_id, ()):
+            return UNSYNCED
+        return partition.evidence.cause(broker_id, one, held=held)
+    isr_was_overwritten = key in ensemble.overwritten
     if one.named != one.by:
         return TWO_LEADERS
     if one in partition.cut.get(broker_id, ()):

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from broker.core.messages import NO_LEADER
 from broker.zookeeper import paths
+from broker.zookeeper.designs.controller import znodes
+from broker.zookeeper.designs.controller.listeners import STOP
+from broker.zookeeper.designs.controller.znodes import PartitionState
 from broker.zookeeper.node import ZooKeeperNode
 from broker.zookeeper.paths import Key
 from broker.zookeeper.state import Hosted, ZooKeeperState
@@ -32,15 +36,63 @@ def ids_at(tree: ZooKeeperTree, path: str) -> tuple[int, ...]:
     return () if data is None else paths.decoded(data, path)
 
 
+def state_of(tree: ZooKeeperTree, key: Key) -> PartitionState | None:
+    """What the tree has of a partition in the design with a controller; None in others."""
+    data = tree.data(znodes.state(key))
+    return None if data is None else znodes.decoded_state(data, znodes.state(key))
+
+
+def has_partition(tree: ZooKeeperTree, key: Key) -> bool:
+    """Whether the tree has a partition."""
+    return tree.data(paths.partition(key)) is not None or tree.data(znodes.state(key)) is not None
+
+
 def leader_of(tree: ZooKeeperTree, key: Key) -> int | None:
     """The leader that the tree names."""
+    state = state_of(tree, key)
+    if state is not None:
+        return None if state.leader == NO_LEADER else state.leader
     return next(iter(ids_at(tree, paths.leader(key))), None)
 
 
 def isr_of(tree: ZooKeeperTree, key: Key) -> tuple[int, ...]:
-    """The in-sync replicas that the tree names, in either design."""
+    """The in-sync replicas that the tree names, in any design."""
+    state = state_of(tree, key)
+    if state is not None:
+        return state.isr
     data = tree.data(paths.insync(key)) or b""
     return paths.decoded(data.partition(b";")[0], paths.insync(key))
+
+
+def unnoticed(cluster: SimulatedCluster) -> list[int]:
+    """Brokers of which the controller has not seen that their process is another one now (KAFKA-1120).
+
+    They were away between two of its looks, and nobody has told them anything about a replica that the tree has of
+    them; the controller has nothing more to do or to send.
+    """
+    up = dict(states(cluster))
+    offices = [state.controlled.office for state in up.values() if state.controlled.office is not None]
+    return [
+        broker_id
+        for office in offices
+        for broker_id, state in up.items()
+        if broker_id in office.missed
+        and not (office.tasks or office.orders.get(broker_id))
+        and state.is_registered
+        and any(broker_id in replicas and key not in state.hosted for key, replicas in office.assigned.items())
+    ]
+
+
+def wrongly_stopping(cluster: SimulatedCluster) -> list[int]:
+    """Brokers that run, and that the controller does not elect: an earlier process of theirs wanted to stop (B-21)."""
+    up = dict(states(cluster))
+    offices = [state.controlled.office for state in up.values() if state.controlled.office is not None]
+    return [
+        broker_id
+        for office in offices
+        for broker_id in sorted(office.stopping)
+        if broker_id in up and not up[broker_id].procedures.runs(STOP)
+    ]
 
 
 def open_leader(cluster: SimulatedCluster, tree: ZooKeeperTree, key: Key) -> Hosted | None:

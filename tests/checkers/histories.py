@@ -325,6 +325,24 @@ class History:
             evidence="the test says so",
         )
 
+    def repeated(
+        self, value: int, copies: Sequence[tuple[int, int, int | None]], *, brokers: Sequence[int] = (1, 2, 3)
+    ) -> None:
+        """The logs after the run hold a value several times: offset, producer id and producer epoch of each copy."""
+        for broker in brokers:
+            for sequence, (offset, producer_id, epoch) in enumerate(copies):
+                self.row(
+                    "repeats",
+                    broker=broker,
+                    topic=TOPIC,
+                    partition=0,
+                    offset=offset,
+                    value=value,
+                    producer_id=producer_id,
+                    producer_epoch=epoch,
+                    sequence=sequence,
+                )
+
     def loss(self, node: int, at_ms: int, words: str = "", *, exempt: Sequence[str] = ()) -> None:
         """A node that ended by itself."""
         self.row("losses", node=node, at_ns=at_ms * MS, exit_status=1, last_words=words, exempt=list(exempt))

@@ -49,6 +49,20 @@ def test_a_simulation_without_a_flaw_is_valid_and_has_its_history_as_frames() ->
         result.frame("cluster")
 
 
+def test_a_simulation_is_stored_as_a_sweep_stores_it(tmp_path: Path) -> None:
+    result = harrow.simulate(1, **FLAWED)
+    run = result.store(tmp_path / "new" / "run")
+    assert run == tmp_path / "new" / "run"
+    assert stored.digest_in(run) == result.digest
+    assert [found.property_id for found in stored.found_in(run)] == [found.property_id for found in result.findings]
+    with pytest.raises(ValueError, match="expected an empty directory, or none, found something at"):
+        result.store(run)
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(ValueError, match="found something at"):
+        result.store(tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "kept"
+
+
 def test_results_are_rows_of_a_frame() -> None:
     frame = harrow.to_frame([harrow.simulate(1, **FLAWED), harrow.simulate(1, **SMALL)])
     assert list(frame["verdict"]) == ["invalid", "valid"]

@@ -6,7 +6,8 @@ import pytest
 
 from history.schema import TABLES
 from incidents import diagnose
-from tests.incidents.stored import fault, follows, leads, lost, run_in, settings
+from incidents.model import Election
+from tests.incidents.stored import S, fault, follows, leads, lost, run_in, settings
 
 
 def only(directory, totals=None):
@@ -270,3 +271,53 @@ def test_a_record_that_another_replica_still_holds_is_one_of_a_log_that_went_apa
 
 def test_a_record_that_nobody_holds_did_not_go_apart(tmp_path):
     assert gone_apart(tmp_path, kept=8).kind == "acknowledged-early"
+
+
+def test_a_record_that_its_client_has_sent_again_is_not_blamed_on_the_cluster(tmp_path):
+    resent = json.dumps({"offsets": [4, 9], "resent": {"producer_id": 7, "offsets": [4, 9], "producer_epochs": [0, 1]}})
+    row = lost(9, 15, anomaly="duplicate", within_contract=True, evidence=resent)
+    incident = only(run_in(tmp_path, anomalies=[row]))
+    assert (incident.cause.kind, incident.within_contract) == ("sent-again", True)
+    assert "a client had raised the epoch of its producer" in incident.headline
+    retried = lost(9, 15, anomaly="duplicate", evidence=json.dumps({"offsets": [4, 9], "resent": None}))
+    assert only(run_in(tmp_path / "retried", anomalies=[retried])).cause.kind == "producer-state"
+
+
+ELECTED_AGAIN = [  # broker 2 leads with the records, then broker 3 without them, then broker 1
+    leads(9, 1, 0, 20, (1, 2, 3)),
+    follows(9.1, 2, 1, 0, 20),
+    follows(9.2, 3, 1, 0, 20),
+    leads(12, 2, 1, 20, (2, 3)),
+    leads(15, 3, 2, 5, (3,)),
+    leads(18, 1, 3, 9, (1, 3)),
+]
+
+
+def test_of_several_elections_the_headline_names_the_one_whose_leader_lacked_the_records(tmp_path):
+    faults = [fault(1, "page-cache-loss", [3], 11, 13)]
+    incident = only(run_in(tmp_path, cluster=ELECTED_AGAIN, faults=faults, anomalies=[lost(15, 10)]))
+    assert incident.election == Election("t", 0, 3, 2, 15 * S, 2, 3)
+    assert incident.headline == (
+        "1 acknowledged write to t-0 (offset 15) was lost: broker 3 lost its page cache at 11.000 s (fault #1) and was "
+        "elected leader (leader epoch 2 of t-0, the second election since)."
+    )
+
+
+def test_a_single_election_need_not_be_told_from_others(tmp_path):
+    incident = only(run_in(tmp_path, cluster=[*ELECTED_AGAIN[:3], ELECTED_AGAIN[4]], anomalies=[lost(15, 10)]))
+    assert (incident.election.number, incident.election.elections) == (1, 1)
+    assert "election since" not in incident.headline
+
+
+def test_no_election_decided_a_loss_of_a_leader_that_went_on_leading(tmp_path):
+    cluster = [leads(9, 1, 0, 20, (1, 2)), leads(12, 1, 0, 5, (1, 2)), leads(15, 2, 1, 5, (1, 2))]
+    incident = only(run_in(tmp_path, cluster=cluster, anomalies=[lost(15, 10)]))
+    assert incident.election is None
+    assert "while it led" in incident.headline
+
+
+def test_exact_numbers_leave_the_decisive_election_in_the_headline(tmp_path):
+    run = run_in(tmp_path, cluster=ELECTED_AGAIN, anomalies=[lost(15, 10)])
+    (incident,) = diagnose(run, {"lost-acked-write": (7, 0)})
+    assert incident.headline.startswith("7 acknowledged writes")
+    assert incident.headline.endswith("(leader epoch 2 of t-0, the second election since).")

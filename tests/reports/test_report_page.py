@@ -57,8 +57,9 @@ def test_every_picture_has_a_text_alternative(pages):
     pictures = [attributes for tag, attributes in pages["invalid"].elements if attributes.get("role") == "img"]
     assert len(pictures) > 5
     assert all(picture["aria-label"] for picture in pictures)
-    (svg,) = (attributes for tag, attributes in pages["invalid"].elements if tag == "svg")
-    assert "page-cache-loss" in svg["aria-label"]
+    timeline, *charts = (attributes for tag, attributes in pages["invalid"].elements if tag == "svg")
+    assert "page-cache-loss" in timeline["aria-label"]
+    assert {chart["aria-label"] for chart in charts} == {"Sequence of the last steps"}
 
 
 def test_the_picture_takes_its_colours_and_its_text_from_the_page(pages):
@@ -147,7 +148,7 @@ def test_rows_of_nothing_but_nulls_do_no_harm(copy_of, table):
     schema = ANOMALIES if table == "anomalies" else TABLES[table]
     nulls = pa.table([pa.nulls(5, field.type) for field in schema], schema=schema)
     pq.write_table(nulls, table_directory(directory, table) / "part-zzz.parquet")
-    assert page_of(directory).count("h2") == 10 + (table == "troubles")  # a section of its own, where there is any
+    assert page_of(directory).count("h2") == 11 + (table == "troubles")  # a section of its own, where there is any
 
 
 def test_trouble_of_the_run_itself_is_shown_as_text(copy_of):
@@ -203,7 +204,7 @@ def test_hostile_strings_stay_text(copy_of):
     results = {"verdict": "invalid", "reasons": [HOSTILE], "metrics": {HOSTILE: HOSTILE}}
     (directory / "results.json").write_text(json.dumps(results))
     page = page_of(directory)
-    assert scripts(page) == [None, "application/json"]
+    assert scripts(page) == [None, *["application/json"] * 3]  # the time line and the charts of two incidents
     assert page.count("img") == 0
     assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
     assert page.text.count(HOSTILE) > 10

@@ -1,6 +1,7 @@
 """The summary for the terminal says the same as the page, also without colours."""
 
 import io
+import json
 
 import pytest
 from rich.console import Console
@@ -24,6 +25,21 @@ def test_it_gives_the_figures_and_the_verdict(stored_runs):
     assert "kill 1 of 1" in text
     assert "14 violations, 0 within the contract" in text
     assert "FUSE file system" in text
+
+
+@pytest.mark.parametrize(
+    ("summaries", "said"),
+    [
+        ({"ack-before-replication": "acknowledged too early"}, " is in this build: acknowledged too early."),
+        ({"another": "something else"}, " is in this build."),
+        ("no table", " is in this build."),
+    ],
+)
+def test_it_says_what_a_planted_flaw_is(copy_of, summaries, said):
+    directory = copy_of("invalid")
+    spec = json.loads((directory / "spec.json").read_text())
+    (directory / "spec.json").write_text(json.dumps(spec | {"flaw_summaries": summaries}))
+    assert f"The planted flaw ack-before-replication{said}" in " ".join(printed(directory).split())
 
 
 def test_without_a_terminal_it_is_plain_text(stored_runs):

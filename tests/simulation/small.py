@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from simulation.engine.choices import ChoiceSequence
 from simulation.scenario.case import Case
+from simulation.scenario.configuration import LATER_RECIPES, draw_configuration
+from simulation.scenario.search import configuration_of
 
 QUICK: dict[str, object] = {
     "brokers": 3,
@@ -32,3 +35,11 @@ LIES: dict[str, object] = {**QUICK, "flaws": ("ack-before-replication",)}
 def quick(seed: int, **overrides: object) -> Case:
     """A quick case."""
     return Case(seed, {**QUICK, **overrides})
+
+
+def without_later_recipes(seed: int, **overrides: object) -> dict[str, object]:
+    """Overrides with which a seed is what it was before there were the recipes that it draws from a later stream."""
+    drawn = configuration_of(ChoiceSequence(seed), overrides)
+    bytes_drawn = draw_configuration(ChoiceSequence(seed)["configuration"]).metadata_fetch_bytes
+    kept = tuple(kind for kind in drawn.faults if kind not in LATER_RECIPES)
+    return {**overrides, "faults": kept, "metadata_fetch_bytes": bytes_drawn}

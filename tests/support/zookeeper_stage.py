@@ -147,6 +147,14 @@ class Stage:
         assert hosted is not None
         return hosted
 
+    def lose(self, broker: int, offset: int) -> None:
+        """Take from a replica's log what is at an offset and above, as if nothing had been cut."""
+        replica = self.replica(broker).replica
+        truncations = replica.log.truncations
+        replica.log.truncate_to(offset)
+        replica.log.truncations = truncations
+        replica.high_watermark = offset
+
     def follows(self, broker: int) -> int | None:
         """The broker that a broker's replica follows, if it is up and follows one."""
         hosted = hosted_by(self.cluster, broker, KEY)

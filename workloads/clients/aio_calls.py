@@ -38,6 +38,7 @@ async def started_producer(settings: ClientSettings, **options: Untyped) -> Unty
     """Connect a producer; `options` go to it as they are. Raises aiokafka's errors."""
     producer = AIOKafkaProducer(
         bootstrap_servers=list(settings.bootstrap),
+        **settings.security.python_options(),
         client_id=settings.client_id,
         acks="all" if settings.acks == -1 else settings.acks,
         enable_idempotence=settings.idempotence,
@@ -97,6 +98,7 @@ async def started_consumer(settings: ClientSettings) -> Untyped:
     """Connect a consumer that reads by assignment. Raises aiokafka's errors."""
     consumer = AIOKafkaConsumer(
         bootstrap_servers=list(settings.bootstrap),
+        **settings.security.python_options(),
         client_id=settings.client_id,
         enable_auto_commit=False,
         auto_offset_reset="none",

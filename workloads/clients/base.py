@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from workloads.clients.classify import Status
+from workloads.clients.security import PLAIN_TEXT, Security
 
 LOG_START = -1
 """A position: the start of the partition's log."""
@@ -105,6 +106,7 @@ class ClientSettings:
     reconnect_backoff_max_ms: int = 500  # a client must reconnect within a second after its broker is back
     metadata_max_age_ms: int = 1_000  # how long a client may use stale metadata of a leader that it cannot reach
     client_id: str = "harrow"
+    security: Security = PLAIN_TEXT
 
 
 class Producer(Protocol):

@@ -6,9 +6,12 @@ import base64
 
 from broker.core.broker_node import directories
 from broker.core.broker_node.state import BrokerState
-from broker.core.records import decode_records, iterate_headers
+from broker.core.records import BatchHeader, decode_records, iterate_headers
 from broker.core.replica import leader
 from broker.core.replica.state import Replica
+
+_SEQUENCE_MASK = (1 << 31) - 1
+"""Sequence numbers start again at 0 (KIP-98)."""
 
 
 def describe(broker: BrokerState, replica: Replica) -> dict[str, object]:
@@ -51,6 +54,7 @@ def read_log(replica: Replica, offset: int, limit: int) -> dict[str, object]:
                             header.crc,
                             _text(record.key),
                             _text(record.value),
+                            _producer(header, record.offset),
                         ]
                     )
             offset = header.last_offset + 1
@@ -60,6 +64,14 @@ def read_log(replica: Replica, offset: int, limit: int) -> dict[str, object]:
         "high_watermark": replica.high_watermark,
         "records": records,
     }
+
+
+def _producer(header: BatchHeader, offset: int) -> list[int] | None:
+    """Producer id, its epoch, and the sequence number of a record; None if the producer was not idempotent."""
+    if header.producer_id < 0:
+        return None
+    sequence = (header.base_sequence + offset - header.base_offset) & _SEQUENCE_MASK
+    return [header.producer_id, header.producer_epoch, sequence]
 
 
 def _text(data: bytes | None) -> str | None:

@@ -92,6 +92,8 @@ def answered(
         case AfterAnswer.ROLL_BACK:
             broker.runtime.mark(ROLLED_BACK)
             replica.pending_isr = None
+            if broker.rules.high_watermark.moves_with_isr():  # who was to join does not hold it back any more
+                high_watermark_may_move(broker, replica)
         case AfterAnswer.RETRY:
             broker.runtime.mark(RETRIED_UNANSWERED if response is None else RETRIED_REFUSED)
             broker.runtime.set_timer((ALTER_PARTITION, *key, request), broker.settings.metadata_retry_backoff_ms)

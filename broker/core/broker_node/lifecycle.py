@@ -15,8 +15,14 @@ from broker.core.ports.events import Exit
 from broker.core.ports.marks import sometimes
 
 
-def try_another_controller(broker: BrokerState, leader: tuple[int, int] | None = None) -> None:
-    """QU-18: the current controller did not serve; use the leader it named, or the next voter."""
+def try_another_controller(broker: BrokerState, asked: int, leader: tuple[int, int] | None = None) -> None:
+    """QU-18: the controller that was asked did not serve; use the leader it named, or the next voter.
+
+    Requests of several kinds look for the controller at the same time. If another one has been chosen meanwhile, it may
+    be one that has served: a late failure of an earlier one says nothing about it.
+    """
+    if asked != broker.controller_id:
+        return
     voters = sorted(broker.settings.voters)
     if leader is not None and leader[0] in broker.settings.voters:
         broker.controller_id = leader[0]
@@ -62,11 +68,14 @@ def register(broker: BrokerState) -> None:
     )
 
 
-def registered(broker: BrokerState, response: BrokerRegistrationResponse | None) -> bool:
-    """BL-2: store the epoch; retry until there is one. Returns whether the broker is now registered."""
+def registered(broker: BrokerState, asked: int, response: BrokerRegistrationResponse | None) -> bool:
+    """BL-2: store the epoch; retry until there is one. Returns whether the broker is now registered.
+
+    `asked`: the controller that was asked.
+    """
     if response is None or response.error_code != ErrorCode.NONE:
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
-            try_another_controller(broker)
+            try_another_controller(broker, asked)
         else:
             broker.runtime.log("warning", f"registration refused: {ErrorCode(response.error_code).name}; trying again")
         if response is not None and response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
@@ -115,9 +124,12 @@ def heartbeat(broker: BrokerState) -> None:
     broker.runtime.set_timer((HEARTBEAT,), broker.settings.broker_heartbeat_interval_ms)
 
 
-def heartbeat_answered(broker: BrokerState, epoch: int, response: BrokerHeartbeatResponse) -> None:
-    """BL-3, BL-4: apply the controller's answer to a heartbeat with this epoch."""
+def heartbeat_answered(broker: BrokerState, asked: int, epoch: int, response: BrokerHeartbeatResponse) -> None:
+    """BL-3, BL-4: apply the answer of the controller that was asked to a heartbeat with this epoch."""
     if broker.broker_epoch != epoch:
+        return
+    if response.error_code == ErrorCode.NOT_CONTROLLER:
+        try_another_controller(broker, asked)
         return
     if response.error_code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
         _register_again(broker, ErrorCode(response.error_code))

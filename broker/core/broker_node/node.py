@@ -251,11 +251,11 @@ class BrokerNode:
             case replication.FETCH, _, answer if answer is None or isinstance(answer, FetchResponse):
                 replication.fetched(broker, int(str(context)), answer)
             case publishing.FETCH, _, answer if answer is None or isinstance(answer, FetchResponse):
-                publishing.fetched(broker, answer)
+                publishing.fetched(broker, opened.to, answer)
             case lifecycle.HEARTBEAT, BrokerHeartbeatRequest() as request, BrokerHeartbeatResponse() as answer:
-                lifecycle.heartbeat_answered(broker, request.broker_epoch, answer)
+                lifecycle.heartbeat_answered(broker, opened.to, request.broker_epoch, answer)
             case lifecycle.REGISTER, _, answer if answer is None or isinstance(answer, BrokerRegistrationResponse):
-                if lifecycle.registered(broker, answer):
+                if lifecycle.registered(broker, opened.to, answer):
                     publishing.publish_if_caught_up(broker)
                     lifecycle.heartbeat(broker)
             case publishing.FETCH_SNAPSHOT, _, answer if answer is None or isinstance(answer, FetchSnapshotResponse):

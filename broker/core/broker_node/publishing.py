@@ -117,8 +117,8 @@ def snapshot_arrived(broker: BrokerState, response: FetchSnapshotResponse | None
     fetch(broker)
 
 
-def fetched(broker: BrokerState, response: FetchResponse | None) -> None:
-    """MD-1, MD-2: apply all received committed records, then publish once.
+def fetched(broker: BrokerState, asked: int, response: FetchResponse | None) -> None:
+    """MD-1, MD-2: apply all received committed records, then publish once. `asked`: the controller that was asked.
 
     MD-7: a start has read the copy on the disk, but nothing uses it before the leader has found it to be a part of its
     log.
@@ -129,7 +129,7 @@ def fetched(broker: BrokerState, response: FetchResponse | None) -> None:
         confirmed = broker.image is copy.image  # then it is the controller that is behind
         if part is not None and part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and not confirmed:
             _begin_anew(broker)
-        lifecycle.try_another_controller(broker, part.current_leader if part is not None else None)
+        lifecycle.try_another_controller(broker, asked, part.current_leader if part is not None else None)
         broker.runtime.set_timer((FETCH,), broker.settings.metadata_retry_backoff_ms)
         return
     if part.snapshot_id is not None:

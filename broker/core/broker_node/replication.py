@@ -189,7 +189,7 @@ def _apply(broker: BrokerState, replica: Replica, asked: FetchPartition, answer:
         _pause(broker, replica)
         return
     _mark_answer(broker, replica, asked, answer)
-    storage.checkpoint_lower_log_start(broker, replica, log_start)
+    storage.checkpoint_lower_bounds(broker, replica, log_start, high_watermark)
     if outcome.truncated_to is not None:
         _tell_of_truncation(broker, replica, asked, answer, rolls_back=rolls_back)
     elif replica.high_watermark < high_watermark:
@@ -291,10 +291,10 @@ def leader_end_known(
         return
     if answer.offset < replica.log.end_offset:
         broker.runtime.mark(OUT_OF_RANGE_CUT)
-        log_start = replica.log.start_offset
+        log_start, high_watermark = replica.log.start_offset, replica.high_watermark
         with directories.guarded(broker):
             follower.truncate(replica, answer.offset)
-            storage.checkpoint_lower_log_start(broker, replica, log_start)
+            storage.checkpoint_lower_bounds(broker, replica, log_start, high_watermark)
         broker.runtime.log("warning", f"{replica.topic}-{replica.partition}: out of range; cut to {answer.offset}")
         _go_on(broker, replica)
     else:

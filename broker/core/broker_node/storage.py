@@ -10,7 +10,7 @@ from broker.core.broker_node.state import BrokerState
 from broker.core.configuration import cleanup, topics
 from broker.core.configuration.settings import Settings
 from broker.core.log import checkpoints
-from broker.core.log.log import Log, LogConfig
+from broker.core.log.log import DELETED_SUFFIX, Log, LogConfig
 from broker.core.log.segments.segment import CorruptLog
 from broker.core.metadata.records import METADATA_DIRECTORY
 from broker.core.ports.events import Exit, Flush
@@ -31,7 +31,9 @@ NO_CHECKPOINT = sometimes("opening: a checkpoint is missing or cannot be used (S
 REOPENED_ABOVE_ZERO = sometimes("opening: the log begins above 0")
 ROLLED = sometimes("storage: a segment that was rolled is flushed")
 STARTS_LOWER = sometimes("storage: a log restarts below its start, and the checkpoint says so at once (TR-4)")
+ENDS_LOWER = sometimes("storage: a log is cut below its high watermark, and the checkpoint says so at once (HW-7)")
 DISK_FAILED = sometimes("storage: the log directory failed, the broker ends (TR-6)")
+DELETION_ENDED = sometimes("opening: what a kill left of a log that was deleted is deleted (RT-8)")
 SUPERSEDED = sometimes("opening: a log is deleted, another directory has a later one of its partition (RT-8)")
 CLOSED_CLEANLY = sometimes("storage: all is synced and the marker is written (BL-8)")
 
@@ -107,6 +109,10 @@ def _open_directory(broker: BrokerState, index: int) -> None:
     checkpointed = {*recovery_points, *log_starts, *high_watermarks}
     lowered = False
     for directory in broker.files.list(name_in(index, "").rstrip("/")):
+        if directory.endswith(DELETED_SUFFIX):
+            broker.runtime.mark(DELETION_ENDED)
+            broker.files.delete(name_in(index, directory))
+            continue
         topic, dash, number = directory.rpartition("-")
         if not dash or not number.isdigit():
             continue
@@ -302,15 +308,7 @@ def checkpoint(broker: BrokerState) -> None:
 
 def _checkpoint_directory(broker: BrokerState, index: int) -> None:
     replicas = {key: replica for key, replica in broker.replicas.items() if directories.of(replica) == index}
-    checkpoints.write_checkpoint(
-        broker.files,
-        name_in(index, checkpoints.HIGH_WATERMARK),
-        {
-            key: replica.high_watermark
-            for key, replica in replicas.items()
-            if broker.rules.storage.checkpoints_high_watermark(replica.role is Role.LEADER)
-        },
-    )
+    _checkpoint_high_watermarks(broker, index, replicas)
     checkpoints.write_checkpoint(
         broker.files,
         name_in(index, checkpoints.RECOVERY_POINT),
@@ -327,17 +325,32 @@ def _checkpoint_log_starts(broker: BrokerState, index: int, replicas: Mapping[tu
     )
 
 
-def checkpoint_lower_log_start(broker: BrokerState, replica: Replica, before: int) -> None:
-    """TR-4: a log that restarts below its start `before` must not leave that one in the checkpoint.
+def _checkpoint_high_watermarks(broker: BrokerState, index: int, replicas: Mapping[tuple[str, int], Replica]) -> None:
+    checkpoints.write_checkpoint(
+        broker.files,
+        name_in(index, checkpoints.HIGH_WATERMARK),
+        {
+            key: replica.high_watermark
+            for key, replica in replicas.items()
+            if broker.rules.storage.checkpoints_high_watermark(replica.role is Role.LEADER)
+        },
+    )
 
-    Otherwise the next process would treat records appended before the next checkpoint as deleted, and drop them.
+
+def checkpoint_lower_bounds(broker: BrokerState, replica: Replica, log_start: int, high_watermark: int) -> None:
+    """TR-4, HW-7: what a log had before it was cut must not stay in the checkpoints if the log ends below it now.
+
+    Otherwise the next process would treat records appended before the next checkpoint as deleted, and drop them, or as
+    committed, although others were.
     """
-    if replica.log.start_offset >= before:
-        return
-    broker.runtime.mark(STARTS_LOWER)
     index = directories.of(replica)
     same_directory = {key: one for key, one in broker.replicas.items() if directories.of(one) == index}
-    _checkpoint_log_starts(broker, index, same_directory)
+    if replica.log.end_offset < high_watermark:
+        broker.runtime.mark(ENDS_LOWER)
+        _checkpoint_high_watermarks(broker, index, same_directory)
+    if replica.log.start_offset < log_start:
+        broker.runtime.mark(STARTS_LOWER)
+        _checkpoint_log_starts(broker, index, same_directory)
 
 
 def delete_logs(broker: BrokerState, removed: Sequence[Replica]) -> None:

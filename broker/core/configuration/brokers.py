@@ -262,13 +262,14 @@ def _process() -> Iterator[BrokerSetting]:
     yield broker_setting(
         "harrow.generation",
         TEXT,
-        "The [protocol version](../protocol.md#19), K1 to K5, or `zk-v1` or `zk-v2`, [on ZooKeeper](zookeeper.md)",
+        "The [protocol version](../protocol.md#19), K1 to K5, "
+        "or `zk-v1`, `zk-v2`, C1 to C3 [on ZooKeeper](zookeeper.md)",
         field="generation",
     )
     yield broker_setting(
         "zookeeper.connect",
         SERVERS,
-        "`host:port,…`: where the members of the ensemble are reached, for `zk-v1` and `zk-v2` alone, which need it",
+        "`host:port,…`: where the members of the ensemble are reached; the versions on ZooKeeper need it",
         field="zookeeper_connect",
     )
     yield broker_setting("harrow.flaws", WORDS, "Names of [flaws](flaws.md), separated by commas", field="flaws")

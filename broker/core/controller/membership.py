@@ -96,6 +96,7 @@ def register(controller: ControllerState, request_id: int, request: BrokerRegist
             ),
         ],
     )
+    _after_fencing(controller)
     controller.last_contact_ms[request.broker_id] = controller.runtime.now_ms
     controller.metadata_offsets[request.broker_id] = -1
     controller.shutdown_offsets.pop(request.broker_id, None)

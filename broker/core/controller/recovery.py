@@ -30,6 +30,9 @@ WAITS_FOR_LAST_KNOWN = sometimes("unclean recovery: waits for a member of the la
 ANSWER_REFUSED = sometimes(
     "unclean recovery: begun again, a needed replica did not answer or is not the one asked (UR-7)"
 )
+ANSWER_BEHIND = sometimes(
+    "unclean recovery: a replica is asked again, it did not know the present leader epoch (UR-15)"
+)
 ANSWER_LATE = sometimes("unclean recovery: an answer came when nobody waited for it (UR-7)")
 DECIDED_WITHOUT_SOME = sometimes("unclean recovery: decided without replicas that did not answer in time (UR-6)")
 OVERTAKEN = sometimes("unclean recovery: overtaken by another change (UR-9)")
@@ -45,6 +48,8 @@ CHANNEL = "recovery"
 PARTITIONS_PER_REQUEST = 1_000
 """The most that one GetReplicaLogInfo may ask for (KIP-966)."""
 _RETRY_MS = 500
+_AGAIN_MS = 50
+"""UR-15: after how long a replica is asked again that had not heard of the present leader epoch."""
 _SHORT_WAIT_MS = 1_000
 """UR-6: how long a decision waits for replicas that it does not need."""
 
@@ -74,6 +79,11 @@ def consider_all(controller: ControllerState) -> None:
                     begun.setdefault(member, []).append((asked, state.partition_epoch))
             elif not state.isr and not state.elr:
                 controller.runtime.mark(WAITS_FOR_LAST_KNOWN)
+        elif job is not None:
+            for member in job.behind:
+                asked = ReplicaLogInfoPartition(topic.name, number, topic.topic_id)
+                begun.setdefault(member, []).append((asked, state.partition_epoch))
+            job.behind.clear()
     for member, partitions in begun.items():
         for start in range(0, len(partitions), PARTITIONS_PER_REQUEST):
             page = partitions[start : start + PARTITIONS_PER_REQUEST]
@@ -203,7 +213,10 @@ def _take_up(
     info: ReplicaLogInfo | None,
     broker_epoch: int,
 ) -> None:
-    """UR-7: accept an answer of the incarnation that was asked; begin again without that of a needed replica."""
+    """UR-7, UR-15: accept an answer of the incarnation that was asked, from the present leader epoch.
+
+    Without one of a needed replica begin again; ask again who has not heard of the leader epoch yet.
+    """
     broker = controller.image.brokers.get(member)
     if (
         info is not None
@@ -213,6 +226,13 @@ def _take_up(
             broker_epoch, job.asked[member], broker.epoch, active=broker.active
         )
     ):
+        state = controller.image.partition(controller.image.topic_names.get(key[0], ""), key[1])
+        present = -1 if state is None else state.leader_epoch
+        if not controller.rules.elections.knows_leader_epoch(info.current_leader_epoch, present):
+            controller.runtime.mark(ANSWER_BEHIND)
+            job.behind[member] = None
+            controller.runtime.set_timer((RETRY,), _AGAIN_MS)
+            return
         job.infos[member] = info
     elif controller.rules.elections.needs_log_info(member, job.needed) or len(job.asked) == 1:
         controller.runtime.mark(ANSWER_REFUSED)

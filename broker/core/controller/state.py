@@ -50,6 +50,9 @@ class RecoveryJob:
     needed: tuple[int, ...]
     """The replicas without whose answers nothing may be decided."""
     infos: dict[int, ReplicaLogInfo] = field(default_factory=dict)
+    behind: dict[int, None] = field(default_factory=dict)
+    """The replicas that are to be asked again: their answers were from before the present leader epoch (UR-15)."""
+
     waited: bool = False
     """Whether the wait for replicas that are not needed is over."""
 

@@ -25,12 +25,16 @@ from broker.core.messages.errors import ErrorCode
 from broker.core.ports.files import Files
 from broker.core.records import (
     BatchHeader,
+    end_without_records,
     filler,
     headers_of,
     stamped,
     stamped_all,
 )
 from broker.core.rules.log import StorageRules
+
+DELETED_SUFFIX = ".deleted"
+"""Of the directory of a log while it is deleted."""
 
 
 class LogConfig(NamedTuple):
@@ -148,6 +152,7 @@ class Log:
             log.flushed_offset = min(trusted, log.end_offset)
             if first_cut is not None:
                 log.certain_end = min(first_cut, log.end_offset)
+                log._not_synced_since_cut(log._segments.files_at(log.certain_end))  # by the process before this one
         log._rewritten.extend(log.end_offset, recovery_point)
         if log.end_offset < log.start_offset:
             log.truncate_fully(log.start_offset)
@@ -217,8 +222,10 @@ class Log:
         self.end_offset = offset
         return Appended(base_offset, offset - 1)
 
-    def append_as_follower(self, records: bytes, max_epoch: int) -> int:
+    def append_as_follower(self, records: bytes, max_epoch: int, *, takes_any_epoch: bool = False) -> int:
         """TR-6: append the whole batches among `records` as the leader numbered them; the new log end offset.
+
+        `takes_any_epoch`: also batches of an earlier epoch than those before them, as brokers did before TR-6.
 
         An incomplete batch at the end is ignored. All or nothing: raises `OffsetMismatch`, `EpochOutOfRange` or
         `CorruptBatch` if one does not fit.
@@ -227,7 +234,9 @@ class Log:
         expected = self.end_offset
         if self.start_offset == self.end_offset and self.config.rules.may_begin_inside_batch():
             expected = first_offset_around(records, self.end_offset)
-        headers, size = check_replicated(records, self.directory, expected, self.last_epoch, max_epoch)
+        headers, size = check_replicated(
+            records, self.directory, expected, None if takes_any_epoch else self.last_epoch, max_epoch
+        )
         if not headers:
             return self.end_offset
         if expected < self.end_offset:
@@ -270,8 +279,10 @@ class Log:
             self._roll()
 
     def _roll(self) -> None:
-        """Start a new segment at the log end."""
+        """Start a new segment at the log end, unless the last one is empty: it begins there, and has that file."""
         last = self._segments.last
+        if not last.size:
+            return
         last.write_indexes()
         last.forget_tail()
         self.producers.write_snapshot(self._files, self.directory, self.end_offset)
@@ -292,6 +303,16 @@ class Log:
         segment = self._segments.of(offset)
         position, size = segment.span(offset, max_bytes, upto, minimum_one)
         return segment.read(position, size) if size else b""
+
+    def read_records(self, offset: int, max_bytes: int, upto: int, minimum_one: bool = True) -> bytes:
+        """FE-15: as `read`, but from later batches on where those from the offset on hold no records."""
+        data = self.read(offset, max_bytes, upto, minimum_one)
+        while (end := end_without_records(data)) is not None:
+            following = self.read(end, max_bytes, upto, minimum_one)
+            if not following:
+                break
+            data = following
+        return data
 
     def batch_at(self, offset: int) -> BatchHeader | None:
         """Header of the batch that contains `offset`."""
@@ -340,8 +361,7 @@ class Log:
         end_offset = offset if header.is_filler else header.base_offset
         self._rewritten.extend(header.base_offset, self.end_offset)
         self._end_at(end_offset)
-        if segment.name not in self._cut_files:
-            self._cut_files = (*self._cut_files, segment.name)
+        self._not_synced_since_cut((segment.name,))
         self._segments.delete_after(segment)
         segment.truncate(batch.position)
         if header.base_offset < end_offset:
@@ -392,6 +412,9 @@ class Log:
             self._roll()
             self._files.sync(self._segments.last.name)
         self.advance_start(end)
+
+    def _not_synced_since_cut(self, names: tuple[str, ...]) -> None:
+        self._cut_files = (*self._cut_files, *(name for name in names if name not in self._cut_files))
 
     def _end_at(self, end_offset: int) -> None:
         self.end_offset = end_offset
@@ -466,5 +489,9 @@ class Log:
         prune_snapshots(self._files, self.directory, (*self.segment_offsets, self.end_offset))
 
     def delete(self) -> None:
-        """Delete the directory."""
-        self._files.delete(self.directory)
+        """RT-8: delete the directory, under another name: what a kill leaves of it is not taken for the log."""
+        doomed = self.directory + DELETED_SUFFIX
+        if self._files.list(doomed):
+            self._files.delete(doomed)
+        self._files.rename(self.directory, doomed)
+        self._files.delete(doomed)

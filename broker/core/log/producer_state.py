@@ -199,6 +199,13 @@ def snapshot_offsets(files: Files, directory: str) -> list[int]:
     return sorted(int(name) for name in names if len(name) == 20 and name.isdecimal())
 
 
+def delete_snapshots_below(files: Files, directory: str, offset: int) -> None:
+    """Delete the snapshots of what a log does not hold any more: a process that died over a deletion may leave them."""
+    for found in snapshot_offsets(files, directory):
+        if found < offset:
+            files.delete(snapshot_name(directory, found))
+
+
 def prune_snapshots(files: Files, directory: str, kept: Collection[int]) -> None:
     """Delete all snapshots but those at the `kept` offsets."""
     for offset in snapshot_offsets(files, directory):

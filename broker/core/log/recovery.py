@@ -10,7 +10,7 @@ from crc32c import crc32c
 
 from broker.core.log.compaction.swapping import finish_swaps
 from broker.core.log.epoch_cache import EpochCache
-from broker.core.log.producer_state import ProducerStates
+from broker.core.log.producer_state import ProducerStates, delete_snapshots_below
 from broker.core.log.segments.indexes import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from broker.core.log.segments.segment import LOG_SUFFIX, CorruptLog, Segment
 from broker.core.ports.files import Files
@@ -55,6 +55,7 @@ def open_parts(
     """
     finish_swaps(files, directory)
     segments = _list_segments(files, directory, start_offset, index_interval_bytes)
+    delete_snapshots_below(files, directory, segments[0].base_offset)
     if clean:
         try:
             return _open_clean(files, directory, segments)

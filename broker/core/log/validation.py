@@ -75,12 +75,12 @@ def check_batches(records: bytes, max_batch_bytes: int) -> tuple[BatchHeader] | 
 
 
 def check_replicated(
-    records: bytes, directory: str, end_offset: int, last_epoch: int, max_epoch: int
+    records: bytes, directory: str, end_offset: int, last_epoch: int | None, max_epoch: int
 ) -> tuple[list[BatchHeader], int]:
     """Headers of the whole batches among `records`, and their bytes, if a log that ends at `end_offset` may take them.
 
-    They must be contiguous with it and one another, their leader epochs must not be below `last_epoch` nor
-    exceed `max_epoch`, and their checksums must be right; otherwise one of the `AppendError`s is raised.
+    They must be contiguous with it and one another, their leader epochs must not be below `last_epoch` (unless that is
+    None) nor exceed `max_epoch`, and their checksums must be right; otherwise one of the `AppendError`s is raised.
     """
     headers: list[BatchHeader] = []
     size = 0
@@ -90,7 +90,7 @@ def check_replicated(
                 raise OffsetMismatch(
                     f"expected a batch at offset {end_offset} of {directory}, found {header.base_offset}"
                 )
-            if not last_epoch <= header.leader_epoch <= max_epoch:
+            if not (last_epoch is None or last_epoch <= header.leader_epoch) or header.leader_epoch > max_epoch:
                 raise EpochOutOfRange(
                     f"expected a batch of an epoch from {last_epoch} to {max_epoch} at offset {end_offset}"
                     f" of {directory}, found epoch {header.leader_epoch}"
@@ -101,7 +101,8 @@ def check_replicated(
                 )
             headers.append(header)
             end_offset = header.base_offset + header.last_offset_delta + 1
-            last_epoch = header.leader_epoch
+            if last_epoch is not None:
+                last_epoch = header.leader_epoch
             size += header.size
     except MalformedBatch as error:
         raise CorruptBatch(f"expected batches to replicate to {directory}: {error}") from None

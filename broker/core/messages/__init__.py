@@ -130,6 +130,7 @@ from broker.core.messages.control import (
     VoteResponse,
 )
 from broker.core.messages.groups import GroupRequest, GroupResponse
+from broker.core.messages.leadership import LeadershipRequest, LeadershipResponse
 from broker.core.messages.outside import OutsideRequest, OutsideResponse
 
 __all__ = [
@@ -217,6 +218,8 @@ __all__ = [
     "IncrementalAlterConfigsResponse",
     "InitProducerIdRequest",
     "InitProducerIdResponse",
+    "LeadershipRequest",
+    "LeadershipResponse",
     "ListConfigResourcesRequest",
     "ListConfigResourcesResponse",
     "ListOffsetsPartition",
@@ -292,6 +295,7 @@ AnyRequest = (
     | DescribeClusterRequest
     | DescribeProducersRequest
     | UnregisterBrokerRequest
+    | LeadershipRequest
     | OutsideRequest
 )
 AnyResponse = (
@@ -330,5 +334,6 @@ AnyResponse = (
     | DescribeClusterResponse
     | DescribeProducersResponse
     | UnregisterBrokerResponse
+    | LeadershipResponse
     | OutsideResponse
 )

@@ -166,6 +166,10 @@ class ElectionRules:
         """UR-7, UR-9: a replica's answer counts only for its incarnation, as long as that one is registered."""
         return active and answered == asked == registered
 
+    def knows_leader_epoch(self, answered: int, present: int) -> bool:
+        """UR-15: an answer of an earlier leader epoch may be of a log that is to be deleted, or still changes."""
+        return answered >= present
+
     def may_be_elected(self, member: int, needed: tuple[int, ...]) -> bool:
         """UR-8: who may be complete: one of those whose answers were needed; where none was, any replica.
 

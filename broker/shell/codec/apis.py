@@ -48,6 +48,12 @@ from broker.shell.codec.cluster.brokers import (
     BROKER_HEARTBEAT,
     BROKER_REGISTRATION,
 )
+from broker.shell.codec.cluster.leadership import (
+    CONTROLLED_SHUTDOWN,
+    LEADER_AND_ISR,
+    STOP_REPLICA,
+    UPDATE_METADATA,
+)
 from broker.shell.codec.cluster.metadata_log import DESCRIBE_QUORUM, FETCH_SNAPSHOT
 from broker.shell.codec.cluster.quorum import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, VOTE
 from broker.shell.codec.cluster.replicas import ALTER_PARTITION, GET_REPLICA_LOG_INFO
@@ -153,7 +159,15 @@ def _by_name(codec: Codec[Any, Any]) -> AnyCodec:
 
 _ON_ZOOKEEPER: Mapping[str, tuple[Codec[Any, Any], ...]] = {
     CLIENT_LISTENER: (PRODUCE, FETCH, LIST_OFFSETS, METADATA, CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS),
-    BROKER_LISTENER: (FETCH, LIST_OFFSETS),
+    BROKER_LISTENER: (
+        FETCH,
+        LIST_OFFSETS,
+        OFFSET_FOR_LEADER_EPOCH,
+        LEADER_AND_ISR,
+        STOP_REPLICA,
+        UPDATE_METADATA,
+        CONTROLLED_SHUTDOWN,
+    ),
 }
 
 ZOOKEEPER_APIS: dict[str, dict[int, AnyCodec]] = {
@@ -161,13 +175,11 @@ ZOOKEEPER_APIS: dict[str, dict[int, AnyCodec]] = {
 }
 """The same of a broker of the designs on ZooKeeper."""
 
-CODECS: tuple[AnyCodec, ...] = tuple(
-    {codec.api_key: codec for apis in LISTENER_APIS.values() for codec in apis.values()}.values()
-)
+_EVERY = tuple(codec for apis in (*ZOOKEEPER_APIS.values(), *LISTENER_APIS.values()) for codec in apis.values())
 
-_OF_REQUEST: dict[type, AnyCodec] = {
-    codec.request_type: codec for apis in LISTENER_APIS.values() for codec in apis.values()
-}
+CODECS: tuple[AnyCodec, ...] = tuple({codec.api_key: codec for codec in _EVERY}.values())
+
+_OF_REQUEST: dict[type, AnyCodec] = {codec.request_type: codec for codec in _EVERY}
 """If two APIs carry the same request, the one between nodes counts: its listener comes later."""
 
 

@@ -23,6 +23,7 @@ CUT = sometimes("zookeeper: a follower cuts off what is above its high watermark
 REFUSED = sometimes("zookeeper: a follower's fetch is refused, and goes on with the same leader (Z-20)")
 DOES_NOT_FIT = sometimes("zookeeper: a follower cannot append what its leader sends (Z-04)")
 
+ANY_EPOCH = 0x7FFFFFFF
 FETCH = "replica-fetch"
 RETRY = "replica-fetch-retry"
 CHANNEL = "replication"
@@ -98,7 +99,10 @@ def fetched(zk: ZooKeeperState, hosted: Hosted, request_id: int, response: Fetch
 def _append(zk: ZooKeeperState, hosted: Hosted, answer: FetchedPartition) -> None:
     replica = hosted.replica
     if answer.records:
-        replica.log.append_as_follower(answer.records, max_epoch=NO_EPOCH)
+        if zk.has_epochs:
+            replica.log.append_as_follower(answer.records, max_epoch=ANY_EPOCH, takes_any_epoch=True)
+        else:
+            replica.log.append_as_follower(answer.records, max_epoch=NO_EPOCH)
         storage.appended(zk.broker, replica)
     high_watermark = answer.high_watermark
     if not zk.chose(RAW_HIGH_WATERMARK):

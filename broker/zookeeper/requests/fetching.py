@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from broker.core.messages import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.events import RequestReceived
@@ -14,20 +16,30 @@ BEYOND_END = sometimes("zookeeper: a follower's fetch beyond the leader's log en
 DEADLINE = "fetch-deadline"
 
 
-def handle(zk: ZooKeeperState, event: RequestReceived, request: FetchRequest) -> None:
-    """Note how far a follower is; answer, or wait until there is something."""
+def handle(
+    zk: ZooKeeperState,
+    event: RequestReceived,
+    request: FetchRequest,
+    fetched_from: Callable[[ZooKeeperState, Hosted, int, int], None],
+) -> None:
+    """Note with `fetched_from` how far a follower is; answer, or wait until there is something."""
     if request.replica_id >= 0:
         for part in request.partitions:
             hosted = zk.hosted.get((part.topic, part.partition))
             if hosted is not None and _serves_follower(zk, hosted):
-                if part.fetch_offset > hosted.replica.log.end_offset:
-                    zk.broker.runtime.mark(BEYOND_END)
-                hosted.reported(request.replica_id, part.fetch_offset)
+                fetched_from(zk, hosted, request.replica_id, part.fetch_offset)
     if not _answer(zk, event.request_id, request, at_deadline=request.max_wait_ms <= 0):
         zk.fetches[event.request_id] = WaitingFetch(request, event.connection)
         for part in request.partitions:
             zk.hosted[part.topic, part.partition].replica.waiting_fetches[event.request_id] = None
         zk.broker.runtime.set_timer((DEADLINE, event.request_id), request.max_wait_ms)
+
+
+def believe(zk: ZooKeeperState, hosted: Hosted, follower: int, offset: int) -> None:
+    """Take what a follower asks for at face value."""
+    if offset > hosted.replica.log.end_offset:
+        zk.broker.runtime.mark(BEYOND_END)
+    hosted.reported(follower, offset)
 
 
 def wake(zk: ZooKeeperState, hosted: Hosted) -> None:
@@ -83,7 +95,7 @@ def _read(
         return FetchedPartition(part.topic, part.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     replica = hosted.replica
     log = replica.log
-    if not by_follower and not log.start_offset <= part.fetch_offset <= log.end_offset:
+    if not (by_follower and not zk.is_controlled) and not log.start_offset <= part.fetch_offset <= log.end_offset:
         return FetchedPartition(part.topic, part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
     bound = log.end_offset if by_follower else replica.high_watermark
     records = b""

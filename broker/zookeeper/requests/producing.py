@@ -14,13 +14,14 @@ from broker.zookeeper.state import Hosted, PendingProduce, ZooKeeperState
 
 DEPOSED_WHILE_WAITING = sometimes("zookeeper: a produce is refused, leadership ended while it waited (Z-15)")
 TIMED_OUT = sometimes("zookeeper: a produce is refused, its deadline passed")
+TOO_FEW = sometimes("zookeeper: a produce is refused, the ISR is too small")
 
 DEADLINE = "produce-deadline"
 SYNCHRONOUS = -1
 """The `acks` that waits for the commit thread; every other acknowledges the leader's own append."""
 
 NO_EPOCH = 0
-"""What batches have for a leader epoch: there are none, so all are equal."""
+"""What batches have for a leader epoch where there are none, so that all are equal."""
 
 
 def handle(
@@ -56,21 +57,25 @@ def _append(zk: ZooKeeperState, request_id: int, part: ProducePartition, acks: i
     hosted = zk.hosted.get((part.topic, part.partition))
     if hosted is None or not hosted.is_open:
         return refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if acks == SYNCHRONOUS and len(hosted.replica.isr) < hosted.replica.effective_min_isr:
+        zk.broker.runtime.mark(TOO_FEW)
+        return refused(ErrorCode.NOT_ENOUGH_REPLICAS)
     log = hosted.replica.log
     headers = log.check_batches(part.records)
     if isinstance(headers, ErrorCode):
         return refused(headers)
-    appended = log.append_as_leader(part.records, NO_EPOCH, headers)
+    epoch = hosted.replica.leader_epoch if zk.has_epochs else NO_EPOCH
+    appended = log.append_as_leader(part.records, epoch, headers)
     storage.appended(zk.broker, hosted.replica)
     zk.broker.touch(hosted.replica)
     hosted.queue.append(PendingProduce(log.end_offset, request_id if acks == SYNCHRONOUS else None))
     return ProducedPartition(part.topic, part.partition, ErrorCode.NONE, appended.base_offset, log.start_offset)
 
 
-def committed(zk: ZooKeeperState, hosted: Hosted, pending: PendingProduce) -> None:
-    """The commit thread is done with an entry of its queue."""
+def committed(zk: ZooKeeperState, hosted: Hosted, pending: PendingProduce, error: ErrorCode = ErrorCode.NONE) -> None:
+    """An entry of the queue is committed; with an error, by too few."""
     if pending.request_id is not None:
-        _resolve(zk, pending.request_id, hosted, ErrorCode.NONE)
+        _resolve(zk, pending.request_id, hosted, error)
 
 
 def deposed(zk: ZooKeeperState, hosted: Hosted) -> None:

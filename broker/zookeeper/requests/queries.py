@@ -77,7 +77,10 @@ def _topic(zk: ZooKeeperState, name: str, live: frozenset[int]) -> Steps[Metadat
 
 
 def list_offsets(zk: ZooKeeperState, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Start and high watermark of partitions led here; replicas hear the high watermark of any (see `election`)."""
+    """Start and high watermark of partitions led here; replicas hear the high watermark of any (see `election`).
+
+    With a controller replicas ask the leader, for the end of its log.
+    """
     return ListOffsetsResponse(
         tuple(_list_offset(zk, part, by_replica=request.replica_id >= 0) for part in request.partitions)
     )
@@ -85,10 +88,12 @@ def list_offsets(zk: ZooKeeperState, request: ListOffsetsRequest) -> ListOffsets
 
 def _list_offset(zk: ZooKeeperState, part: ListOffsetsPartition, *, by_replica: bool) -> ListedOffset:
     hosted = zk.hosted.get((part.topic, part.partition))
-    if hosted is None or not (by_replica or hosted.is_open):
+    if hosted is None or not (hosted.is_open or (by_replica and not zk.is_controlled)):
         return ListedOffset(part.topic, part.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     log, high_watermark = hosted.replica.log, hosted.replica.high_watermark
     if part.timestamp in (_LATEST, _EARLIEST):
+        if by_replica and zk.is_controlled:
+            high_watermark = log.end_offset
         offset = high_watermark if part.timestamp == _LATEST else log.start_offset
         return ListedOffset(part.topic, part.partition, ErrorCode.NONE, -1, offset)
     if part.timestamp < 0:

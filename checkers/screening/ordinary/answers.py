@@ -13,22 +13,21 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.screening.columns import Flags, Groups, Longs, among, distinct, known, numbers
-from checkers.screening.kernel_rows import returned_by_poll
 from checkers.screening.ordinary.loaded import LoadedHistory, last_in_groups, spans
 from checkers.screening.ordinary.resolved import resolved_sends
 
 _GREATEST = np.iinfo(np.int64).max
 
 
-class _Polls:
+class Polls:
     """Polls with what they returned, one element each."""
 
     def __init__(self, history: LoadedHistory) -> None:
-        polls, reads = history.tables["polls"], history.tables["reads"]
-        returned, examples = returned_by_poll(reads, history.partition["reads"], history.op["reads"])
+        polls, of_polls_returned = history.tables["polls"], history.returned
+        returned = of_polls_returned.table
         number, _ = distinct(
-            np.concatenate([history.op["polls"], history.op["reads"][examples]]),
-            np.concatenate([history.partition["polls"], history.partition["reads"][examples]]),
+            np.concatenate([history.op["polls"], of_polls_returned.op]),
+            np.concatenate([history.partition["polls"], of_polls_returned.partition]),
         )
         of_polls, of_returned = number[: polls.num_rows], number[polls.num_rows :]
         size = int(number.max(initial=-1)) + 1
@@ -51,12 +50,12 @@ class _Polls:
         listed = np.zeros(size, np.bool_)
         listed[of_polls[self.is_poll]] = True
         unlisted = (numbers(returned, "returned") > 0) & ~listed[of_returned]
-        self.of_unlisted = history.run["reads"][examples][unlisted]
+        self.of_unlisted = of_polls_returned.run[unlisted]
 
 
 def suspect_polls(history: LoadedHistory) -> Iterator[Longs]:
     """Yield runs with malformed polls, uneven paths of readers, answers out of order, or uncommitted reads."""
-    polls = _Polls(history)
+    polls = Polls(history)
     run, table = history.run["polls"], history.tables["polls"]
     yield polls.of_unlisted
     yield run[_malformed(table, polls)]
@@ -66,7 +65,7 @@ def suspect_polls(history: LoadedHistory) -> Iterator[Longs]:
     yield from _uncommitted(history, polls)
 
 
-def _malformed(table: pa.Table, polls: _Polls) -> Flags:
+def _malformed(table: pa.Table, polls: Polls) -> Flags:
     position, end = (numbers(table, name) for name in ("position", "next_position"))
     bad = ~known(table, "topic", "partition") | ~(polls.is_poll | polls.is_latest) | polls.twice
     bad |= (position < 0) | (end < 0) | (numbers(table, "high_watermark") < 0)
@@ -77,7 +76,7 @@ def _malformed(table: pa.Table, polls: _Polls) -> Flags:
     return np.asarray(bad, np.bool_)
 
 
-def _uneven(history: LoadedHistory, polls: _Polls) -> Flags:
+def _uneven(history: LoadedHistory, polls: Polls) -> Flags:
     table = history.tables["polls"]
     op = numbers(table, "op")
     path, _ = distinct(history.partition["polls"], polls.process, polls.is_poll.astype(np.int64))
@@ -100,14 +99,13 @@ def _uneven(history: LoadedHistory, polls: _Polls) -> Flags:
     return uneven
 
 
-def _out_of_order(history: LoadedHistory, polls: _Polls) -> Iterator[Longs]:
+def _out_of_order(history: LoadedHistory, polls: Polls) -> Iterator[Longs]:
     """Yield runs with a disorder (`checkers.screening.exclusions.disorders`)."""
-    sends, table = history.tables["sends"], history.tables["polls"]
+    sends = history.tables["sends"]
     happened = (
         history.status("sends", "ok") & known(sends, "offset") & history.known_of_operation("sends", "completed_ns")
     )
-    asked = polls.ok & (polls.is_latest | (known(table, "records") & (numbers(table, "records") == 0)))
-    shown = np.where(polls.is_latest, numbers(table, "next_position"), numbers(table, "position"))
+    asked, shown = asked_for_end(history, polls)
     resolved = resolved_sends(history)
     sent = np.concatenate([np.flatnonzero(happened), resolved.rows])
     partition = np.concatenate([history.partition["sends"][sent], history.partition["polls"][asked]])
@@ -124,7 +122,14 @@ def _out_of_order(history: LoadedHistory, polls: _Polls) -> Iterator[Longs]:
             yield history.run_of_partition[[number]]
 
 
-def _falling_ends(history: LoadedHistory, polls: _Polls) -> Iterator[Longs]:
+def asked_for_end(history: LoadedHistory, polls: Polls) -> tuple[Flags, Longs]:
+    """Say which answers tell that there is no record at an offset or above, and return that offset of each."""
+    table = history.tables["polls"]
+    asked = polls.ok & (polls.is_latest | (known(table, "records") & (numbers(table, "records") == 0)))
+    return asked, np.where(polls.is_latest, numbers(table, "next_position"), numbers(table, "position"))
+
+
+def _falling_ends(history: LoadedHistory, polls: Polls) -> Iterator[Longs]:
     """Yield runs with an end offset below one that had been answered before it was asked for."""
     table = history.tables["polls"]
     end = np.where(polls.is_latest, numbers(table, "next_position"), numbers(table, "high_watermark"))
@@ -140,7 +145,7 @@ def _falling_ends(history: LoadedHistory, polls: _Polls) -> Iterator[Longs]:
             yield history.run_of_partition[[number]]
 
 
-def _uncommitted(history: LoadedHistory, polls: _Polls) -> Iterator[Longs]:
+def _uncommitted(history: LoadedHistory, polls: Polls) -> Iterator[Longs]:
     """Yield runs with a poll after which its broker, leader all the while, showed a lower high watermark.
 
     And runs in which a replica was sampled twice at one moment: which of the two comes first is not known.

@@ -38,12 +38,47 @@ class _Bounds:
 
 def _tried(groups: Groups, attempts: Flags, begins: Longs, ends: Longs, healed: Longs, bound: Longs) -> Flags:
     """Say in which groups of rows some attempt was under way in each quarter of the bound."""
+    counts = [groups.count(attempts & within) for within in _in_quarters(begins, ends, healed, bound)]
+    return np.asarray(np.min(counts, axis=0) > 0, np.bool_)
+
+
+def _in_quarters(begins: Longs, ends: Longs, healed: Longs, bound: Longs) -> Iterator[Flags]:
+    """Yield, for each quarter of the bound, which attempts were under way in it."""
     quarter = (bound - healed) / _QUARTERS
-    counts = []
     for number in range(_QUARTERS):
         since = healed + quarter * number
-        counts.append(groups.count(attempts & (begins <= since + quarter) & (ends >= since)))
-    return np.asarray(np.min(counts, axis=0) > 0, np.bool_)
+        yield (begins <= since + quarter) & (ends >= since)
+
+
+def telling_sends(history: LoadedHistory) -> Longs:
+    """Return rows of `sends` that show what all of them do to `unavailable`, a few for each partition.
+
+    One that was acknowledged within the bound, one that was under way in each of its quarters, the furthest that every
+    reader could have read before it, and any.
+    """
+    bounds, ended = _Bounds(history, "sends"), _ends(history, "sends")
+    partition, offset = history.partition["sends"], numbers(history.tables["sends"], "offset", -1)
+    kinds = [
+        np.ones(partition.size, np.bool_),
+        history.status("sends", "ok") & bounds.holds(ended),
+        *_in_quarters(history.of_operation("sends", "invoked_ns"), ended, bounds.healed, bounds.bound),
+        _readable(history, bounds),
+    ]
+    chosen = []
+    for kind in kinds:
+        rows = np.flatnonzero(kind)
+        rows = rows[np.argsort(offset[rows], kind="stable")]
+        last = np.full(history.partitions.num_rows, -1, np.int64)
+        last[partition[rows]] = rows  # the last assignment counts
+        chosen.append(last[last >= 0])
+    return np.unique(np.concatenate(chosen))
+
+
+def _readable(history: LoadedHistory, bounds: _Bounds) -> Flags:
+    """Say which sends were acknowledged by all replicas, at a known offset, before the last fault was healed."""
+    sends = history.tables["sends"]
+    before = history.status("sends", "ok") & among(sends, "acks", ACKS_ALL) & bounds.given
+    return before & (history.of_operation("sends", "completed_ns") <= bounds.healed) & known(sends, "offset")
 
 
 def _ends(history: LoadedHistory, table: str) -> Longs:
@@ -68,10 +103,8 @@ def _without_write(history: LoadedHistory) -> Iterator[Longs]:
 
 def _without_progress(history: LoadedHistory) -> Iterator[Longs]:
     polls, sends = history.tables["polls"], history.tables["sends"]
-    of_sends = _Bounds(history, "sends")
     readable = np.full(history.partitions.num_rows, -1, np.int64)
-    before = history.status("sends", "ok") & among(sends, "acks", ACKS_ALL) & of_sends.given
-    before &= (history.of_operation("sends", "completed_ns") <= of_sends.healed) & known(sends, "offset")
+    before = _readable(history, _Bounds(history, "sends"))
     np.maximum.at(readable, history.partition["sends"][before], numbers(sends, "offset")[before])
     bounds = _Bounds(history, "polls")
     answered = np.flatnonzero(history.kind("polls", "poll") & history.status("polls", "ok") & bounds.given)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from checkers.input.run_facts import RunFacts
-from checkers.screening.columns import Groups, Longs, distinct, known, numbers, plain
-from checkers.screening.kernel_rows import nowhere
+from checkers.screening.columns import Groups, Longs, distinct, numbers, plain
 from checkers.screening.ordinary.loaded import LOADED, LoadedHistory, spans
+from checkers.screening.ordinary.resolved import ResolvedSend
 
 Name = tuple[str, str, str | None, int | None]
 Numbers = dict[Name, int]
 """Metric, name, topic and partition → number (`checkers.verdict.metrics.numbers_by_run`)."""
+
+
+@dataclass(frozen=True)
+class OrdinaryRun:
+    """What is to be told of a run in which nothing can be an anomaly."""
+
+    numbers: Numbers
+    resolved: tuple[ResolvedSend, ...]
+
 
 QUANTILES: Final = (0.5, 0.95, 0.99, 1.0)
 SILENCE_NS_MIN: Final = 20_000_000
@@ -24,7 +34,14 @@ SILENCE_NS_MIN: Final = 20_000_000
 def numbers_of(history: LoadedHistory, wanted: Sequence[int]) -> dict[int, Numbers]:
     """Count in the runs of some numbers, whose rows are all well formed."""
     found: dict[int, Numbers] = {run: {} for run in wanted}
-    for counted in (_rows(history), _operations(history), _sends(history), _writes(history), _final_reads(history)):
+    for counted in (
+        rows_in(history),
+        operations_in(history),
+        _latencies(history),
+        sends_in(history),
+        _writes(history),
+        final_reads_in(history),
+    ):
         for run, name, number in counted:
             if run in found:
                 found[run][name] = number
@@ -34,15 +51,17 @@ def numbers_of(history: LoadedHistory, wanted: Sequence[int]) -> dict[int, Numbe
 Counted = Iterator[tuple[int, Name, int]]
 
 
-def _rows(history: LoadedHistory) -> Counted:
+def rows_in(history: LoadedHistory) -> Counted:
+    """Count the rows of each table."""
     for table in LOADED:
         for run, number in enumerate(np.bincount(history.run[table]).tolist()):
             if number:
                 yield run, ("rows", table, None, None), number
 
 
-def _operations(history: LoadedHistory) -> Counted:
-    operations, performed, run = history.tables["operations"], history.performed, history.run["operations"]
+def operations_in(history: LoadedHistory) -> Counted:
+    """Count the operations of each kind and status."""
+    operations, run = history.tables["operations"], history.run["operations"]
     named = plain(operations.select(["kind", "status"]))
     codes = [
         np.asarray(named.column(name).combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(), np.int64)
@@ -54,8 +73,18 @@ def _operations(history: LoadedHistory) -> Counted:
     for row, count in zip(examples.tolist(), counts, strict=True):
         kind, status = (named.column(name)[row].as_py() for name in ("kind", "status"))
         yield int(run[row]), ("operations", f"{kind}/{status}", None, None), count
+
+
+def done_sends(history: LoadedHistory) -> tuple[Longs, Longs, Longs]:
+    """Return the rows of operations that are acknowledged sends, how long each took, and when it ended."""
+    operations, performed = history.tables["operations"], history.performed
     done = np.flatnonzero(performed.of("kind", "send") & performed.of("status", "ok"))
-    latency = numbers(operations, "completed_ns")[done] - numbers(operations, "invoked_ns")[done]
+    completed = numbers(operations, "completed_ns")[done]
+    return done, completed - numbers(operations, "invoked_ns")[done], completed
+
+
+def _latencies(history: LoadedHistory) -> Counted:
+    run, (done, latency, _) = history.run["operations"], done_sends(history)
     order = np.lexsort((latency, run[done]))
     for of_one, rows in spans(run[done][order]):
         sorted_ns = latency[order[rows]]
@@ -64,7 +93,8 @@ def _operations(history: LoadedHistory) -> Counted:
             yield of_one, ("latency_ns", str(quantile), None, None), int(sorted_ns[rank - 1])
 
 
-def _sends(history: LoadedHistory) -> Counted:
+def sends_in(history: LoadedHistory) -> Counted:
+    """Count the records sent by status; tell when the first and the last were acknowledged."""
     run, completed = history.run["sends"], history.of_operation("sends", "completed_ns")
     for status in ("ok", "fail", "info"):
         chosen = np.flatnonzero(history.status("sends", status))
@@ -80,20 +110,19 @@ def _sends(history: LoadedHistory) -> Counted:
 
 def _writes(history: LoadedHistory) -> Counted:
     """Yield the longest time without an acknowledged write that touches a fault, and from its heal to the next."""
-    operations, performed, run = history.tables["operations"], history.performed, history.run["operations"]
-    done = np.flatnonzero(performed.of("kind", "send") & performed.of("status", "ok"))
-    completed = numbers(operations, "completed_ns")
-    order = done[np.lexsort((completed[done], run[done]))]
+    done, _, completed = done_sends(history)
+    run = history.run["operations"][done]
+    order = np.lexsort((completed, run))
     for of_one, rows in spans(run[order]):
         moments = completed[order[rows]]
         long = np.flatnonzero(np.diff(moments) >= SILENCE_NS_MIN)
         since, until = moments[long], moments[long + 1]
-        for fault, number in _silences(history.facts[of_one], since, until).items():
-            for metric, value in number.items():
-                yield of_one, (metric, str(fault), None, None), value
+        for name, number in silences(history.facts[of_one], since, until).items():
+            yield of_one, name, number
 
 
-def _silences(facts: RunFacts, since: Longs, until: Longs) -> Mapping[int, dict[str, int]]:
+def silences(facts: RunFacts, since: Longs, until: Longs) -> Numbers:
+    """Return for each fault the longest of some times without an acknowledged write, and when the next one came."""
     found: dict[int, dict[str, int]] = {}
     for fault in facts.faults:
         if fault.ended_ns is None or not fault.targets:
@@ -108,16 +137,21 @@ def _silences(facts: RunFacts, since: Longs, until: Longs) -> Mapping[int, dict[
         if after.any():
             recovery = int(until[after].max()) - fault.ended_ns
             of_fault["recovery_ns"] = max(of_fault.get("recovery_ns", 0), recovery)
-    return found
+    return {
+        (metric, str(fault), None, None): value
+        for fault, of_fault in found.items()
+        for metric, value in of_fault.items()
+    }
 
 
-def _final_reads(history: LoadedHistory) -> Counted:
+def final_reads_in(history: LoadedHistory) -> Counted:
+    """Tell how far each partition was read in the final phase."""
     places = list(zip(*(each.to_pylist() for each in plain(history.partitions).columns), strict=True))
     of_place = {place: number for number, place in enumerate(places)}
-    reads, cluster = history.tables["reads"], history.tables["cluster"]
+    cluster, returned = history.tables["cluster"], history.returned
     used = np.zeros(len(places), np.bool_)
     used[history.partition["sends"]] = True
-    used[history.partition["reads"][~nowhere(reads) & known(reads, "value")]] = True
+    used[returned.partition[numbers(returned.table, "values") > 0]] = True
     log_start = np.zeros(len(places), np.int64)
     np.maximum.at(log_start, history.partition["cluster"], numbers(cluster, "log_start"))
     read_to = _read_to(history, log_start)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -12,14 +14,27 @@ import pyarrow.compute as pc
 
 from checkers.input.run_facts import RunFacts
 from checkers.screening.columns import Flags, Longs, read_parts
-from checkers.screening.kernel_rows import Performed, partitions_of
+from checkers.screening.kernel_rows import Performed, partitions_of, returned_by_poll
 from history.schema import TABLES
 
 LOADED: Final = ("operations", "sends", "polls", "reads", "cluster", "logs")
-_OF_PARTITIONS: Final = ("sends", "polls", "reads", "cluster", "logs")
-_OF_OPERATIONS: Final = ("sends", "polls", "reads")
+RETURNED: Final = "returned"
+"""Stands in for the table `reads`, where that is too long to be in memory."""
+_OF_PARTITIONS: Final = ("sends", "polls", "reads", "cluster", "logs", RETURNED)
+_OF_OPERATIONS: Final = ("sends", "polls", "reads", RETURNED)
 
 OF_NO_RUN: Final = -1
+
+
+@dataclass(frozen=True)
+class Returned:
+    """What polls returned, one element for each poll and partition from which it returned any row."""
+
+    table: pa.Table
+    """As `checkers.input.polls.returned_by_poll` returns it."""
+    run: Longs
+    partition: Longs
+    op: Longs
 
 
 class LoadedHistory:
@@ -29,24 +44,37 @@ class LoadedHistory:
         self.tables = tables
         self.facts = facts
         self.run_ids = [of_run.run_id for of_run in facts]
-        self.run = {name: self._run_numbers(tables[name]) for name in LOADED}
+        self.run = {name: self._run_numbers(table) for name, table in tables.items()}
         """The run of each row, `OF_NO_RUN` for one that is not among `facts`."""
-        self.partitions, of_partitions = partitions_of(
-            [tables[name] for name in _OF_PARTITIONS], [self.run[name] for name in _OF_PARTITIONS]
+        of_partitions, of_operations = (
+            [name for name in names if name in tables] for names in (_OF_PARTITIONS, _OF_OPERATIONS)
+        )
+        self.partitions, partitions = partitions_of(
+            [tables[name] for name in of_partitions], [self.run[name] for name in of_partitions]
         )
         """The distinct run, topic and partition."""
-        self.partition = dict(zip(_OF_PARTITIONS, of_partitions, strict=True))
+        self.partition = dict(zip(of_partitions, partitions, strict=True))
         """The partition of each row: a row of `partitions`."""
         self.run_of_partition = self._run_numbers(self.partitions)
-        others = ((tables[name], self.run[name]) for name in _OF_OPERATIONS)
+        others = ((tables[name], self.run[name]) for name in of_operations)
         self.performed = Performed(tables["operations"], self.run["operations"], *others)
-        self.op = dict(zip(_OF_OPERATIONS, self.performed.of_others, strict=True))
+        self.op = dict(zip(of_operations, self.performed.of_others, strict=True))
         """The operation of each row, by its number in `performed`."""
 
     @classmethod
     def read(cls, files: Mapping[str, Sequence[Path]], facts: Sequence[RunFacts]) -> LoadedHistory:
         """Read all rows of some part files. Raises `OSError`, `pa.ArrowException` and `UnicodeDecodeError`."""
         return cls({name: read_parts(files[name], TABLES[name]) for name in LOADED}, facts)
+
+    @cached_property
+    def returned(self) -> Returned:
+        """What polls returned."""
+        if RETURNED in self.tables:
+            run, partition, op = (numbers[RETURNED] for numbers in (self.run, self.partition, self.op))
+            return Returned(self.tables[RETURNED], run, partition, op)
+        run, partition, op = (numbers["reads"] for numbers in (self.run, self.partition, self.op))
+        table, examples = returned_by_poll(self.tables["reads"], partition, op)
+        return Returned(table, run[examples], partition[examples], op[examples])
 
     @property
     def whole(self) -> bool:

@@ -14,19 +14,21 @@ from pyspark.sql import SparkSession
 from checkers.input.run_facts import RunFacts
 from checkers.input.sizes import rows_of
 from checkers.input.tables import RunFiles, share_files
+from checkers.screening.long.recognise import SparkEngine, work_on
+from checkers.screening.long.recognise import recognised as recognised_in_chunks
 from checkers.screening.ordinary.answers import suspect_polls, two_leaders
 from checkers.screening.ordinary.availability import unavailable
-from checkers.screening.ordinary.counting import Numbers, numbers_of
+from checkers.screening.ordinary.counting import OrdinaryRun, numbers_of
 from checkers.screening.ordinary.loaded import LOADED, LoadedHistory
 from checkers.screening.ordinary.records import malformed, suspect_records
-from checkers.screening.ordinary.resolved import ResolvedSend, resolved_sends
+from checkers.screening.ordinary.resolved import resolved_sends
 
 ROWS_OF_A_TASK_MIN: Final = 150_000
 """Runs with fewer rows are judged together: a task more costs some 50 ms of processor time."""
 ROWS_OF_A_RUN_MAX: Final = 1_000_000
 """Of the runs of one call; a task holds all of its rows, some 370 bytes for each, and every core has a task."""
 ROWS_OF_A_LONE_RUN_MAX: Final = 4_000_000
-"""Of a run that is the only one of a call. A longer one is checked as frames."""
+"""Of a run that is the only one of a call. A longer one is divided (`checkers.screening.long`)."""
 _NEVER_ORDINARY: Final = ("commands", "commits", "ownerships")
 
 _SUSPECTS: Final = (malformed, suspect_records, suspect_polls, two_leaders, unavailable)
@@ -40,26 +42,25 @@ class RunsOfTask:
     facts: tuple[RunFacts, ...]
 
 
-@dataclass(frozen=True)
-class OrdinaryRun:
-    """What is to be told of a run in which nothing can be an anomaly."""
-
-    numbers: Numbers
-    resolved: tuple[ResolvedSend, ...]
-
-
 def ordinary_runs(spark: SparkSession, runs: Sequence[RunFiles], facts: Sequence[RunFacts]) -> dict[str, OrdinaryRun]:
     """Return what is to be told of the runs that are ordinary, by run id.
 
     One task reads all of a run. Runs that share files (`checkers.input.tables.survey_dataset`) have one task together.
+    Longer runs are divided, one after the other.
     """
+    context = spark.sparkContext
     rows_max = ROWS_OF_A_LONE_RUN_MAX if len(runs) == 1 else ROWS_OF_A_RUN_MAX
-    able = {run.run_id for run in runs if _may_be_ordinary(run, rows_max)}
-    tasks = list(_tasks(runs, facts, able, spark.sparkContext.defaultParallelism))
-    if not tasks:
-        return {}
-    found = spark.sparkContext.parallelize(tasks, len(tasks)).map(recognise).collect()
-    return {run_id: run for of_task in found for run_id, run in of_task.items() if run_id in able}
+    candidates = {run.run_id for run in runs if _may_be_ordinary(run)}
+    short = {run.run_id for run in runs if run.run_id in candidates and rows_of([run]) <= rows_max}
+    tasks = list(_tasks(runs, facts, short, context.defaultParallelism))
+    in_tasks = context.parallelize(tasks, len(tasks)).map(recognise).collect() if tasks else []
+    found = {run_id: run for of_task in in_tasks for run_id, run in of_task.items() if run_id in short}
+    for run, of_run in zip(runs, facts, strict=True) if not share_files(runs) else ():
+        if run.run_id in candidates - short and not of_run.deleted_topics:
+            work = work_on(run, of_run, context.defaultParallelism)
+            long = None if work is None else recognised_in_chunks(SparkEngine(context, work), of_run)
+            found |= {} if long is None else {run.run_id: long}
+    return found
 
 
 def recognise(task: RunsOfTask) -> dict[str, OrdinaryRun]:
@@ -89,12 +90,9 @@ def recognised(history: LoadedHistory) -> dict[str, OrdinaryRun]:
     }
 
 
-def _may_be_ordinary(run: RunFiles, rows_max: int) -> bool:
-    return (
-        sum(parts.rows for parts in run.large.values()) <= rows_max
-        and not any(parts.remote for parts in run.large.values())
-        and not any(run.large[table].rows for table in _NEVER_ORDINARY)
-    )
+def _may_be_ordinary(run: RunFiles) -> bool:
+    elsewhere = any(parts.remote for parts in run.large.values())
+    return not elsewhere and not any(run.large[table].rows for table in _NEVER_ORDINARY)
 
 
 def _tasks(

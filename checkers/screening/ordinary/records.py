@@ -41,10 +41,10 @@ def suspect_records(history: LoadedHistory) -> Iterator[Longs]:
     suspicion = suspicion_of(pa.Table.from_batches([stretches.batch_of(notes)]))
     yield history.run_of_partition[np.array(sorted(suspicion.partition_keys), np.int64)]
     if suspicion.values:
-        yield _of_values(history, np.unique([value for _, value in suspicion.values]))
+        yield of_values(history, np.unique([value for _, value in suspicion.values]))
 
 
-def _of_values(history: LoadedHistory, suspects: Longs) -> Longs:
+def of_values(history: LoadedHistory, suspects: Longs) -> Longs:
     """Return the runs of the values that meet a condition of `checkers.screening.exclusions`."""
     sends, reads = history.tables["sends"], history.tables["reads"]
     sent, read = (known(table, "value") & np.isin(numbers(table, "value"), suspects) for table in (sends, reads))

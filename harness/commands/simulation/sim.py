@@ -88,7 +88,7 @@ def configuration_flags(command: _Command) -> _Command:
         click.option(
             "--generation",
             metavar="NAME",
-            help="Protocol version of the brokers: K1 to K5 (K5, the latest), or zk-v1 or zk-v2, on ZooKeeper.",
+            help="Protocol version of the brokers: K1 to K5 (K5, the latest); on ZooKeeper zk-v1, zk-v2, C1 to C3.",
         ),
         click.option(
             "--client", metavar="NAME", help="What sends and reads: model (the default), or aiokafka, the real library."
@@ -96,7 +96,7 @@ def configuration_flags(command: _Command) -> _Command:
         click.option(
             "--search",
             metavar="NAME",
-            help="What the seeds are: usual (the default), dense, focused or mixed; see docs/reference/search.md.",
+            help="What the seeds are: usual (the default), dense, focused, alone, mixed; see docs/reference/search.md.",
         ),
     ):
         command = option(command)
@@ -202,6 +202,7 @@ def sim(
     harrow sim --seeds 1:200 --generation K3          the protocol before KIP-966: some acknowledged writes get lost
     harrow sim --seeds 1:100 --generation zk-v1       the first design on ZooKeeper: two ways to lose such writes
     harrow sim --seeds 1:100 --generation zk-v2       the second one, with queues of requests and epochs
+    harrow sim --seeds 1:100 --generation C1          the controller on ZooKeeper; C2 and C3 add leader epochs
     harrow sim --seeds 1:200 --flaw ack-before-replication
     harrow sim --seeds 1:200 --histories all          all clients' histories, checked on Spark
     harrow sim --seeds 1:200 --set brokers=5 --faults process,isolate

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from harness.run.judging import need_java
 from harness.run.stopping import Stop, on_signals
+from harness.store.progress import ProgressFile
 from harness.store.run_directories import StoreError, make_run_directory
 from harness.store.run_names import of_simulation
 from harness.terminal.exits import ExitStatus, describe
@@ -75,13 +76,17 @@ def run_sweep(
     stop = Stop()
     deadline_s = None if time_limit is None else time.monotonic() + time_limit
     mode = compiled if master is None else Compiled.NEVER
-    with CopyChoice(mode, len(seeds), deadline_s) as copy:
+    title = f"{of_simulation(overrides)}, seeds {seeds[0]:,} to {seeds[-1]:,}"
+    with ProgressFile(store, "sweep", title) as file, CopyChoice(mode, len(seeds), deadline_s) as copy:
         with on_signals(stop):
             if copy.must_build:
+                file.tell("compile", "the simulator, about three minutes")
                 console.print("compiling the simulator, which takes about three minutes", style="bold")
                 copy.build(lambda: stop.requested)
-            ended = _swept(seeds, overrides, jobs or cores(), master, deadline_s, copy, stop, console)
+            progress = _SweepProgress(console, len(seeds), deadline_s, file)
+            ended = _swept(seeds, overrides, jobs or cores(), master, copy, stop, progress)
             copy.stop_building()
+        file.tell("store", "failing seeds, with their reports")
         kept = _store(ended.tally.failures[:keep], overrides, store, check, copy, console)
     judged = None
     if histories is not None:
@@ -103,15 +108,14 @@ def _swept(
     overrides: Mapping[str, object],
     jobs: int,
     master: str | None,
-    deadline_s: float | None,
     copy: CopyChoice,
     stop: Stop,
-    console: Console,
+    progress: _SweepProgress,
 ) -> _SweepEnd:
     began_s = time.monotonic()
-    wanted = until(seeds, deadline_s, lambda: stop.requested)
+    wanted = until(seeds, progress.deadline_s, lambda: stop.requested)
     tally = Tally()
-    with _SweepProgress(console, len(seeds)) as progress:
+    with progress:
         if master is None:
             results = sweep(wanted, overrides, jobs, copy=copy)
         else:
@@ -128,9 +132,11 @@ def _swept(
 class _SweepProgress:
     """Shows one live line on a terminal, else a line every ten seconds; failures as they come."""
 
-    def __init__(self, console: Console, wanted: int) -> None:
+    def __init__(self, console: Console, wanted: int, deadline_s: float | None, file: ProgressFile) -> None:
+        self.deadline_s = deadline_s
         self._console = console
         self._wanted = wanted
+        self._file = file
         self._began_s = self._shown_s = time.monotonic()
         self._findings_shown = 0
         self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
@@ -149,12 +155,14 @@ class _SweepProgress:
             self._findings_shown += 1
             self._console.print(Text(f"seed {result.seed}: {result.findings[0]}", style="red"), soft_wrap=True)
         now_s = time.monotonic()
+        rate_s = tally.seeds / max(now_s - self._began_s, 1e-9)
+        detail = f"{tally.seeds:,} of {self._wanted:,} seeds, {tally.failed:,} failed"
+        self._file.tell("sweep", detail, *self._come(tally.seeds, rate_s, now_s))
         if now_s - self._shown_s < (PLAIN_EVERY_S if self._live is None else SHOWN_EVERY_S):
             return
         self._shown_s = now_s
-        rate = tally.seeds / (now_s - self._began_s) * 60
         line = Text(
-            f"{tally.seeds:,} of {self._wanted:,} seeds, {rate:,.0f} a minute · "
+            f"{tally.seeds:,} of {self._wanted:,} seeds, {rate_s * 60:,.0f} a minute · "
             f"{tally.seeds - tally.failed:,} passed, {tally.failed:,} failed",
             style="cyan",
         )
@@ -162,6 +170,15 @@ class _SweepProgress:
             self._live.update(line, refresh=True)
         else:
             self._console.print(line, soft_wrap=True)
+
+    def _come(self, seeds: int, rate_s: float, now_s: float) -> tuple[float, float]:
+        """The share that is done, and the seconds to go, of the seeds or of the time, whichever ends first."""
+        by_seeds = seeds / self._wanted, (self._wanted - seeds) / rate_s
+        if self.deadline_s is None:
+            return by_seeds
+        limit_s, left_s = self.deadline_s - self._began_s, max(0.0, self.deadline_s - now_s)
+        by_time = (1 - left_s / limit_s if limit_s > 0 else 1.0), left_s
+        return min(by_seeds, by_time, key=lambda come: come[1])
 
 
 def _store(

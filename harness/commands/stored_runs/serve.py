@@ -22,7 +22,8 @@ DEFAULT_PORT = 8010
 )
 @store_option
 def serve(port: int, store: Path) -> None:
-    """Serve the store on the loopback address, read-only: runs, two runs compared, suites over nights, trends.
+    """Serve the store on the loopback address, read-only: runs, two runs compared, suites over nights, trends,
+    and what runs now.
 
     Only this machine can ask. From another one: ssh -L 8010:127.0.0.1:8010 MACHINE. Ctrl-C ends it.
 

@@ -78,6 +78,7 @@ class SpawnedAdministrator:
     addresses: Addresses
     plans: Sequence[NodePlan]
     log: Path
+    client_config: str = ""  # file for TLS and SASL; empty: plain text
 
     def create_topic(self, topic: str, partitions: int, replication_factor: int) -> None:
         """Create a topic."""
@@ -111,7 +112,8 @@ class SpawnedAdministrator:
         brokers = [plan.node_id for plan in self.plans if is_broker(plan)]
         reached = (self.addresses.reach(CLIENTS, broker, _CLIENT_LISTENER) for broker in brokers)
         bootstrap = [f"{host}:{port}" for host, port in reached]
-        request = json.dumps({"bootstrap": bootstrap, "do": do, "topic": topic, **details})
+        asked = {"bootstrap": bootstrap, "client_config": self.client_config, "do": do, "topic": topic, **details}
+        request = json.dumps(asked)
         process = self.spawn(module_command("harness.systems.administration", request), self.log)
         process.stdin.close()
         try:

@@ -14,6 +14,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from common.names import SpecError
 from harness.environments.base import Address, EnvironmentFailed
 from harness.systems.sidecar.wire import BrokerConnection, NodeSilent
+from workloads.clients.security import PLAIN_TEXT, Security, SecurityError, read_security
 
 ANSWER_S = 3.0
 _METADATA_VERSION_MAX = 9
@@ -40,10 +41,14 @@ def addresses_in(text: str) -> Sequence[Address]:
     return found
 
 
-def discover(bootstrap: str, brokers: int | None = None) -> FoundCluster:
-    """Find the cluster's brokers; `brokers` is how many the user expects. Raises `SpecError`, `EnvironmentFailed`."""
+def discover(bootstrap: str, brokers: int | None = None, client_config: str = "") -> FoundCluster:
+    """Find the cluster's brokers; `brokers` is how many the user expects, `client_config` the file for TLS and SASL.
+
+    Raises `SpecError`, `EnvironmentFailed`.
+    """
     given = addresses_in(bootstrap)
-    described = {address: _describe(address) for address in given}
+    security = security_of(client_config)
+    described = {address: _describe(address, security) for address in given}
     ids = sorted({cluster.cluster_id for cluster in described.values()})
     if len(ids) > 1:
         raise EnvironmentFailed(
@@ -57,13 +62,21 @@ def discover(bootstrap: str, brokers: int | None = None) -> FoundCluster:
             f"{', '.join(map(str, sorted(cluster.brokers)))}; start the others, or leave --brokers out"
         )
     for broker, address in sorted(cluster.brokers.items()):
-        _require(broker, address)
+        _require(broker, address, security)
     return cluster
 
 
-def _describe(address: Address) -> FoundCluster:
+def security_of(client_config: str) -> Security:
+    """Read how to connect; without a file in plain text. Raises `SpecError`."""
+    try:
+        return read_security(client_config)
+    except SecurityError as error:
+        raise SpecError(str(error)) from error
+
+
+def _describe(address: Address, security: Security) -> FoundCluster:
     where = f"{address[0]}:{address[1]}"
-    connection = BrokerConnection(address, ANSWER_S)
+    connection = BrokerConnection(address, ANSWER_S, security)
     try:
         metadata = connection.ask(
             MetadataRequest(topics=[], allow_auto_topic_creation=False),
@@ -76,9 +89,10 @@ def _describe(address: Address) -> FoundCluster:
             if isinstance(silence.__cause__, ConnectionRefusedError)
             else f"none that answers as one ({silence.__cause__})"
         )
+        how = "in plain text; name TLS or SASL with --client-config" if security == PLAIN_TEXT else security.protocol
         raise EnvironmentFailed(
             f"bootstrap: expected a Kafka broker at {where}, found {found}; name the listener for clients of a broker "
-            "that runs (TLS and SASL are not supported)"
+            f"that runs (asked {how})"
         ) from silence
     finally:
         connection.close()
@@ -88,9 +102,9 @@ def _describe(address: Address) -> FoundCluster:
     return FoundCluster(metadata.cluster_id or "", brokers)
 
 
-def _require(broker: int, address: Address) -> None:
+def _require(broker: int, address: Address, security: Security) -> None:
     try:
-        found = _describe(address)
+        found = _describe(address, security)
     except EnvironmentFailed as failed:
         raise EnvironmentFailed(
             f"bootstrap: expected broker {broker} to answer at {address[0]}:{address[1]}, the address that it "

@@ -82,7 +82,9 @@ class ExistingEnvironment:
         self._undo.callback(self._supervisor.close)
         self._journal.record("keeper", pid=self._supervisor.pid)
         nodes = {plan.node_id: self._node(plan) for plan in self.plans}
-        administrator = SpawnedAdministrator(self.spawn_client, self.addresses, self.plans, self._log)
+        administrator = SpawnedAdministrator(
+            self.spawn_client, self.addresses, self.plans, self._log, self._system.spec.client_config
+        )
         self._cluster = ClusterUnderTest(
             nodes, HookedNetwork(nodes), self.capabilities, self._system, self.plans, administrator
         )
@@ -90,7 +92,12 @@ class ExistingEnvironment:
 
     def _own(self) -> Mapping[str, object]:
         bootstrap = [f"{host}:{port}" for host, port in self._system.found.brokers.values()]
-        return {"bootstrap": bootstrap, "topic": self._system.topic, "groups": list(self._system.groups)}
+        return {
+            "bootstrap": bootstrap,
+            "topic": self._system.topic,
+            "groups": list(self._system.groups),
+            "client_config": self._system.spec.client_config,
+        }
 
     def _node(self, plan: NodePlan) -> HookedNode:
         hooks = HookRunner(plan.node_id, self._system.hooks_of(plan.node_id), self._journal)
@@ -112,7 +119,7 @@ class ExistingEnvironment:
         self._undo.close()
         if cluster is not None:
             own = self._own()
-            trouble = remove(own["bootstrap"], own["topic"], own["groups"])  # type: ignore[arg-type]
+            trouble = remove(own["bootstrap"], own["topic"], own["groups"], own["client_config"])  # type: ignore[arg-type]
             left += [f"expected to remove the topic {self._system.topic}, found that it {trouble}"] if trouble else []
         if left:
             raise EnvironmentFailed("; ".join(left))

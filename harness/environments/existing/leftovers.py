@@ -19,11 +19,15 @@ TOPIC = "topic"
 _REMOVED_S = 60.0
 
 
-def remove(bootstrap: Sequence[str], topic: str, groups: Sequence[str]) -> str:
-    """Remove a topic and groups; those that do not exist are none to remove. Returns what went wrong, or nothing."""
+def remove(bootstrap: Sequence[str], topic: str, groups: Sequence[str], client_config: str = "") -> str:
+    """Remove a topic and groups; those that do not exist are none to remove. Returns what went wrong, or nothing.
+
+    `client_config`: the file for TLS and SASL; empty: plain text.
+    """
     request = {
         "do": REMOVE_RUN,
         "bootstrap": list(bootstrap),
+        "client_config": client_config,
         "topic": topic,
         "groups": list(groups),
         "timeout_s": _REMOVED_S / 2,
@@ -44,5 +48,5 @@ def heal_cluster(entries: Sequence[Entry]) -> Iterator[str]:
         yield f"node {node}, which the hook {name} hurt, {f'not healed: its hook {trouble}' if trouble else 'healed'}"
     for entry in entries:
         if entry["kind"] == TOPIC:
-            trouble = remove(entry["bootstrap"], entry["topic"], entry["groups"])
+            trouble = remove(entry["bootstrap"], entry["topic"], entry["groups"], entry.get("client_config", ""))
             yield f"topic {entry['topic']} {f'not removed: {trouble}' if trouble else 'removed'}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -36,34 +37,51 @@ class ServedFile(NamedTuple):
     media_type: str
 
 
-def read_file(store: Path, path: str) -> ServedFile | None:
+def read_file(store: Path, path: str, size_max_bytes: int = SIZE_MAX_BYTES) -> ServedFile | None:
     """The file at a path relative to the store; None if there is none that may be handed out.
 
     Every step of the path must be a plain directory of the store and its end a plain file: each is opened relative to
     the one before without following links, so that neither `..` nor a link, nor one that is put there meanwhile, leads
-    out of the store. Files that are hidden or larger than `SIZE_MAX_BYTES` are not handed out.
+    out of the store. Files that are hidden or larger than `size_max_bytes` are not handed out.
     """
-    names = path.split("/")
-    if not all(_is_name(name) for name in names):
+    *folders, name = path.split("/")
+    if not _is_name(name):
         return None
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        descriptor = os.open(store, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            for name in names[:-1]:
-                deeper = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descriptor)
-                os.close(descriptor)
-                descriptor = deeper
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            with os.fdopen(os.open(names[-1], flags, dir_fd=descriptor), "rb") as file:
-                status = os.fstat(file.fileno())
-                if not stat.S_ISREG(status.st_mode) or status.st_size > SIZE_MAX_BYTES:
-                    return None
-                content = file.read(SIZE_MAX_BYTES)
-        finally:
-            os.close(descriptor)
+        with _opened(store, folders) as folder, os.fdopen(os.open(name, flags, dir_fd=folder), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size > size_max_bytes:
+                return None
+            content = file.read(size_max_bytes)
     except (OSError, ValueError):
         return None
-    return ServedFile(content, _TYPES.get(Path(names[-1]).suffix, _OTHERWISE))
+    return ServedFile(content, _TYPES.get(Path(name).suffix, _OTHERWISE))
+
+
+def names_in(store: Path, path: str) -> Sequence[str]:
+    """The sorted names in a directory of the store, reached as `read_file` reaches files; none if there is none."""
+    try:
+        with _opened(store, path.split("/")) as folder:
+            return sorted(name for name in os.listdir(folder) if _is_name(name))  # noqa: PTH208 (an open directory)
+    except (OSError, ValueError):
+        return ()
+
+
+@contextmanager
+def _opened(store: Path, folders: Sequence[str]) -> Iterator[int]:
+    """Open a directory below the store without following links. Raises `OSError`, and `ValueError` for other names."""
+    if not all(_is_name(name) for name in folders):
+        raise ValueError("expected names of directories")
+    descriptor = os.open(store, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for name in folders:
+            deeper = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = deeper
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def files_of(directory: Path) -> Sequence[StoredFile]:

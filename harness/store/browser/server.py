@@ -11,19 +11,23 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from harness.store.browser.files import files_of, read_file
 from harness.store.browser.index import StoreIndex
+from harness.store.browser.running import is_running, running_now
 from harness.store.run_directories import RUNS
 from harness.terminal.exits import describe
 from reports.browser import pages
+from reports.browser.progress import REFRESHED_EVERY_S, progress_page
 from reports.browser.selection import Selection, nearest_passing
 
 HOST: Final = "127.0.0.1"
 NAMES: Final = ("127.0.0.1", "localhost")
 REQUEST_S_MAX: Final = 10.0
+WRITE_BYTES: Final = 1 << 16
+"""Head and content go out together up to this size."""
 COMPARABLE_MAX: Final = 200
 """Runs that a run's page offers for a comparison."""
 
@@ -55,6 +59,17 @@ class StoreServer(ThreadingHTTPServer):
         return f"http://{HOST}:{self.server_port}/"
 
 
+class _Answer(NamedTuple):
+    """What a request gets."""
+
+    content: bytes
+    media_type: str = _HTML
+    policy: str = _OF_PAGES
+    status: HTTPStatus = HTTPStatus.OK
+    more: Mapping[str, str] = {}
+    """Further headers."""
+
+
 class _NotFound(Exception):
     """There is no such page; the message says what was not found."""
 
@@ -64,6 +79,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     server: StoreServer
     timeout = REQUEST_S_MAX
+    disable_nagle_algorithm = True  # else the end of an answer waits until its beginning is acknowledged
+    wbufsize = WRITE_BYTES
     server_version = "harrow"
     sys_version = ""
     protocol_version = "HTTP/1.1"
@@ -72,22 +89,19 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer with a page or a file."""
         refusal = self._refusal()
         if refusal:
-            self._answer(HTTPStatus.FORBIDDEN, pages.error_page(HTTPStatus.FORBIDDEN, refusal).encode())
+            self._send(_error(HTTPStatus.FORBIDDEN, refusal))
             return
         try:
             split = urlsplit(self.path)
             parameters = {name: values[-1] for name, values in parse_qs(split.query, max_num_fields=20).items()}
-            status, content, media_type, policy = self._found(unquote(split.path), parameters)
+            answer = self._found(unquote(split.path), parameters)
         except ValueError:
-            status, media_type, policy = HTTPStatus.BAD_REQUEST, _HTML, _OF_PAGES
-            content = pages.error_page(status, "expected an address of this server, found none").encode()
+            answer = _error(HTTPStatus.BAD_REQUEST, "expected an address of this server, found none")
         except _NotFound as error:
-            status, media_type, policy = HTTPStatus.NOT_FOUND, _HTML, _OF_PAGES
-            content = pages.error_page(status, str(error)).encode(errors="replace")
+            answer = _error(HTTPStatus.NOT_FOUND, str(error))
         except Exception as error:  # a run that breaks its own page must not break the server
-            status, media_type, policy = HTTPStatus.INTERNAL_SERVER_ERROR, _HTML, _OF_PAGES
-            content = pages.error_page(status, describe(error)).encode(errors="replace")
-        self._answer(status, content, media_type, policy)
+            answer = _error(HTTPStatus.INTERNAL_SERVER_ERROR, describe(error))
+        self._send(answer)
 
     def do_HEAD(self) -> None:
         """Answer as to GET, without the content."""
@@ -110,29 +124,35 @@ class _Handler(BaseHTTPRequestHandler):
             return "expected a page of this server to ask, found another site"
         return ""
 
-    def _found(self, path: str, given: Mapping[str, str]) -> tuple[HTTPStatus, bytes, str, str]:
+    def _found(self, path: str, given: Mapping[str, str]) -> _Answer:
         index = self.server.index
         selection = Selection(given.get("q", ""), given.get("verdict", ""), given.get("environment", ""))
+        more: Mapping[str, str] = {}
         if path.startswith("/store/"):
             file = read_file(index.store, path.removeprefix("/store/"))
             if file is None:
                 raise _NotFound("expected a file of the store, found none")
-            return HTTPStatus.OK, file.content, file.media_type, _OF_FILES
+            return _Answer(file.content, file.media_type, _OF_FILES)
         if path == "/":
             page = given.get("page", "1")
             number = int(page) if page.isascii() and page.isdecimal() and len(page) < 10 else 1
-            text = pages.list_page(index.runs(), selection, number)
+            text = pages.list_page(index.runs(), selection, number, running=is_running(index.store))
         elif path == "/suites":
             text = pages.suites_page(index.suites())
         elif path == "/trends":
             text = pages.trends_page(index.runs(), selection)
+        elif path == "/now":
+            refreshed = not given.get("still")
+            now = running_now(index.store, {entry.name for entry in index.runs()})
+            text = progress_page(now, refreshed=refreshed)
+            more = {"Refresh": str(REFRESHED_EVERY_S)} if refreshed else {}
         elif path == "/compare":
             text = self._compare(given.get("one", ""), given.get("other", ""))
         elif path.startswith("/runs/"):
             text = self._run(path.removeprefix("/runs/"))
         else:
             raise _NotFound("expected a page of this server, found none")
-        return HTTPStatus.OK, text.encode(errors="replace"), _HTML, _OF_PAGES
+        return _Answer(text.encode(errors="replace"), more=more)
 
     def _run(self, name: str) -> str:
         index = self.server.index
@@ -159,20 +179,25 @@ class _Handler(BaseHTTPRequestHandler):
                 raise _NotFound(f"expected a run of the store, found {name or 'none'}")
         return pages.compare_page(one, other, self.server.index.compared(entries[one], entries[other]))
 
-    def _answer(self, status: HTTPStatus, content: bytes, media_type: str = _HTML, policy: str = _OF_PAGES) -> None:
-        self.send_response(status)
-        for name, value in (
-            ("Content-Type", media_type),
-            ("Content-Length", str(len(content))),
-            ("Content-Security-Policy", policy),
-            ("X-Content-Type-Options", "nosniff"),
-            ("X-Frame-Options", "DENY"),
-            ("Cross-Origin-Resource-Policy", "same-origin"),
-            ("Cross-Origin-Opener-Policy", "same-origin"),
-            ("Referrer-Policy", "no-referrer"),
-            ("Cache-Control", "no-store"),
-        ):
+    def _send(self, answer: _Answer) -> None:
+        self.send_response(answer.status)
+        for name, value in {
+            "Content-Type": answer.media_type,
+            "Content-Length": str(len(answer.content)),
+            "Content-Security-Policy": answer.policy,
+            "X-Content-Type-Options": "nosniff",
+            "X-Frame-Options": "DENY",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            "Cross-Origin-Opener-Policy": "same-origin",
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "no-store",
+            **answer.more,
+        }.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(content)
+            self.wfile.write(answer.content)
+
+
+def _error(status: HTTPStatus, line: str) -> _Answer:
+    return _Answer(pages.error_page(status, line).encode(errors="replace"), status=status)

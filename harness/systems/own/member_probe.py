@@ -13,6 +13,7 @@ from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
 from broker.zookeeper import paths
+from broker.zookeeper.designs.controller import znodes
 
 _ANSWER_S = 0.3
 """A member that serves answers within milliseconds."""
@@ -95,6 +96,9 @@ def _srvr(text: str) -> Mapping[str, str]:
 
 def _partitions(client: KazooClient) -> Iterator[dict[str, Any]]:
     for topic in _children(client, paths.TOPICS):
+        if assignment := _read(client, paths.topic(topic)):
+            yield from _controlled(client, topic, znodes.decoded_assignment(assignment, paths.topic(topic)))
+            continue
         for name in sorted(_children(client, paths.topic(topic)), key=int):
             key = (topic, int(name))
             replicas = _read(client, paths.replicas(key))
@@ -110,6 +114,24 @@ def _partitions(client: KazooClient) -> Iterator[dict[str, Any]]:
                 "isr": list(paths.decoded(isr, paths.insync(key))),
                 "elr": [],
                 "replicas": list(paths.decoded(replicas, paths.replicas(key))),
+            }
+
+
+def _controlled(client: KazooClient, topic: str, assignment: Mapping[int, tuple[int, ...]]) -> Iterator[dict[str, Any]]:
+    """With a controller: the topic has the assignment, and each partition one node for all that changes."""
+    for number, replicas in sorted(assignment.items()):
+        path = znodes.state((topic, number))
+        data = _read(client, path)
+        if data is not None:  # else the controller has not seen it yet
+            state = znodes.decoded_state(data, path)
+            yield {
+                "topic": topic,
+                "partition": number,
+                "leader": state.leader,
+                "leader_epoch": state.leader_epoch,
+                "isr": list(state.isr),
+                "elr": [],
+                "replicas": list(replicas),
             }
 
 

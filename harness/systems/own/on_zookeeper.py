@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
 from harness.environments.machine.helpers.programs import module_command
+from harness.spec.designs import LEADER_RACES, WITH_EPOCHS
 from harness.systems.admin_endpoint import (
     NoAnswer,
     get_json,
@@ -34,13 +35,15 @@ from nemesis.capabilities.cluster import (
 
 _OF_A_QUORUM = (
     "controller.quorum.voters",
-    "min.insync.replicas",
     "unclean.leader.election.enable",
     "initial.broker.registration.timeout.ms",
     "offsets.topic.num.partitions",
     "offsets.topic.replication.factor",
 )
 """Settings of a broker with a quorum of controllers; the designs have nothing that they could mean."""
+
+_OF_A_CONTROLLER = ("min.insync.replicas",)
+"""Settings that the designs without a controller do not have either."""
 
 _ENDED_BY_SIGTERM = 143
 """What a JVM exits with."""
@@ -78,7 +81,8 @@ class HarrowOnZooKeeper(HarrowBroker):
         members = [each.node_id for each in plans if is_controller(each)]
         reached = (addresses.reach(plan.node_id, member, ensemble.CLIENT_PORT) for member in members)
         servers = ",".join(f"{host}:{port}" for host, port in reached)
-        kept = {name: value for name, value in settings.items() if name not in _OF_A_QUORUM}
+        unknown = {*_OF_A_QUORUM, *(_OF_A_CONTROLLER if self.spec.generation in LEADER_RACES else ())}
+        kept = {name: value for name, value in settings.items() if name not in unknown}
         return {**kept, "zookeeper.connect": servers}
 
     def command(self, plan: NodePlan) -> Sequence[str]:
@@ -97,7 +101,7 @@ class HarrowOnZooKeeper(HarrowBroker):
         return state is not None and state["lifecycle"] == "running"
 
     def replicas(self, plan: NodePlan) -> Sequence[ReplicaState]:
-        """What a broker believes of its replicas; only a leader of the second design knows an epoch."""
+        """What a broker believes of its replicas; without a controller only a leader of `zk-v2` knows an epoch."""
         state = state_of(plan) if is_broker(plan) else None
         return () if state is None else [_without_epoch(replica_of(each, -1)) for each in state["partitions"]]
 
@@ -126,8 +130,11 @@ class HarrowOnZooKeeper(HarrowBroker):
         return [replace(one, leader=active.controller) if one.epoch == active.epoch else one for one in told]
 
     def log(self, plan: NodePlan, topic: str, partition: int) -> Iterator[LogRecord]:
-        """Read a replica's whole log. Its batches have no leader epoch: the number in them means nothing."""
-        return (replace(record, leader_epoch=None) for record in log_of(plan, topic, partition))
+        """Read a replica's whole log. Before `C2` batches have no leader epoch: the number in them means nothing."""
+        records = log_of(plan, topic, partition)
+        if self.spec.generation in WITH_EPOCHS:
+            return iter(records)
+        return (replace(record, leader_epoch=None) for record in records)
 
     def lose_page_cache(self, plan: NodePlan) -> Mapping[str, tuple[int, int]]:
         """Drop what a broker's ledger does not record as synced. Raises `NodeError` for a member, which has none."""

@@ -26,6 +26,7 @@ from kafka.record.memory_records import MemoryRecords
 
 from harness.systems.sidecar.config import SidecarConfig
 from harness.systems.sidecar.wire import BrokerConnection, NodeSilent, Untyped
+from workloads.clients.security import PLAIN_TEXT, Security
 
 ANSWER_S = 0.4
 """A little less than the harness waits for the sidecar."""
@@ -42,6 +43,8 @@ ReplicaVerificationTool), whom a follower answers, too, and up to the end of its
 
 _RACK = "harrow"  # some followers serve only consumers that name one
 _OUT_OF_RANGE = 1
+_NO_PRODUCER = -1
+_SEQUENCE_MASK = (1 << 31) - 1  # sequence numbers start again at 0
 _QUORUM_TOPIC = "__cluster_metadata"
 
 Json = dict[str, Any]
@@ -52,9 +55,10 @@ Where = tuple[str, int]
 class BrokerProbe:
     """Queries one node. For one thread at a time."""
 
-    def __init__(self, config: SidecarConfig) -> None:
+    def __init__(self, config: SidecarConfig, security: Security = PLAIN_TEXT) -> None:
+        """`security`: how to connect to the broker. Raises `SecurityError`."""
         self._config = config
-        self._connection = BrokerConnection(config.address, ANSWER_S)
+        self._connection = BrokerConnection(config.address, ANSWER_S, security)
         beside = config.quorum_address
         self._controller = self._connection if beside is None else BrokerConnection(beside, ANSWER_S)
         self._watermarks: dict[Where, int] = {}  # last known, of partitions that it follows
@@ -222,7 +226,7 @@ class BrokerProbe:
 
     def log(self, topic: str, partition: int, offset: int, limit: int) -> Json:
         """Read records below the high watermark, as a client does. Raises `NodeSilent`."""
-        records: list[tuple[int, int, int | None, None, str | None]] = []
+        records: list[_Record] = []
         end = offset + 1
         while len(records) < limit and (position := records[-1][0] + 1 if records else offset) < end:
             end, found = self._fetch(topic, partition, position)
@@ -302,11 +306,22 @@ def _partitions(
             }
 
 
-def _records(data: bytes, offset: int) -> Iterator[tuple[int, int, int | None, None, str | None]]:
-    """Offset, leader epoch, checksum of the batch, no key, value in base64, from `offset` on."""
+_Record = tuple[int, int, int | None, None, str | None, tuple[int, int, int] | None]
+"""Offset, leader epoch, checksum of the batch, no key, value in base64, and its producer: id, epoch and sequence."""
+
+
+def _records(data: bytes, offset: int) -> Iterator[_Record]:
+    """The records from `offset` on."""
     for batch in MemoryRecords(data):
         epoch, crc = getattr(batch, "leader_epoch", -1), getattr(batch, "crc", None)
         for record in batch:
             if record.offset >= offset:
                 value = None if record.value is None else base64.b64encode(bytes(record.value)).decode()
-                yield record.offset, epoch, crc, None, value
+                yield record.offset, epoch, crc, None, value, _producer(batch, record.offset)
+
+
+def _producer(batch: Untyped, offset: int) -> tuple[int, int, int] | None:
+    """The producer of a record, as its batch names it; None if it was not idempotent."""
+    if getattr(batch, "producer_id", _NO_PRODUCER) == _NO_PRODUCER:
+        return None
+    return batch.producer_id, batch.producer_epoch, (batch.base_sequence + offset - batch.base_offset) & _SEQUENCE_MASK

@@ -10,6 +10,9 @@ from typing import Any
 
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
+from harness.systems.sidecar.secured import encrypted, log_in
+from workloads.clients.security import PLAIN_TEXT, Security, SecurityError
+
 Untyped = Any
 """A message of kafka-python, which has no types."""
 
@@ -27,8 +30,11 @@ class NodeSilent(Exception):
 class BrokerConnection:
     """Connects on the first request, and again after any error."""
 
-    def __init__(self, address: tuple[str, int], timeout_s: float) -> None:
+    def __init__(self, address: tuple[str, int], timeout_s: float, security: Security = PLAIN_TEXT) -> None:
+        """`security`: how to connect. Raises `SecurityError` for its certificates."""
         self._address = address
+        self._security = security
+        self._context = self._security.ssl_context()
         self._timeout_s = timeout_s
         self._socket: socket.socket | None = None
         self._versions: dict[int, tuple[int, int]] = {}
@@ -69,7 +75,16 @@ class BrokerConnection:
         """Convert all errors to `NodeSilent`: a broker may send anything, and the decoder may fail in any way."""
         try:
             yield
-        except (OSError, ValueError, IndexError, KeyError, TypeError, AttributeError, struct.error) as error:
+        except (
+            OSError,
+            ValueError,
+            IndexError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            struct.error,
+            SecurityError,
+        ) as error:
             self.close()
             raise NodeSilent(f"{request.name}: {type(error).__name__}: {error}") from error
 
@@ -82,9 +97,12 @@ class BrokerConnection:
     def _connect(self) -> None:
         if self._socket is not None:
             return
+        host = self._address[0]
         self._socket = socket.create_connection(self._address, self._timeout_s)
+        self._socket = encrypted(self._socket, self._security, self._context, host)
         response = self._exchange(ApiVersionsRequest(), ApiVersionsResponse, 0)
         self._versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+        log_in(self._security, self._exchange, host)
 
     def _version(self, request: Untyped, at_most: int | None) -> int:
         low, high = self._versions.get(request.API_KEY, (0, -1))

@@ -1,6 +1,8 @@
   // The message chart: the steps of a story, walked through by keys, with folds, causes and a search.
-  function messageChart(story) {
-    const list = byId("chart-steps"), state = byId("chart-state"), said = byId("chart-said"), search = byId("chart-search");
+  // `chart` is the id of its element, which those of its parts begin with.
+  function messageChart(story, chart) {
+    const part = (name) => byId(`${chart}-${name}`), words = story.words;
+    const list = part("steps"), state = part("state"), said = part("said"), search = part("search");
     const names = new Map(story.lanes.map(([lane, name]) => [lane, name]));
     const column = new Map(story.lanes.map(([lane], index) => [lane, index]));
     const opened = new Set();
@@ -62,7 +64,7 @@
       return cell;
     }
 
-    const idOf = (row) => (row.id ? `chart-fold-${row.id}` : `chart-step-${row.index}`);
+    const idOf = (row) => (row.id ? `${chart}-fold-${row.id}` : `${chart}-step-${row.index}`);
     function rowElement(row) {
       if (row.id) {
         const open = opened.has(row.id);
@@ -85,8 +87,8 @@
     function show(follow = true) {
       rows = rowsNow();
       list.replaceChildren(...rows.map(rowElement));
-      list.setAttribute("aria-activedescendant", `chart-step-${current}`);
-      const row = byId(`chart-step-${current}`);
+      list.setAttribute("aria-activedescendant", `${chart}-step-${current}`);
+      const row = part(`step-${current}`);
       if (row && follow) {
         const over = row.offsetTop - list.scrollTop, head = 40;
         if (over < head || over > list.clientHeight - 3 * head) list.scrollTop = row.offsetTop - list.clientHeight / 2;
@@ -99,12 +101,12 @@
       show();
       const step = story.steps[current], cause = step.cause, content = [made("strong", {}, `${(step.at_us / 1e6).toFixed(6)} s, ${names.get(step.lane)}: `), step.text];
       said.replaceChildren(made("p", {}, ...content), made("p", {}, ...(cause === undefined || cause === null
-        ? ["Nothing in the story led to it."] : [link(cause, "Led to it: ")])), ...effects());
+        ? [words.no_cause] : [link(cause, words.before)])), ...effects());
       state.replaceChildren(...stateTable(story, current, names));
     }
     function effects() {
       const found = story.steps.flatMap((step, index) => (step.cause === current && !step.noise ? [index] : [])).slice(0, 4);
-      return found.map((index) => made("p", {}, link(index, "It led to: ")));
+      return found.map((index) => made("p", {}, link(index, words.after)));
     }
     function link(index, before) {
       const step = story.steps[index];
@@ -132,13 +134,13 @@
     function unfold() {
       const folds = rowsNow().filter((row) => row.id);
       if (opened.size) opened.clear(); else folds.forEach((row) => opened.add(row.id));
-      byId("chart-unfold").setAttribute("aria-pressed", String(opened.size > 0));
+      part("unfold").setAttribute("aria-pressed", String(opened.size > 0));
       show();
     }
     function only() {
       onlyChain = !onlyChain;
       if (onlyChain) chain = new Set(causes(current));
-      byId("chart-only").setAttribute("aria-pressed", String(onlyChain));
+      part("only").setAttribute("aria-pressed", String(onlyChain));
       show();
     }
     function seek(by) {
@@ -146,7 +148,7 @@
       const hits = words ? story.steps.flatMap((step, index) => (`${names.get(step.lane)} ${step.text}`.toLowerCase().includes(words) ? [index] : [])) : [];
       const next = by > 0 ? hits.find((index) => index > current) ?? hits[0] : hits.findLast((index) => index < current) ?? hits[hits.length - 1];
       if (next !== undefined) choose(next);
-      byId("chart-hits").textContent = words ? (hits.length ? `${hits.indexOf(current) + 1} of ${hits.length}` : "not found") : "";
+      part("hits").textContent = words ? (hits.length ? `${hits.indexOf(current) + 1} of ${hits.length}` : "not found") : "";
     }
 
     const keys = {
@@ -165,10 +167,11 @@
       if (event.key === "Escape") list.focus();
     });
     for (const [id, action] of [["down", keys.j], ["up", keys.k], ["cause", back], ["effect", forth], ["end", keys.End], ["unfold", unfold], ["only", only]]) {
-      byId(`chart-${id}`).addEventListener("click", action);
+      part(id).addEventListener("click", action);
     }
-    byId("chart-lanes").replaceChildren(made("span", { class: "at" }, "s"), made("span", { class: "heads" }, ...story.lanes.map(([, name, brief]) => made("abbr", { title: name }, brief))), made("span", { class: "what" }, "what happened"));
-    byId("chart").style.setProperty("--lanes", String(story.lanes.length));
-    byId("chart").hidden = false;
+    part("lanes").replaceChildren(made("span", { class: "at" }, "s"), made("span", { class: "heads" }, ...story.lanes.map(([, name, brief]) => made("abbr", { title: name }, brief))), made("span", { class: "what" }, "what happened"));
+    byId(chart).style.setProperty("--lanes", String(story.lanes.length));
+    byId(chart).hidden = false;
+    byId(chart).closest("details")?.addEventListener("toggle", () => show());
     choose(last);
   }

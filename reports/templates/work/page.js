@@ -2,8 +2,7 @@
   addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((part) => { part.open = true; }));
   const timelineData = dataOf("workbench-data");
   const line = timelineData && timeLine(timelineData);
-  const storyData = dataOf("chart-data");
-  if (storyData) messageChart(storyData);
+  for (const holder of document.querySelectorAll("script[data-chart]")) messageChart(JSON.parse(holder.textContent), holder.dataset.chart);
   for (const still of document.querySelectorAll("details.still")) still.open = false;
   // Links lead into folded parts, too; and those to the time line show their item there.
   addEventListener("click", (event) => {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.core.messages import AnyRequest, AnyResponse, DeleteTopicsRequest, ElectLeadersRequest
+from broker.core.messages import AnyResponse, DeleteTopicsRequest, ElectLeadersRequest
 from broker.core.messages.errors import ErrorCode
 from broker.core.messages.refusals import ADMINISTRATION, refusal
 from broker.core.ports.events import Effect, Event, Reply, RequestReceived
@@ -92,13 +92,16 @@ def _ends(known: Knowledge, before: int, after: int) -> list[int]:
 def broker_asked(known: Knowledge, broker_id: int, event: RequestReceived) -> None:
     """Remember a client's request that is for the controller."""
     if isinstance(event.request, ADMINISTRATION):
-        known.administered.forwarded[broker_id, event.request_id] = event.request
+        known.administered.forwarded[broker_id, event.request_id] = event.request, known.clock_ms(broker_id)
 
 
 def broker_answered(known: Knowledge, broker_id: int, request_id: int, response: AnyResponse) -> None:
     """P-A1: a broker tells its client what a controller has answered, or that it got no answer in time."""
-    request: AnyRequest | None = known.administered.forwarded.pop((broker_id, request_id), None)
-    if request is None or response in [refusal(request, error) for error in _UNKNOWN]:
+    found = known.administered.forwarded.pop((broker_id, request_id), None)
+    if found is None:
+        return
+    request = found[0]
+    if response in [refusal(request, error) for error in _UNKNOWN]:
         return
     if response not in known.administered.told.get(without_timeout(request), []):
         raise Violation("P-A1", f"broker {broker_id} answered {response} to {request}, which no controller has")

@@ -53,8 +53,11 @@ class Administered:
     told: dict[AnyRequest, list[AnyResponse]] = field(default_factory=dict)
     """What controllers have answered to each request, without its time-out."""
 
-    forwarded: dict[tuple[int, int], AnyRequest] = field(default_factory=dict)
-    """By broker and request id: requests of clients for the controller that are not answered yet."""
+    forwarded: dict[tuple[int, int], tuple[AnyRequest, int]] = field(default_factory=dict)
+    """By broker and request id: requests of clients for the controller that are not answered yet.
+
+    Each with when it came, in ms by the broker's clock.
+    """
 
 
 def without_timeout(request: AnyRequest) -> AnyRequest:

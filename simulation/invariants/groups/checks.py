@@ -1,4 +1,4 @@
-"""Checks what coordinators answer: committed offsets (P-G1), generations (P-G2), assignments (P-G3), fencing (P-G4).
+"""Checks what coordinators answer: offsets (P-G1, P-53), generations (P-G2), assignments (P-G3), fencing (P-G4).
 
 The truth is the ghost log of the offsets partition: what a coordinator has not written there it may forget, and another
 one need not know. A coordinator that was deposed and does not know it yet may give an old answer (BL-10), but can
@@ -25,8 +25,9 @@ from broker.core.messages.groups import (
 )
 from broker.core.ports.events import RequestReceived
 from simulation.invariants.ghost import Ghost, ReplicaMirror
-from simulation.invariants.groups.ghost import Commit, Generation, GroupGhost, GroupRequest, Stay
+from simulation.invariants.groups.ghost import Commit, Generation, GroupGhost, GroupRequest, Stay, entries
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
+from simulation.invariants.properties import Violation
 
 CHECKED = (JoinGroupRequest, SyncGroupRequest, LeaveGroupRequest, OffsetCommitRequest, OffsetFetchRequest)
 """Requests whose answers are checked."""
@@ -65,9 +66,11 @@ def answered(known: Knowledge, broker: BrokerMirror, request_id: int, response: 
             where = _coordinated(known, broker, group.group_id)
             if where is None or group.error_code != ErrorCode.NONE:
                 continue
+            under_way = _under_way(*where)
             for part in group.partitions:
+                key = OffsetKey(group.group_id, part.topic, part.partition)
+                _check_stable(*where, key, part.error_code, wanted=request.require_stable and key in under_way)
                 if part.error_code == ErrorCode.NONE:
-                    key = OffsetKey(group.group_id, part.topic, part.partition)
                     _shown(known, *where, key, (part.offset, part.metadata or ""), floors.get(key, -1))
         return
     if isinstance(request, JoinGroupRequest) and isinstance(response, JoinGroupResponse):
@@ -78,6 +81,29 @@ def answered(known: Knowledge, broker: BrokerMirror, request_id: int, response: 
     where = _coordinated(known, broker, getattr(request, "group_id", ""))
     if where is not None:
         _told(known, broker, where, request, response, left)
+
+
+def _under_way(ghost: Ghost, mirror: ReplicaMirror) -> dict[OffsetKey, bool]:
+    """The offsets whose commits are in a coordinator's log, and may not be replicated yet."""
+    replica, contents, found = mirror.replica, ghost.contents, {}
+    if replica is None or contents is None:
+        return {}
+    for batch in dict.fromkeys(mirror.entries[replica.high_watermark :]):
+        for entry in entries(ghost, batch) if batch is not None else ():
+            if isinstance(entry, Commit):
+                found[entry.key] = True
+    return found
+
+
+def _check_stable(ghost: Ghost, mirror: ReplicaMirror, key: OffsetKey, error: int, *, wanted: bool) -> None:
+    """P-53 (KIP-447): who wants stable offsets is told of a commit that is under way, and nobody else."""
+    if (error == ErrorCode.UNSTABLE_OFFSET_COMMIT) != wanted:
+        raise Violation(
+            "P-53",
+            f"{ghost}: broker {mirror.holder} answered {ErrorCode(error).name} for the committed offset of "
+            f"{key.topic}-{key.partition} of group {key.group_id}; expected "
+            f"{'that a commit is under way' if wanted else 'the offset'}",
+        )
 
 
 def _told(

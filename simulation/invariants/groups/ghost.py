@@ -15,6 +15,7 @@ from broker.core.broker_node.groups.records import (
     decode_key,
     decode_offset,
 )
+from broker.core.broker_node.groups.state import Group, GroupState, Member
 from broker.core.messages import AnyRequest
 from simulation.invariants.ghost import Batch, Ghost
 
@@ -71,12 +72,12 @@ class GroupGhost:
             self.read_to += 1
             if batch is not None and not batch.control:
                 self.read_to = batch.last + 1
-                yield from _entries(ghost, batch)
+                yield from entries(ghost, batch)
 
     def _give_up(self, ghost: Ghost) -> None:
         """Forget what an unclean election gave up."""
         for end, batch in ghost.given_up[self.given_up :]:
-            for entry in _entries(ghost, batch):
+            for entry in entries(ghost, batch):
                 key = entry.key if isinstance(entry, Commit) else entry.group_id
                 self.unsafe[key] = max(end, self.unsafe.get(key, 0))
             self.read_to = min(self.read_to, end)
@@ -106,7 +107,8 @@ class GroupGhost:
         return at >= self.unsafe.get(key, 0)
 
 
-def _entries(ghost: Ghost, batch: Batch) -> Iterator[Commit | Generation]:
+def entries(ghost: Ghost, batch: Batch) -> Iterator[Commit | Generation]:
+    """The commits and generations that are stored in a batch."""
     contents = ghost.contents if ghost.contents is not None else {}
     for at, (key, value) in contents.get((batch.epoch, batch.base), {}).items():
         entry = _decoded(at, key, value)
@@ -134,6 +136,28 @@ class GroupRequest(NamedTuple):
 
     left: Stay | None
     """The coordinator that had confirmed by then that the member has left."""
+
+
+@dataclass(slots=True)
+class SeenGroup:
+    """A group in its coordinator as it was after the step before. Times are ms by the clock of its broker."""
+
+    group: Group
+    since_ms: int
+    """Since when it is in its state."""
+
+    from_empty: bool
+    """Whether it was empty before, or unknown."""
+
+    state: GroupState = GroupState.EMPTY
+    added_ms: int = 0
+    """When its last new member has come."""
+
+    members: list[tuple[Member, bool]] = field(default_factory=list)
+    """Each with whether it has joined, and waits for the generation."""
+
+    not_synced: tuple[str, ...] = ()
+    """Members that have not asked for their assignment in this generation."""
 
 
 @dataclass(slots=True)

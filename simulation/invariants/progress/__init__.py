@@ -1,1 +1,1 @@
-"""Checks progress while faults go on: members of the ISR leave and return in time, batches are refused with reason."""
+"""Checks progress while faults go on: what no fault touches goes on in time."""

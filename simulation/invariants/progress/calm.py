@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from broker.core.controller.state import ControllerState
+from broker.core.controller.state import ControllerState, RecoveryJob
 from broker.core.log.compaction.cleaning import Cleaning
 from broker.core.log.log import Log
 from simulation.engine.cluster import SimulatedCluster
@@ -41,6 +42,36 @@ class Uncompacted:
     end: int
     truncations: int
     noted_us: int
+
+
+class Unsynced(NamedTuple):
+    """A log that is to be synced up to `end` in a time; noted at virtual microseconds, cut so many times by then."""
+
+    log: Log
+    truncations: int
+    end: int
+    within_us: int
+    noted_us: int
+
+
+class Expired(NamedTuple):
+    """A log whose first segment, which ends at `end`, is to be deleted by its leader, since virtual microseconds."""
+
+    log: Log
+    leader_epoch: int
+    end: int
+    since_us: int
+
+
+@dataclass(slots=True)
+class Leaderless:
+    """A partition without a leader, and who could be elected; noted at virtual microseconds."""
+
+    why: str
+    members: frozenset[int]
+    since_us: int
+    recovers_us: int = 0
+    """When a recovery was last seen at work."""
 
 
 @dataclass(slots=True)
@@ -91,6 +122,24 @@ class Calm:
 
     uncompacted: dict[tuple[int, str, int], Uncompacted] = field(default_factory=dict)
     """Broker, topic and partition -> how far its log should be compacted by now."""
+
+    unsynced: dict[tuple[int, str, int], Unsynced] = field(default_factory=dict)
+    """Broker, topic and partition -> how far its log should be synced by now."""
+
+    expired: dict[tuple[int, str, int], Expired] = field(default_factory=dict)
+    """Leader, topic and partition -> what retention gives up."""
+
+    leaderless: dict[tuple[str, int], Leaderless] = field(default_factory=dict)
+    """Topic id and partition -> who could lead it by what is committed, though nobody does."""
+
+    waiting: dict[tuple[int, str, int], tuple[int, int]] = field(default_factory=dict)
+    """Leader, topic and partition -> a high watermark that could be higher, and since when."""
+
+    recoveries: dict[tuple[str, int], tuple[RecoveryJob, int]] = field(default_factory=dict)
+    """Topic id and partition -> the recovery that the active controller has begun, and since when."""
+
+    alone: dict[int, tuple[tuple[int, ...], int]] = field(default_factory=dict)
+    """Controller that leads though no majority can reach it -> its epoch and all voters' incarnations; since when."""
 
     keys: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Node -> what must stay the same for it to be undisturbed: its incarnation, the controller and its own."""

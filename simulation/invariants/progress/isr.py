@@ -15,7 +15,17 @@ from simulation.invariants import directories as log_directories
 from simulation.invariants.ghost import Ghost
 from simulation.invariants.groups import silent
 from simulation.invariants.knowledge import Knowledge
-from simulation.invariants.progress import compaction, directories, followers, requests, stops
+from simulation.invariants.progress import (
+    compaction,
+    directories,
+    flushes,
+    followers,
+    leaders,
+    requests,
+    retention,
+    stops,
+    watermarks,
+)
 from simulation.invariants.progress.calm import INTERVAL_US, Stuck
 from simulation.invariants.properties import Violation
 
@@ -24,7 +34,7 @@ _TIMEOUTS = 3
 
 
 def check(known: Knowledge, cluster: SimulatedCluster) -> None:
-    """V-8, V-13 to V-19 and P-39, twice a virtual second."""
+    """V-8, V-13 to V-24 and P-39, twice a virtual second."""
     calm = known.calm
     if cluster.now_us < calm.next_us:
         return
@@ -32,7 +42,11 @@ def check(known: Knowledge, cluster: SimulatedCluster) -> None:
     works = calm.look(cluster)
     requests.check(known, cluster, _patience_us(known), works=works)
     followers.check(known, cluster, _patience_us(known), works=works)
+    leaders.check(known, cluster, _patience_us(known), works=works)
+    watermarks.check(known, cluster)
     compaction.check(known, cluster)
+    flushes.check(known, cluster)
+    retention.check(known, cluster)
     stops.check(known, cluster)
     silent.check(known, cluster)
     if len(known.settings.log_dirs) > 1:

@@ -1,13 +1,17 @@
-"""Checks that every request is answered in time (V-16), during faults too.
+"""Checks that every request is answered in time (V-16), during faults too, and that no wait lasts too long (V-25).
 
 A broker knows when it has to give up, so only a fault of its own process excuses it; a disconnect ends the request. An
 active controller answers as soon as it can commit, so it is excused while no majority of the voters is undisturbed; one
 that is active no more answers administrators in the step in which it learns that.
+
+Only for a controller's answer, or for other members of a group, has a node to wait whatever its clock says. All else it
+answers at once, or when the time is up that the request, or a setting, gives it.
 """
 
 from __future__ import annotations
 
-from broker.core.configuration.settings import CONTROLLER_LISTENER
+from broker.core.configuration.settings import CONTROLLER_LISTENER, Settings
+from broker.core.messages import AnyRequest, FetchRequest, InitProducerIdRequest, ProduceRequest
 from broker.core.messages.groups import (
     DeleteGroupsRequest,
     JoinGroupRequest,
@@ -16,6 +20,7 @@ from broker.core.messages.groups import (
     OffsetDeleteRequest,
     SyncGroupRequest,
 )
+from broker.core.messages.refusals import ADMINISTRATION
 from broker.core.node import CombinedNode
 from broker.core.ports.events import CloseConnection, Disconnected, Reply, RequestReceived
 from simulation.engine.cluster import EventStep, SimulatedCluster
@@ -34,6 +39,9 @@ _OF_GROUPS = (
     | DeleteGroupsRequest
 )
 """Those that may wait for other members, or for a record of the group to be committed."""
+
+_OF_OTHERS = JoinGroupRequest | SyncGroupRequest | InitProducerIdRequest
+"""Those that wait for what members of the group, or a controller, do, beside what is passed on to controllers."""
 
 _GROUP_MS = 10_000
 """What the members of a group may keep each other waiting: a rebalance and a session of the simulation's groups."""
@@ -71,7 +79,7 @@ def _closed(open_requests: OpenRequests, connection: int) -> None:
 
 
 def check(known: Knowledge, cluster: SimulatedCluster, patience_us: int, *, works: bool) -> None:
-    """V-16, twice a virtual second. `patience_us`: what a change of the metadata may take."""
+    """V-16 and V-25, twice a virtual second. `patience_us`: what a change of the metadata may take."""
     for (node_id, _), decision in known.administered.decisions.items():
         state = controller_state(cluster.machines[node_id].node)
         if state is not None and not state.active:
@@ -84,6 +92,15 @@ def check(known: Knowledge, cluster: SimulatedCluster, patience_us: int, *, work
             continue
         for arrived_us, event in open_requests.waiting.values():
             is_controller = not machine.settings.is_broker or event.listener == CONTROLLER_LISTENER
+            own_ms = own_time_ms(known.settings, event.request, is_controller=is_controller)
+            if own_ms is not None and not (isinstance(node, CombinedNode) and node.broker.state.stop_wanted):
+                waits_us = now_us - max(arrived_us, calm.running_since(node_id))
+                if waits_us > own_ms * MS + 2 * INTERVAL_US:
+                    raise Violation(
+                        "V-25",
+                        f"node {node_id} keeps {event.request} of {event.connection} for {waits_us // MS} ms; it may "
+                        f"wait for {own_ms} ms",
+                    )
             if is_controller:
                 since_us = max(arrived_us, calm.since(node_id), calm.majority_us)
                 if not works or now_us - since_us <= patience_us + _own_wait_us(event):
@@ -100,6 +117,19 @@ def check(known: Knowledge, cluster: SimulatedCluster, patience_us: int, *, work
                 f"{role} {node_id} has not answered {event.request} of {event.connection}, after "
                 f"{(now_us - since_us) // MS} ms without a fault",
             )
+
+
+def own_time_ms(settings: Settings, request: AnyRequest, *, is_controller: bool) -> int | None:
+    """How long a node that runs may keep a request by its own clock; None if it waits for what others do."""
+    if isinstance(request, FetchRequest):
+        return max(0, request.max_wait_ms)
+    if is_controller or isinstance(request, ADMINISTRATION | _OF_OTHERS):
+        return None
+    if isinstance(request, ProduceRequest):
+        return max(0, request.timeout_ms)
+    if isinstance(request, OffsetCommitRequest | OffsetDeleteRequest | DeleteGroupsRequest):
+        return settings.offsets_commit_timeout_ms
+    return 0
 
 
 def answers_within_us(known: Knowledge, event: RequestReceived) -> int:

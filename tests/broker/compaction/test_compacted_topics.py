@@ -84,7 +84,7 @@ def values_on(cluster: Cluster, number: int) -> tuple[dict[bytes, bytes], int]:
     """The same from the log of any replica."""
     values: dict[bytes, bytes] = {}
     records = cluster.machines[number].node.read_log(TOPIC, 0, 0, 10_000)["records"]  # type: ignore[union-attr]
-    for _, _, _, key, value in records:  # type: ignore[attr-defined]
+    for _, _, _, key, value, _ in records:  # type: ignore[attr-defined]
         if value is None:
             values.pop(b64decode(key), None)
         else:

@@ -7,8 +7,16 @@ import pytest
 from broker.core.log.compaction.cleaning import Cleaning, Progress
 from broker.core.log.compaction.filtering import RECORDS_MAX, Limits, without_keys, without_obsolete
 from broker.core.log.compression import CODECS, compress
-from broker.core.log.log import Log
-from broker.core.records import HEADER_BYTES, decode_records, encode_batch, filler, iterate_headers, read_header
+from broker.core.log.log import Log, LogConfig
+from broker.core.records import (
+    HEADER_BYTES,
+    decode_records,
+    encode_batch,
+    end_without_records,
+    filler,
+    iterate_headers,
+    read_header,
+)
 from tests.broker.compaction.compacted_logs import CONFIG, DELETE_RETENTION_MS, batch, compact, records_of
 from tests.support.batches import recompressed, sealed
 from tests.support.memory_files import MemoryFiles
@@ -269,6 +277,29 @@ def test_old_segments_that_are_empty_expire_with_those_that_follow() -> None:
 )
 def test_a_compacted_topic_takes_only_batches_with_keys_that_it_can_read(data: bytes, accepted: bool) -> None:
     assert (without_keys(data, read_header(data)) == ()) is accepted
+
+
+def test_fe_15_readers_of_records_get_those_behind_segments_without_any() -> None:
+    log = Log.open(MemoryFiles(), "t-0", LogConfig(segment_bytes=100), clean=True)
+    for base in range(0, 45, 3):
+        log.append_as_follower(filler(base, base + 2, 1), max_epoch=1)
+    assert len(log.segment_offsets) > 10
+    assert read_header(log.read(7, 1000, 45)).base_offset == 6
+    assert read_header(log.read_records(7, 1000, 45)).last_offset == 44, "a reader's position reaches the end"
+    assert read_header(log.read_records(7, 1000, 12)).last_offset == 11
+    records = encode_batch([(b"key", b"value")] * 2, 45, 1, 0)
+    log.append_as_follower(records, max_epoch=1)
+    assert log.read_records(7, 1000, 47) == records
+    assert read_header(log.read_records(7, 1000, 45)).last_offset == 44, "what is not committed is not read"
+
+
+def test_what_cannot_be_read_does_not_pass_for_a_batch_without_records() -> None:
+    whole = filler(0, 4, 1)
+    assert end_without_records(whole + filler(5, 9, 1)) == 10
+    damaged = bytearray(whole + filler(5, 9, 1))
+    damaged[len(whole) + 16] = 77  # the format
+    assert end_without_records(bytes(damaged)) is None
+    assert end_without_records(b"") is None
 
 
 def test_a_filler_stands_for_its_offsets_and_holds_nothing() -> None:

@@ -201,6 +201,16 @@ def test_fsync_on_every_write_survives_the_loss_of_all_page_caches() -> None:
     assert cluster.read(cluster.leader()) == [1, 2]
 
 
+def test_what_is_written_is_synced_once_the_flush_interval_has_passed_each_time_again() -> None:
+    cluster = Cluster(log_flush_interval_ms=1_000)
+    cluster.create_topic()
+    for value in range(3):
+        assert cluster.produce(cluster.leader(), value) == ErrorCode.NONE
+        assert cluster.replica(cluster.leader())["flushed"] == value
+        cluster.run(1_500)
+        assert {cluster.replica(number)["flushed"] for number in (1, 2, 3)} == {value + 1}
+
+
 def test_a_replica_that_waits_for_its_fsync_is_not_left_out_of_a_long_fetch() -> None:
     cluster = Cluster(log_flush_interval_messages=1, replica_fetch_wait_max_ms=30_000, request_timeout_ms=60_000)
     cluster.create_topic(partitions=6)
@@ -302,6 +312,22 @@ def test_an_answer_to_a_change_of_the_isr_that_is_not_pending_changes_nothing(cl
         replica.pending_isr = pending
         isr_changes.answered(state, replica.key, asked, AlterPartitionResponse(ErrorCode.NONE, (answer,)))
         assert (len(replica.isr), replica.pending_isr) == (3, pending)
+
+
+def test_hw_4_a_replica_that_may_not_join_holds_the_high_watermark_back_no_more(cluster: Cluster) -> None:
+    assert cluster.produce(cluster.leader(), 1) == ErrorCode.NONE
+    cluster.run_until(cluster.is_whole)
+    number = cluster.leader()
+    state = cluster.machines[number].node.state  # type: ignore[union-attr]
+    replica = state.replicas[TOPIC, 0]
+    member, joining = (one for one in (1, 2, 3) if one != number)
+    replica.isr, replica.high_watermark, replica.remotes[joining].log_end = (number, member), 0, 0
+    request = AlterPartitionPartition(TOPIC, 0, replica.leader_epoch, replica.partition_epoch, ((joining, 1),))
+    replica.pending_isr = PendingIsr((1, 2, 3), request)
+    asked = AlterPartitionRequest(number, state.broker_epoch, (request,))
+    refused = AlteredPartition(TOPIC, 0, ErrorCode.INELIGIBLE_REPLICA)
+    isr_changes.answered(state, replica.key, asked, AlterPartitionResponse(ErrorCode.NONE, (refused,)))
+    assert (replica.pending_isr, replica.high_watermark) == (None, 1)
 
 
 def test_hw_4_a_replica_that_does_not_lead_moves_no_high_watermark_of_its_own() -> None:

@@ -10,6 +10,7 @@ from broker.core.messages import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     AnyResponse,
+    BrokerHeartbeatRequest,
     ConfigOperation,
     ConfigResource,
     CreateTopicsRequest,
@@ -225,6 +226,21 @@ def test_a_needed_replica_that_does_not_answer_is_reported_in_the_end(request_ti
     assert any("after more than 5000 ms" in note for note in cluster.machines[CONTROLLER].notes)
 
 
+def test_ur_3_a_recovery_begins_when_the_last_candidate_registers_after_a_crash() -> None:
+    """The others are active and were not in sync; the one that was registers before it has been fenced."""
+    cluster = Cluster(min_insync_replicas=1, unclean_recovery_strategy="proactive")
+    cluster.create_topic()
+    last = cluster.leader()
+    cluster.held = lambda source, to, message: to == last and isinstance(message, FetchRequest)
+    cluster.send(last, 1, acks=1)
+    cluster.run_until(lambda: cluster.view()["isr"] == [last])
+    cluster.kill(last)
+    cluster.machines[CONTROLLER].node.state.last_contact_ms.pop(last)  # type: ignore[union-attr]
+    cluster.held = lambda source, to, message: source == last and isinstance(message, BrokerHeartbeatRequest)
+    cluster.start(last)
+    cluster.run_until(lambda: cluster.leader() not in (last, -1), 3_000)
+
+
 _Late = list[tuple[int, int, int, AnyResponse]]
 
 
@@ -360,6 +376,26 @@ def test_a_proactive_recovery_begins_when_the_last_candidate_is_fenced() -> None
     cluster.kill(leader)
     cluster.run_until(lambda: cluster.leader() in others, 5000)
     assert any("records may be lost" in note for note in cluster.machines[CONTROLLER].notes)
+
+
+def test_ur_15_a_replica_that_has_not_heard_of_the_leader_epoch_is_asked_again() -> None:
+    """Until it has heard that there is no leader, it may fetch from the deposed one, or be about to delete its log."""
+    cluster, leader, others = _led_by_the_only_complete_replica(unclean_recovery_strategy="proactive")
+    answered: dict[int, list[int]] = {number: [] for number in others}
+    carry_out = cluster._carry_out
+
+    def carry(number: int, machine: object, effect: object) -> None:
+        if isinstance(effect, Reply) and isinstance(effect.response, GetReplicaLogInfoResponse):
+            answered[number].append(effect.response.partitions[0].current_leader_epoch)
+        carry_out(number, machine, effect)  # type: ignore[arg-type]
+
+    cluster._carry_out = carry  # type: ignore[method-assign,assignment]
+    led = cluster.replica(leader)["leader_epoch"]
+    cluster.kill(leader)
+    cluster.run_until(lambda: cluster.leader() in others, 5000)
+    for number in others:
+        assert answered[number][0] == led
+        assert answered[number][-1] == led + 1  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(

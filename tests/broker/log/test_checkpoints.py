@@ -5,6 +5,7 @@ import pytest
 from broker.core.log.checkpoints import (
     HIGH_WATERMARK,
     Claim,
+    RewrittenRange,
     Unusable,
     delete_clean_shutdown,
     read_checkpoint,
@@ -108,3 +109,22 @@ def test_claims_are_read_as_they_were_written_and_logs_without_one_have_none() -
     for garbage in (b"0\n1\norders-1 AAAA 12\n", b"0\n1\norders-1 AAAA 12 x\n"):
         files.replace("topic-ids", garbage)
         assert read_topic_ids(files, "topic-ids") == read_claims(files, "topic-ids") == {}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "both"),
+    [((2, 6), (4, 9), (2, 9)), ((4, 9), (2, 6), (2, 9)), ((2, 9), (4, 6), (2, 9)), ((4, 6), (2, 9), (2, 9))],
+)
+def test_what_two_cuts_have_rewritten_is_not_trusted_from_the_lower_to_the_higher_end(
+    first: tuple[int, int], second: tuple[int, int], both: tuple[int, int]
+) -> None:
+    files = MemoryFiles()
+    cut = RewrittenRange(files, "t-0")
+    cut.extend(*first)
+    cut.extend(*second)
+    cut.forget(both[1] - 1)
+    for known in (cut, RewrittenRange(files.crash(), "t-0")):
+        assert known.start == both[0]
+        assert known.limit(20) == both[0]
+    cut.forget(both[1])
+    assert RewrittenRange(files, "t-0").start is None

@@ -9,6 +9,7 @@ from crc32c import crc32c
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from broker.core.log.log import Log, LogConfig
+from broker.core.log.segments.indexes import Indexes
 from broker.core.log.segments.timestamps import Effort
 from broker.core.records import encode_batch
 from tests.support.memory_files import MemoryFiles
@@ -133,6 +134,18 @@ def test_after_a_power_failure_too() -> None:
     assert (log.start_offset, log.end_offset) == (20, 20)
 
 
+def test_a_log_that_has_begun_a_segment_already_continues_in_it_when_all_its_records_expire() -> None:
+    files = MemoryFiles()
+    log = written((10,) * 10, files)
+    log.truncate_to(18)
+    assert log.segment_offsets == (0, 6, 12, 18)
+    log.expire(11, 18)
+    assert (log.start_offset, log.end_offset, log.segment_offsets) == (18, 18, (18,))
+    assert "00000000000000000018.log" in files.list("t-0")
+    log.append_as_leader(batch(12), 4)
+    assert log.read(18, 1000, 20)
+
+
 def test_what_is_known_of_producers_outlives_their_records() -> None:
     files = MemoryFiles()
     log = Log.open(files, "t-0", CONFIG, clean=True)
@@ -215,3 +228,13 @@ def zigzag(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+@pytest.mark.parametrize(("cut_at", "kept"), [(301, 3), (300, 2), (200, 1), (101, 1), (100, 0), (0, 0)])
+def test_a_cut_takes_the_times_of_what_was_cut_along(cut_at: int, kept: int) -> None:
+    indexes = Indexes()
+    for number in (1, 2, 3):
+        indexes.add(10 * number, 100 * number, 1_000 * number, 10 * number)
+    indexes.truncate(cut_at)
+    assert list(indexes.time_offsets) == list(indexes.offsets) == [10, 20, 30][:kept]
+    assert indexes.floor_of_time(9_999) == kept - 1

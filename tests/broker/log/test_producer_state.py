@@ -196,3 +196,14 @@ def test_pruning_keeps_the_named_snapshots() -> None:
         ProducerStates().write_snapshot(files, "t-0", offset)
     prune_snapshots(files, "t-0", (10,))
     assert snapshot_offsets(files, "t-0") == [10]
+
+
+def test_snapshots_of_what_was_deleted_go_with_it() -> None:
+    files = MemoryFiles()
+    log = Log.open(files, "t-0", LogConfig(segment_bytes=250), clean=True)
+    for index in range(12):
+        log.append_as_leader(encode_batch([(None, b"value")], 0, 0, 0, 5, 0, index), 1)
+    before = snapshot_offsets(files, "t-0")
+    log.advance_start(log.segment_offsets[2])
+    assert before[0] < log.segment_offsets[0] < before[-1]
+    assert snapshot_offsets(files, "t-0") == [offset for offset in before if offset >= log.segment_offsets[0]]

@@ -12,6 +12,7 @@ from broker.core.metadata.image import Image
 from broker.core.metadata.records import encode_change
 from broker.core.quorum import replication, snapshots
 from broker.core.quorum.state import Quorum, QuorumRole
+from broker.core.records import encode_batch
 from tests.broker.quorum.voters import CLUSTER, END, EPOCH, LAST, ME, OTHER, UNKNOWN, sent, voter
 
 TAKEN = (2, LAST)
@@ -58,6 +59,15 @@ def test_qu_20_a_newer_snapshot_takes_the_place_of_the_older() -> None:
     snapshots.take(quorum, image(END, 8))
     assert snapshots.find(quorum.files, "metadata") == [(END, LAST)]
     assert snapshots.load_latest(quorum) == image(END, 8)
+
+
+def test_qu_20_a_snapshot_has_the_epoch_of_the_last_record_that_it_covers() -> None:
+    quorum = with_snapshot()
+    quorum.high_watermark = END
+    quorum.log.append_as_leader(encode_batch([(None, b"of the next epoch")], END, EPOCH, 0), EPOCH)
+    snapshots.take(quorum, image(END, 8))
+    assert quorum.snapshot_id == (END, LAST)
+    assert snapshots.find(quorum.files, "metadata") == [(END, LAST)]
 
 
 # --- QU-21: serving ---------------------------------------------------------------------------------------------------

@@ -261,6 +261,17 @@ def test_a_broker_is_reached_where_the_operator_says_and_a_controller_where_it_v
     assert asyncio.run(scenario()) == [*as_brokers, ("voter", 1), ("voter", 1), ("voter", 1), None]
 
 
+def test_a_broker_without_voters_reaches_itself_at_its_listener_for_brokers():
+    async def scenario():
+        node = ScriptedNode(on(Started, STOP))
+        node.addresses = {1: ("for-clients", 9), 2: ("metadata", 2)}
+        listeners = (Listener("CLIENT", "127.0.0.1", 1), Listener("BROKER", "127.0.0.2", 2))
+        host = NodeHost(node, settings(node_id=1, voters={}, listeners=listeners), GatedFiles(), lambda: None)
+        return [host.address_of(node_id, "control") for node_id in (1, 2)]
+
+    assert asyncio.run(scenario()) == [("127.0.0.2", 2), ("metadata", 2)]
+
+
 def test_a_request_that_cannot_be_sent_fails_only_after_the_event_that_sent_it():
     def script(event):
         if isinstance(event, Started):

@@ -304,6 +304,11 @@ def test_ur_7_ur_9_an_answer_of_the_registered_incarnation(
     assert RULES.elections.accepts_log_info(answered, asked_, registered, active=active) is counts
 
 
+@pytest.mark.parametrize(("answered", "counts"), [(6, False), (7, True), (8, True)])
+def test_ur_15_an_answer_in_the_present_leader_epoch(answered: int, counts: bool) -> None:
+    assert RULES.elections.knows_leader_epoch(answered, 7) is counts
+
+
 @pytest.mark.parametrize(
     ("first", "second", "better"),
     [((2, 1), (1, 9), True), ((1, 9), (1, 8), True), ((1, 8), (1, 8), False), ((1, 9), (2, 1), False)],

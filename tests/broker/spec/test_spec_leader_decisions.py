@@ -192,7 +192,7 @@ def test_isr_e5_active_and_of_the_registered_incarnation(
     assert RULES.isr.is_eligible(broker, epoch) is eligible
 
 
-@pytest.mark.parametrize(("log_start", "admitted"), [(4, False), (5, True), (6, True), (UNKNOWN, True)])
+@pytest.mark.parametrize(("log_start", "admitted"), [(0, False), (4, False), (5, True), (6, True), (UNKNOWN, True)])
 def test_isr_e7_it_has_deleted_what_the_leader_has_deleted(log_start: int, admitted: bool) -> None:
     assert RULES.isr.has_deleted(log_start, 5) is admitted
 

@@ -207,7 +207,7 @@ def test_bl_1_bl_2_a_broker_asks_until_it_is_registered(
     answer: BrokerRegistrationResponse | None, done: bool, then_asks: int, again: bool, ends: list[int]
 ) -> None:
     state = broker()
-    assert lifecycle.registered(state, answer) is done
+    assert lifecycle.registered(state, 100, answer) is done
     assert state.broker_epoch == (9 if done else -1)
     assert state.controller_id == then_asks
     assert ((REGISTER,) in timers(state)) is again
@@ -234,17 +234,17 @@ def told(**fields: bool) -> BrokerHeartbeatResponse:
 
 def test_bl_3_bl_4_bl_6_from_starting_to_running_to_fenced_and_back() -> None:
     state = broker(broker_epoch=9)
-    lifecycle.heartbeat_answered(state, 9, told(is_caught_up=False, is_fenced=True))
+    lifecycle.heartbeat_answered(state, 100, 9, told(is_caught_up=False, is_fenced=True))
     assert (state.lifecycle, state.caught_up) == (Lifecycle.STARTING, False)
     assert timers(state) == {}
-    lifecycle.heartbeat_answered(state, 9, told(is_fenced=True))
+    lifecycle.heartbeat_answered(state, 100, 9, told(is_fenced=True))
     assert (state.lifecycle, state.caught_up, state.fenced) == (Lifecycle.RECOVERY, True, True)
     assert timers(state) == {(HEARTBEAT,): 0}
-    lifecycle.heartbeat_answered(state, 9, told())
+    lifecycle.heartbeat_answered(state, 100, 9, told())
     assert (state.lifecycle, state.fenced) == (Lifecycle.RUNNING, False)
-    lifecycle.heartbeat_answered(state, 9, told(is_fenced=True))
+    lifecycle.heartbeat_answered(state, 100, 9, told(is_fenced=True))
     assert (state.lifecycle, state.fenced, state.broker_epoch) == (Lifecycle.RUNNING, True, 9)
-    lifecycle.heartbeat_answered(state, 9, told())
+    lifecycle.heartbeat_answered(state, 100, 9, told())
     assert (state.lifecycle, state.fenced) == (Lifecycle.RUNNING, False)
 
 
@@ -258,9 +258,15 @@ def test_bl_3_bl_4_bl_6_from_starting_to_running_to_fenced_and_back() -> None:
 )
 def test_bl_3_other_answers_to_heartbeats_change_nothing(epoch: int, answer: BrokerHeartbeatResponse) -> None:
     state = broker(broker_epoch=9)
-    lifecycle.heartbeat_answered(state, epoch, answer)
+    lifecycle.heartbeat_answered(state, 100, epoch, answer)
     assert (state.lifecycle, state.caught_up, state.fenced) == (Lifecycle.STARTING, False, True)
     assert (state.broker_epoch, state.runtime.effects) == (9, [])
+
+
+def test_qu_18_a_broker_whose_heartbeat_came_to_no_controller_turns_to_another() -> None:
+    state = broker(broker_epoch=9)
+    lifecycle.heartbeat_answered(state, 100, 9, BrokerHeartbeatResponse(ErrorCode.NOT_CONTROLLER))
+    assert state.controller_id == 101
 
 
 @pytest.mark.parametrize("error", [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED])
@@ -271,7 +277,7 @@ def test_rg_7_a_broker_that_the_controller_does_not_know_registers_again(
     state = broker(broker_epoch=9, previous_broker_epoch=3, caught_up=True, published=True, fenced=False)
     state.lifecycle, state.stop_wanted = Lifecycle.RUNNING, stops
     lifecycle.heartbeat(state)
-    lifecycle.heartbeat_answered(state, 9, BrokerHeartbeatResponse(error))
+    lifecycle.heartbeat_answered(state, 100, 9, BrokerHeartbeatResponse(error))
     assert (state.broker_epoch, state.previous_broker_epoch, state.lifecycle) == (-1, -1, then)
     assert (state.caught_up, state.published, state.fenced) == (False, False, True)
     assert len(sent(state, BrokerRegistrationRequest)) == 1
@@ -285,9 +291,9 @@ def test_bl_7_a_broker_stops_when_it_may_or_its_time_is_over() -> None:
     assert state.lifecycle is Lifecycle.STOPPING
     assert timers(state) == {(SHUTDOWN_DEADLINE,): 5_000, (HEARTBEAT,): 200}
     assert len(sent(state, BrokerHeartbeatRequest)) == 1
-    lifecycle.heartbeat_answered(state, 9, told())
+    lifecycle.heartbeat_answered(state, 100, 9, told())
     assert exits(state) == []
-    lifecycle.heartbeat_answered(state, 9, told(should_shut_down=True))
+    lifecycle.heartbeat_answered(state, 100, 9, told(should_shut_down=True))
     assert exits(state) == [0]
     late = broker(broker_epoch=9)
     lifecycle.deadline_passed(late)
@@ -299,16 +305,24 @@ def test_bl_7_a_broker_that_never_registered_stops_at_once_and_none_stops_unaske
     lifecycle.request_stop(state)
     assert exits(state) == [0]
     other = broker(broker_epoch=9)
-    lifecycle.heartbeat_answered(other, 9, told(should_shut_down=True))
+    lifecycle.heartbeat_answered(other, 100, 9, told(should_shut_down=True))
     assert exits(other) == []
 
 
 @pytest.mark.parametrize(
-    ("present", "named", "then"), [(100, None, 101), (102, None, 100), (100, (102, 5), 102), (101, (7, 5), 102)]
+    ("present", "asked", "named", "then"),
+    [
+        (100, 100, None, 101),
+        (102, 102, None, 100),
+        (100, 100, (102, 5), 102),
+        (101, 101, (7, 5), 102),
+        pytest.param(100, 102, None, 100, id="another one has been chosen since"),
+        pytest.param(100, 102, (101, 2), 100, id="another one has been chosen since, whatever this one has named"),
+    ],
 )
 def test_qu_18_the_leader_that_was_named_is_asked_next_or_the_next_voter(
-    present: int, named: tuple[int, int] | None, then: int
+    present: int, asked: int, named: tuple[int, int] | None, then: int
 ) -> None:
     state = broker(controller_id=present)
-    lifecycle.try_another_controller(state, named)
+    lifecycle.try_another_controller(state, asked, named)
     assert state.controller_id == then

@@ -318,7 +318,7 @@ def test_records_that_do_not_continue_the_copy_have_it_fetched_anew_and_damaged_
     (opened,) = (number for number, each in broker.runtime.open_requests.items() if each.purpose == publishing.FETCH)
     del broker.runtime.open_requests[opened]
     answer = FetchedPartition(METADATA_TOPIC, 0, ErrorCode.NONE, records=bytes(records))
-    publishing.fetched(broker, FetchResponse((answer,)))
+    publishing.fetched(broker, broker.controller_id, FetchResponse((answer,)))
     assert broker.metadata.image.end_offset == (end if flips else 0)
     assert TOPIC in broker.image.topics
     create(cluster, "later")

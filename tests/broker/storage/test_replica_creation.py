@@ -127,7 +127,7 @@ def test_checkpoints_forget_a_log_before_it_is_deleted():
     steps = spied(cluster, 2)
     cluster.call(1, DeleteTopicsRequest(((TOPIC, ""),)))
     cluster.run_until(lambda: any(operation == "delete" for operation, *_ in steps))
-    (disk,) = (disk for operation, name, disk in steps if operation == "delete")
+    (disk,) = (disk for operation, name, disk in steps if operation == "rename")
     assert disk.size("log-0/00000000000000000000.log")
     for name in (HIGH_WATERMARK, RECOVERY_POINT, LOG_START):
         assert read_checkpoint(disk, name) == {}
@@ -146,3 +146,27 @@ def test_a_start_forgets_checkpoints_of_a_log_that_is_gone():
     cluster.start(2)
     for name in (HIGH_WATERMARK, RECOVERY_POINT, LOG_START):
         assert read_checkpoint(files, name) == {}
+
+
+def test_what_a_kill_leaves_of_a_deleted_log_is_not_taken_for_it():
+    """It would be a log that lacks records, though no power was lost. Assigned again, the replica begins anew."""
+    cluster = Cluster(3, log_segment_bytes=1)
+    cluster.create_topic()
+    for value in range(4):
+        assert cluster.produce(cluster.leader(), value) == ErrorCode.NONE
+    cluster.run_until(lambda: cluster.replica(2).get("log_end") == 4)
+    log = cluster.machines[2].node.state.replicas[TOPIC, 0].log
+    steps = spied(cluster, 2)
+    log.delete()
+    operation, directory, disk = steps[-1]
+    assert operation == "delete"
+    segments = [name for name in disk.list(directory) if name.endswith(".log")]
+    assert len(segments) == 4
+    disk.delete(f"{directory}/{segments[2]}")
+    cluster.kill(2)
+    cluster.machines[2].files = disk
+    cluster.start(2)
+    assert (TOPIC, 0) not in cluster.machines[2].node.state.replicas
+    assert not [name for name in disk.list("") if name.startswith(TOPIC)]
+    cluster.run_until(lambda: cluster.replica(2).get("log_end") == 4)
+    assert cluster.replica(2)["log_start"] == 0

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from broker.core.broker_node import replication
 from broker.core.log.checkpoints import RewrittenRange
+from broker.core.messages import ListedOffset, ListOffsetsPartition, ListOffsetsResponse
+from broker.core.messages.errors import ErrorCode
+from broker.core.records import encode_batch
 from tests.support.cluster import Cluster
 
 FOLLOWER = 3
@@ -44,5 +48,25 @@ def test_a_high_watermark_that_was_lowered_stays_so_for_the_next_start() -> None
     cluster.start(FOLLOWER)
     cluster.kill(FOLLOWER)
     cut.forget(6)  # as soon as all is flushed
+    cluster.start(FOLLOWER)
+    assert (cluster.replica(FOLLOWER)["high_watermark"], cluster.replica(FOLLOWER)["log_end"]) == (2, 6)
+
+
+def test_a_high_watermark_below_which_a_log_was_cut_is_not_that_of_what_follows() -> None:
+    cluster = Cluster(3)
+    cluster.create_topic()
+    for value in range(6):
+        assert cluster.produce(cluster.view()["leader"], value) == 0
+    cluster.run_until(lambda: cluster.replica(FOLLOWER).get("high_watermark") == 6)
+    cluster.run(6_000)  # it is checkpointed
+    cluster.isolate(FOLLOWER)
+    broker = cluster.machines[FOLLOWER].node.state
+    replica = broker.replicas["log", 0]
+    asked = ListOffsetsPartition("log", 0, -1, replica.leader_epoch)
+    shorter = ListOffsetsResponse((ListedOffset("log", 0, ErrorCode.NONE, -1, 2),))
+    replication.leader_end_known(broker, asked, replica.topic_id, shorter)
+    replica.log.append_as_follower(encode_batch([(None, b"other")] * 4, 2, replica.leader_epoch, 0), max_epoch=9)
+    replica.log.sync()  # the cut cannot be undone any more
+    cluster.kill(FOLLOWER)
     cluster.start(FOLLOWER)
     assert (cluster.replica(FOLLOWER)["high_watermark"], cluster.replica(FOLLOWER)["log_end"]) == (2, 6)

@@ -101,6 +101,13 @@ def test_requests_that_name_topics_by_id_are_not_offered(request_type: type) -> 
     assert ours.versions[1] == {FetchRequest: 12, MetadataRequest: 9, CreateTopicsRequest: 6}[request_type]
 
 
+def test_the_requests_of_a_controller_come_to_the_listener_of_brokers_alone() -> None:
+    names = {codec.name for codec in ZOOKEEPER_APIS["BROKER"].values()}
+    orders = {"LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown", "OffsetForLeaderEpoch"}
+    assert orders <= names
+    assert not orders & {codec.name for codec in ZOOKEEPER_APIS["CLIENT"].values()}
+
+
 @pytest.mark.parametrize("request_type", [InitProducerIdRequest, AlterPartitionReassignmentsRequest])
 def test_what_came_later_is_not_offered(request_type: type) -> None:
     assert codec_for(request_type, LISTENER_APIS) is not None

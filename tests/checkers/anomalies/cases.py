@@ -65,6 +65,22 @@ def a_poll_passes_over_an_acknowledged_write(history: History) -> None:
     history.final([100], end=1, agreed=False)
 
 
+@case({"lost-acked-write": (1, 0), "lost-read": (1, 0), "inconsistent-offset": (1, 0), "unseen": (0, 1)})
+def a_final_that_ends_too_early_shows_another_value_where_a_read_one_was(history: History) -> None:
+    history.written([100, 101])
+    history.poll(0, [100, 101], (50, 55), assigned=True)
+    history.send(102, (60, 65), offset=1)
+    history.send(103, (70, 75), offset=2)
+    history.final([100, 102], end=2, agreed=False)
+
+
+@case({}, verdict="unknown")
+def a_final_that_ends_below_a_value_or_its_copy_does_not_show_it_lost(history: History) -> None:
+    history.written([100, 101, 102])
+    history.poll(0, [100, 101, 102], (50, 55), assigned=True)
+    history.final([100], end=1, agreed=False)
+
+
 @case({"unseen": (0, 2)}, verdict="unknown")
 def an_unread_tail_is_unseen_not_lost(history: History) -> None:
     history.written([100, 101, 102])
@@ -353,6 +369,14 @@ def without_a_complete_final_no_read_is_lost(history: History) -> None:
     history.final([], end=0, agreed=False)
 
 
+@case({"duplicate": (0, 1)}, verdict="unknown", idempotence=False)
+def a_final_that_ends_below_the_copy_of_a_retry_proves_no_loss(history: History) -> None:
+    history.send(100, (10, 20), offset=0)
+    history.poll(0, [100], (30, 40), assigned=True)
+    history.poll(2, [100], (50, 60), assigned=True)
+    history.final([], end=1, agreed=False)
+
+
 # --- offsets -------------------------------------------------------------------------------------------------------
 
 
@@ -406,6 +430,70 @@ def the_first_copy_of_a_retry_read_alone_is_no_wrong_offset(history: History) ->
 @case({"duplicate": (1, 0)})
 def an_idempotent_send_is_read_twice(history: History) -> None:
     history.send(100, (10, 20), status="info")
+    history.final([100, 100])
+
+
+@case({"duplicate": (0, 1)})
+def a_client_may_write_it_again_in_a_later_epoch_of_its_producer(history: History) -> None:
+    history.send(100, (10, 20), status="info")
+    history.repeated(100, [(0, 7, 0), (1, 7, 1)])
+    history.final([100, 100])
+
+
+@case({"duplicate": (0, 1), "wrong-offset": (0, 1)})
+def the_copy_of_the_later_epoch_is_the_one_that_is_acknowledged(history: History) -> None:
+    history.send(100, (10, 20), offset=1)
+    history.repeated(100, [(0, 7, 3), (1, 7, 4)])
+    history.final([100, 100])
+
+
+@case({"duplicate": (1, 0)})
+def two_copies_of_one_producer_epoch_are_the_brokers_doing(history: History) -> None:
+    history.send(100, (10, 20), status="info")
+    history.repeated(100, [(0, 7, 1), (1, 7, 1)])
+    history.final([100, 100])
+
+
+@case({"duplicate": (1, 0)})
+def a_third_copy_of_the_same_producer_epoch_is_the_brokers_doing(history: History) -> None:
+    history.send(100, (10, 20), status="info")
+    history.repeated(100, [(0, 7, 0), (1, 7, 1), (2, 7, 1)])
+    history.final([100, 100, 100])
+
+
+@case({"duplicate": (1, 0)})
+def copies_of_two_producers_show_no_epoch_that_was_raised(history: History) -> None:
+    history.send(100, (10, 20), status="info")
+    history.repeated(100, [(0, 7, 0), (1, 8, 1)])
+    history.final([100, 100])
+
+
+@case({"duplicate": (1, 0)})
+def a_producer_epoch_that_goes_down_is_none_that_was_raised(history: History) -> None:
+    history.send(100, (10, 20), status="info")
+    history.repeated(100, [(0, 7, 1), (1, 7, 0)])
+    history.final([100, 100])
+
+
+@case({"duplicate": (1, 0)})
+def replicas_that_name_other_producer_epochs_are_no_evidence(history: History) -> None:
+    history.send(100, (10, 20), status="info")
+    history.repeated(100, [(0, 7, 0), (1, 7, 1)], brokers=(1, 2))
+    history.repeated(100, [(0, 7, 1), (1, 7, 1)], brokers=(3,))
+    history.final([100, 100])
+
+
+@case({"duplicate": (1, 0)})
+def a_copy_without_a_known_producer_epoch_is_no_evidence(history: History) -> None:
+    history.send(100, (10, 20), status="info")
+    history.repeated(100, [(0, 7, 0), (1, 7, None)])
+    history.final([100, 100])
+
+
+@case({"duplicate": (1, 0), "wrong-offset": (1, 0)})
+def the_copies_in_the_log_do_not_explain_another_offset(history: History) -> None:
+    history.send(100, (10, 20), offset=5)
+    history.repeated(100, [(0, 7, 3), (1, 7, 4)])
     history.final([100, 100])
 
 
@@ -667,11 +755,98 @@ def a_new_leader_may_not_name_a_stale_end(history: History) -> None:
     history.final([100])
 
 
-@case({"stale-read": (0, 1)})
-def without_samples_another_broker_may_have_been_deposed(history: History) -> None:
+@case({"stale-read": (0, 1)}, verdict="unknown")
+def without_samples_and_logs_a_stale_answer_is_undecided(history: History) -> None:
     history.send(100, (10, 20), offset=0, node=1)
     history.latest(0, (60, 70), node=2)
     history.final([100])
+
+
+@case({"stale-read": (0, 1)})
+def an_epoch_in_the_log_shows_that_another_had_led_before(history: History) -> None:
+    history.send(100, (10, 20), offset=0, node=1)
+    history.latest(0, (60, 70), node=2)
+    history.final([100])
+    history.log(1, [100], epoch=1)
+
+
+@case({"stale-read": (0, 1)})
+def an_epoch_without_a_leader_shows_that_another_had_led_before(history: History) -> None:
+    history.sampled(5, -1, 1)
+    history.send(100, (10, 20), offset=0, node=1)
+    history.latest(0, (60, 70), node=2)
+    history.final([100])
+
+
+@case({"stale-read": (1, 0)})
+def without_samples_nobody_has_led_before_the_first_epoch(history: History) -> None:
+    history.send(100, (10, 20), offset=0, node=1)
+    history.latest(0, (60, 70), node=2)
+    history.final([100])
+    history.log(1, [100], epoch=0)
+
+
+@case({"stale-read": (1, 0)})
+def a_later_epoch_in_the_log_is_no_excuse_for_a_stale_end(history: History) -> None:
+    history.send(100, (10, 20), offset=0, node=1)
+    history.latest(0, (60, 70), node=2)
+    history.send(101, (80, 90), offset=1, node=2)
+    history.final([100, 101])
+    history.log(2, [100, 101], epochs=[0, 1])
+
+
+@case({"stale-read": (0, 1)})
+def a_later_epoch_in_the_log_shows_a_leader_that_may_hold_polls_back(history: History) -> None:
+    history.send(100, (10, 20), offset=0, node=1)
+    history.poll(0, [], (60, 70), assigned=True, node=1)
+    history.send(101, (80, 90), offset=1, node=2)
+    history.final([100, 101])
+    history.log(2, [100, 101], epochs=[0, 1])
+
+
+@case({"stale-read": (1, 0)})
+def the_broker_that_acknowledged_it_may_not_hold_it_back_in_the_same_epoch(history: History) -> None:
+    history.send(100, (10, 20), offset=0, node=1)
+    history.poll(0, [], (60, 70), assigned=True, node=1)
+    history.final([100])
+    history.log(1, [100], epoch=1)
+
+
+@case({"stale-read": (1, 0)})
+def what_the_first_leader_acknowledged_no_leader_before_it_can_lack(history: History) -> None:
+    history.send(100, (10, 20), offset=0, node=1)
+    history.latest(0, (30, 40), node=2)
+    history.sampled(50, 1, 1)
+    history.final([100])
+    history.log(1, [100], epoch=0)
+
+
+@case({"stale-read": (0, 1)})
+def what_was_read_may_have_been_committed_by_a_later_leader(history: History) -> None:
+    history.send(100, (10, 20), status="info")
+    history.poll(0, [100], (30, 40), assigned=True, node=2)
+    history.latest(0, (50, 60), node=1, process=902)
+    history.send(101, (80, 90), offset=1, node=2)
+    history.final([100, 101])
+    history.log(2, [100, 101], epochs=[0, 1])
+
+
+@case({"end-offset-regression": (1, 0)})
+def an_end_goes_back_though_nobody_but_the_first_has_led(history: History) -> None:
+    history.send(100, (10, None), status="info")
+    history.latest(1, (30, 40), node=1)
+    history.latest(0, (50, 60), node=2)
+    history.final([100])
+    history.log(1, [100], epoch=0)
+
+
+@case({"end-offset-regression": (0, 1)})
+def an_end_may_be_older_where_the_log_shows_a_change_of_leader(history: History) -> None:
+    history.send(100, (10, None), status="info")
+    history.latest(1, (30, 40), node=1)
+    history.latest(0, (50, 60), node=2)
+    history.final([100])
+    history.log(1, [100], epoch=1)
 
 
 @case({"stale-read": (1, 0)}, brokers=1, replication_factor=1, min_insync_replicas=1)

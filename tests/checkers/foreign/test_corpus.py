@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 import checkers
+from checkers.check import check
 from checkers.foreign.check import FileVerdict, Wanted, check_files
 from history.anomalies import MALFORMED
 
@@ -89,6 +93,23 @@ def test_a_kafka_history_gets_its_kinds(case: dict[str, Any], tmp_path: Path) ->
         assert found.verdict == "unknown"
     else:
         assert found.verdict == ("invalid" if bad else "valid")
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_runs_on_apache_kafka_get_their_verdicts(spark: SparkSession, tmp_path: Path) -> None:
+    stored = CORPUS / "apache-kafka"
+    if not stored.is_dir():
+        pytest.skip("the stored runs on Apache Kafka are not beside the project")
+    shutil.copytree(stored, tmp_path / "runs")
+    for place in (tmp_path / "runs").rglob("*"):  # the stored runs may be read-only
+        place.chmod(place.stat().st_mode | stat.S_IWUSR)
+    names = ("last-replica-standing", "last-replica-standing-elr", "three-faults-at-once")
+    lost, kept, excused = check([tmp_path / "runs" / name for name in names], spark)
+    assert [result.verdict for result in (lost, kept, excused)] == ["invalid", "valid", "valid"]
+    assert lost.anomalies["lost-acked-write"].violations == 1012
+    assert lost.incidents[0].causes[0].faults[0] == 3
+    assert sum(count.within_contract for count in excused.anomalies.values()) == 67
 
 
 def _subscribes(case: dict[str, Any]) -> bool:

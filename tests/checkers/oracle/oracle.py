@@ -27,7 +27,7 @@ def lost_acked_write(rows: Rows) -> Iterator[Key]:
         value, offset = send["value"], send["offset"]
         if rows.in_final(value):
             continue
-        if rows.is_complete():
+        if rows.is_complete() or (offset is not None and rows.is_passed_over(value)):
             yield (value,)
         elif offset is not None and not rows.ok_reads_of(value):
             passed = any(
@@ -45,10 +45,10 @@ def lost_acked_write(rows: Rows) -> Iterator[Key]:
 
 
 def lost_read(rows: Rows) -> Iterator[Key]:
-    if rows.is_complete():
-        for value in rows.values():
-            if rows.ok_reads_of(value) and not rows.in_final(value):
-                yield (value,)
+    for value in rows.values():
+        is_gone = rows.ok_reads_of(value) and not rows.in_final(value)
+        if is_gone and (rows.is_complete() or rows.is_passed_over(value)):
+            yield (value,)
 
 
 def unseen(rows: Rows) -> Iterator[Key]:

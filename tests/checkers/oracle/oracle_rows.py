@@ -60,18 +60,26 @@ class Rows:
 
     def is_complete(self) -> bool:
         """Whether a process read from offset 0, step by step, to the agreed end."""
-        if not self.ends or not self.ends[0]["agreed"]:
-            return False
-        end = self.ends[0]["end_offset"]
+        return bool(self.ends) and self.ends[0]["agreed"] and self.final_read_to() >= self.ends[0]["end_offset"]
+
+    def final_read_to(self) -> int:
+        """How far a process got from offset 0, step by step; 0 for a partition without an end."""
+        if not self.ends:
+            return 0
         final = [poll for poll in self.polls if poll["phase"] == "final" and poll["status"] == "ok"]
+        furthest = 0
         for process in {poll["process"] for poll in final}:
             reached = 0
             own = [poll for poll in final if poll["process"] == process]
             for _ in own:
                 reached = max([reached, *(p["next_position"] for p in own if p["position"] <= reached)])
-            if reached >= end:
-                return True
-        return end <= 0
+            furthest = max(furthest, reached)
+        return furthest
+
+    def is_passed_over(self, value: int) -> bool:
+        """Whether the final reads went on from the start over every known offset of a value."""
+        sent = [send["offset"] for send in self.sends if send["value"] == value and send["offset"] is not None]
+        return max([*sent, *(read["offset"] for read in self.reads_of(value))]) < self.final_read_to()
 
     def values(self) -> set[int]:
         return {row["value"] for row in (*self.sends, *self.reads) if row["value"] is not None}

@@ -145,10 +145,11 @@ def test_runs_are_judged_in_one_job_and_runs_of_a_data_set_in_one_task(spark: Sp
 
 
 @pytest.mark.spark
-def test_a_longer_run_may_be_ordinary_only_where_it_is_alone(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_longer_run_is_read_by_one_task_only_where_it_is_alone(spark: SparkSession, tmp_path: Path) -> None:
     runs = [survey(correct(name).write(tmp_path)) for name in ("long", "other")]
     facts = [facts_of(run) for run in runs]
-    with mock.patch.object(recognise, "ROWS_OF_A_RUN_MAX", 10):
+    undivided = mock.patch.object(recognise, "work_on", return_value=None)
+    with undivided, mock.patch.object(recognise, "ROWS_OF_A_RUN_MAX", 10):
         assert ordinary_runs(spark, runs, facts) == {}
         assert list(ordinary_runs(spark, runs[:1], facts[:1])) == ["long"]
         with mock.patch.object(recognise, "ROWS_OF_A_LONE_RUN_MAX", 10):

@@ -38,7 +38,7 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ("run --faults flood", "faults: expected the name of a fault (see `harrow faults`), found 'flood'"),
         ("run --workload bank", "workload: expected one of log, register, queue, groups, admin, found 'bank'"),
         ("run --flaw gremlin", "flaw: expected the name of a flaw (see `harrow flaws`), found 'gremlin'"),
-        ("run --generation K0", "K5, zk-v1, zk-v2, found 'K0'"),
+        ("run --generation K0", "K5, zk-v1, zk-v2, C1, C2, C3, found 'K0'"),
         ("run --environment moon", "environment: expected one of local, docker, ssh, existing, found 'moon'"),
         ("run --image broker:1", "image: expected the environment docker, found the environment local"),
         ("run --environment docker --node-memory 1", "node-memory: expected a whole number from 64 to "),
@@ -47,7 +47,10 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ("run gone.toml", "'gone.toml' does not exist"),
         (
             "run --schedule gone.json",
-            "expected a file or the name of a schedule, one of cut-and-elected, last-replica-standing, found 'gone",
+            (
+                "expected a file or the name of a schedule, one of cut-and-elected, cut-behind-new-leader, "
+                "last-replica-standing, lossy-replica-first, found 'gone"
+            ),
         ),
         ("run --seed", "requires an argument"),
         ("dance", "expected a command, one of run, suite, "),

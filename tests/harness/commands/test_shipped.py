@@ -97,7 +97,10 @@ def test_a_name_that_does_not_exist_is_answered_with_those_that_do(name: str) ->
         ("run --system kafka", "system: expected a file or the name of a system definition, one of apache-kafka, "),
         (
             "run --schedule last",
-            "expected a file or the name of a schedule, one of cut-and-elected, last-replica-standing, found 'last'",
+            (
+                "expected a file or the name of a schedule, one of cut-and-elected, cut-behind-new-leader, "
+                "last-replica-standing, lossy-replica-first, found 'last'"
+            ),
         ),
         (
             "run --schedule late-cut",

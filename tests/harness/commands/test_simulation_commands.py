@@ -87,7 +87,10 @@ def failing_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("sim --seed 1 --faults packet-loss", "expected a fault that the simulation has too, found packet-loss"),
         ("sim --exhaustive --faults kill", "--exhaustive has its own events"),
         ("sim --seed 1 --set acks=2", "acks: expected -1, 0 or 1, found 2"),
-        ("sim --seed 1 --generation K9", "generation: expected one of K1, K2, K3, K4, K5, zk-v1, zk-v2, found 'K9'"),
+        (
+            "sim --seed 1 --generation K9",
+            "generation: expected one of K1, K2, K3, K4, K5, zk-v1, zk-v2, C1, C2, C3, found 'K9'",
+        ),
         ("sim --seed 1 --flaw gremlin", "found 'gremlin'"),
         ("sim --seeds 1:2 --time-limit soon", "expected a length of time like 90, 90s, 10m or 2h, found 'soon'"),
         (

@@ -15,6 +15,7 @@ from rich.console import Console
 from harness.commands import suite
 from harness.run import judging
 from harness.run.stopping import Stop
+from harness.store.progress import ProgressFile
 from harness.store.run_directories import make_run_directory
 from harness.suites import cell_runner
 from harness.suites.cell_runner import ProcessResult
@@ -102,10 +103,10 @@ class Stage:
     def suite(self) -> Suite:
         return load(self.file)
 
-    def perform(self, *, fresh: bool = False) -> tuple[SuiteState, SuiteOutcome]:
+    def perform(self, *, fresh: bool = False, jobs: int = 1) -> tuple[SuiteState, SuiteOutcome]:
         state = resume_or_start(self.store, self.suite, fresh=fresh)
         hooks = SuiteHooks(self.judge, self.stop, lambda *_: None, render_suite)
-        return state, run_suite(self.suite, state, hooks)
+        return state, run_suite(self.suite, state, hooks, jobs=jobs)
 
 
 @pytest.fixture
@@ -176,8 +177,8 @@ def test_a_report_that_cannot_be_written_costs_no_verdict(stage: Stage, monkeypa
     monkeypatch.setattr(judging.WarmSpark, "start", lambda self: None)
     monkeypatch.setattr(judging, "results_of", lambda runs, spark: [stage.judge(run) for run in runs])
     state, output = resume_or_start(stage.store, stage.suite, fresh=False), io.StringIO()
-    with RunProgress(Console(file=output)) as progress:
-        ended = suite._run_suite(stage.suite, state, progress, "harrow heal")
+    with RunProgress(Console(file=output)) as progress, ProgressFile(stage.store, "suite", "s") as file:
+        ended = suite._run_suite(stage.suite, state, progress, file, "harrow heal")
     assert ended.status == ExitStatus.VALID
     assert [result.verdict for result in ended.results].count("valid") == 8
     notes = [line for line in output.getvalue().splitlines() if "no report: OSError" in line]
@@ -241,12 +242,12 @@ def test_output_that_is_no_answer_is_a_crash(stage: Stage) -> None:
     assert [result.verdict for result in ended.results].count("crashed") == 4
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
 def test_what_does_not_fit_into_the_budget_is_skipped_and_the_suite_undecided(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, jobs: int
 ) -> None:
-    now = iter(range(0, 1_000_000, 1_500))
-    monkeypatch.setattr("harness.suites.runner.time", SimpleNamespace(monotonic=lambda: float(next(now))))
-    state, ended = stage.perform()
+    monkeypatch.setattr("harness.suites.runner.time", SimpleNamespace(monotonic=lambda: 1_500.0 * len(stage.ran)))
+    state, ended = stage.perform(jobs=jobs)
     assert ended.status == ExitStatus.UNKNOWN
     late = [result for result in ended.results if OUT_OF_TIME in result.reasons]
     assert len(late) == 8, "of 3,600 s the canary and two runs took 1,500 each"

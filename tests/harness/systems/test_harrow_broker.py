@@ -283,7 +283,8 @@ def test_without_a_controller_the_newest_belief_of_the_brokers_counts(tmp_path: 
 
 
 def test_a_log_is_read_page_by_page(tmp_path: Path) -> None:
-    records = [[offset, 2, 1000 + offset, None, base64.b64encode(b"v%d" % offset).decode()] for offset in range(7)]
+    values = [base64.b64encode(b"v%d" % offset).decode() for offset in range(7)]
+    records = [[offset, 2, 1000 + offset, None, value, None] for offset, value in enumerate(values)]
     asked = []
 
     def answer(path: str, query: dict[str, str]) -> object:

@@ -13,12 +13,13 @@ import pytest
 
 from broker.core.ports.files import StorageError
 from broker.shell.properties import load
-from broker.zookeeper.choices import ZOOKEEPER_GENERATIONS
+from broker.zookeeper import choices
 from common.names import SpecError
 from harness.commands import cli
 from harness.environments.base import EnvironmentFailed, NodePlan
 from harness.environments.possible_faults import refuse_impossible
-from harness.spec.designs import ON_ZOOKEEPER
+from harness.spec import designs
+from harness.spec.designs import CONTROLLED, LEADER_RACES, WITH_EPOCHS
 from harness.spec.spec import Spec, resolve, words
 from harness.systems.own import ensemble
 from harness.systems.own.ensemble import MEMBER_NAME, MemberConfig, need_ensemble
@@ -73,10 +74,20 @@ def configured(tmp_path: Path) -> list[NodePlan]:
 
 
 def test_the_harness_knows_the_designs_of_the_broker() -> None:
-    assert ON_ZOOKEEPER == ZOOKEEPER_GENERATIONS
+    assert designs.ON_ZOOKEEPER == choices.ZOOKEEPER_GENERATIONS
+    assert (LEADER_RACES, CONTROLLED) == (choices.LEADER_RACES, choices.CONTROLLED)
+    assert WITH_EPOCHS == choices.WITH_EPOCHS
 
 
-@pytest.mark.parametrize("generation", ON_ZOOKEEPER)
+@pytest.mark.parametrize("generation", CONTROLLED)
+def test_a_design_with_a_controller_has_a_min_isr(generation: str, tmp_path: Path) -> None:
+    spec, everyone = spec_of(generation=generation), plans(tmp_path)
+    assert (spec.controllers, spec.min_insync_replicas, spec.idempotence) == (3, 2, False)
+    HarrowOnZooKeeper(spec).configure(everyone[0], everyone, Links())
+    assert load(everyone[0].directory / SETTINGS_NAME).min_insync_replicas == 2
+
+
+@pytest.mark.parametrize("generation", LEADER_RACES)
 def test_a_design_has_an_ensemble_of_three_and_promises_what_it_can(generation: str) -> None:
     spec = spec_of(generation=generation)
     assert (spec.controllers, spec.min_insync_replicas, spec.idempotence) == (3, 1, False)
@@ -272,12 +283,13 @@ def test_a_broker_is_ready_once_it_is_registered_and_tells_no_epoch_that_it_does
     assert system.replicas(broker) == ()
 
 
-def test_records_have_no_epoch(tmp_path: Path) -> None:
-    system, broker = HarrowOnZooKeeper(spec_of()), plans(tmp_path)[0]
-    page = {"log_end": 1, "records": [[0, 0, 77, None, "eA=="]]}
+@pytest.mark.parametrize(("generation", "epoch"), [("zk-v2", None), ("C1", None), ("C2", 5), ("C3", 5)])
+def test_records_have_an_epoch_from_kip_101_on(generation: str, epoch: int | None, tmp_path: Path) -> None:
+    system, broker = HarrowOnZooKeeper(spec_of(generation=generation)), plans(tmp_path)[0]
+    page = {"log_end": 1, "records": [[0, 5, 77, None, "eA==", None]]}
     with serving(broker, {"/log": page}):
         (record,) = system.log(broker, "t", 0)
-    assert (record.offset, record.leader_epoch, record.crc, record.value) == (0, None, 77, b"x")
+    assert (record.offset, record.leader_epoch, record.crc, record.value) == (0, epoch, 77, b"x")
 
 
 def test_a_config_survives_its_file(configured: list[NodePlan]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from simulation.engine.node_views import leading
-from simulation.faults.recipes import STEPS, Nobody, play
+from simulation.faults.recipe import Nobody, play
+from simulation.faults.recipes import STEPS
 from simulation.runs.failures import findings
 from simulation.scenario.configuration import RECIPES, SimulatedFault
 from tests.simulation.faults.test_simulated_faults import known, pass_ms, running, simulated
@@ -23,6 +24,9 @@ SIMPLEST = {
     "leaders-one-after-the-other": {"kill"},
     "log-info-held": {"kill", "late-connection"},
     "follower-far-behind": {"late-connection", "kill"},
+    "added-twice": {"late-connection"},
+    "leader-misses-elections": {"late-connection", "late-metadata", "kill"},
+    "recovered-twice": {"kill", "late-connection"},
 }
 """Recipe -> the faults of its simplest form."""
 

@@ -15,7 +15,7 @@ from broker.core.ports.files import StorageError
 from broker.core.replica.state import Replica, Role
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.invariants.directories import is_offline
+from simulation.invariants.directories import is_left_behind, is_offline
 from simulation.invariants.ghost import Batch, ReplicaMirror
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
 from simulation.scenario.configuration import Configuration, SimulatedFault
@@ -174,3 +174,23 @@ def test_what_a_leader_commits_in_the_step_in_which_its_directory_fails_counts(
     assert broken_by(lambda: is_offline(known, broker, state, ("log", 0), mirror)) == broken
     if broken is None:
         assert (mirror.high_watermark, len(ghost.committed), mirror.offline) == (high_watermark, high_watermark, True)
+
+
+@pytest.mark.parametrize(
+    ("incarnation", "failed", "now_in", "left_behind"),
+    [
+        pytest.param(2, {1: "EIO"}, "t-0", True, id="an older log is in the directory that works"),
+        pytest.param(2, {}, "t-0", False, id="no directory fails"),
+        pytest.param(2, {2: "EIO"}, "t-0", False, id="another directory fails"),
+        pytest.param(2, {1: "EIO"}, "1/t-0", False, id="the same log"),
+        pytest.param(1, {1: "EIO"}, "t-0", False, id="the process that had it open"),
+    ],
+)
+def test_only_a_start_without_the_directory_of_a_replica_takes_an_older_log_for_it(
+    incarnation: int, failed: dict[int, str], now_in: str, left_behind: bool
+) -> None:
+    broker = BrokerMirror(1, incarnation=incarnation, failed_directories=failed)
+    mirror = ReplicaMirror(1, incarnation=1)
+    mirror.log = cast("Log", SimpleNamespace(directory="1/t-0"))
+    opened = cast("Replica", SimpleNamespace(log=SimpleNamespace(directory=now_in)))
+    assert is_left_behind(broker, mirror, opened) is left_behind

@@ -22,10 +22,10 @@ from broker.core.metadata.records import PartitionState
 from broker.core.rules.requests import FetchRules
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import SimulatedCluster
+from simulation.invariants.answers.asked import AskedPartition
+from simulation.invariants.answers.errors import in_session, is_another, is_so, unsaid_of
 from simulation.invariants.ghost import ReplicaMirror
 from simulation.invariants.knowledge import Knowledge, Version
-from simulation.invariants.progress.asked import AskedPartition
-from simulation.invariants.progress.errors import in_session, is_another, is_so, unsaid_of
 from simulation.runs.sweep import simulate
 from simulation.scenario.configuration import Configuration
 from simulation.scenario.scenario import settings_of

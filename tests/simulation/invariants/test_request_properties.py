@@ -1,4 +1,4 @@
-"""Requests that are not answered in time break V-16, whoever owes the answer."""
+"""Requests that are not answered in time break V-16, whoever owes the answer; waits that last too long, V-25."""
 
 from __future__ import annotations
 
@@ -9,7 +9,19 @@ import pytest
 from broker.core.broker_node.node import BrokerNode
 from broker.core.broker_node.requests import fetching, forwarding
 from broker.core.controller import changes, membership
+from broker.core.controller.requests import metadata_fetches
+from broker.core.messages import (
+    AnyRequest,
+    CreateTopicsRequest,
+    FetchRequest,
+    InitProducerIdRequest,
+    MetadataRequest,
+    ProduceRequest,
+)
+from broker.core.messages.groups import HeartbeatRequest, OffsetCommitRequest, SyncGroupRequest
 from broker.core.messages.refusals import ADMINISTRATION
+from simulation.invariants.knowledge import Knowledge
+from simulation.invariants.progress import requests
 from simulation.scenario.configuration import SimulatedFault
 from tests.simulation.invariants.planting import observe
 
@@ -127,7 +139,7 @@ def test_a_request_whose_connection_is_closed_need_not_be_answered(monkeypatch: 
     assert broken()[0] != "V-16"
 
 
-def test_a_follower_that_gets_no_answer_breaks_v_16(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_follower_that_gets_no_answer_breaks_v_25(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = fetching.handle
 
     def handle(broker: Any, event: Any, request: Any) -> None:
@@ -135,7 +147,7 @@ def test_a_follower_that_gets_no_answer_breaks_v_16(monkeypatch: pytest.MonkeyPa
             honest(broker, event, request)
 
     monkeypatch.setattr(fetching, "handle", handle)
-    assert broken()[0] == "V-16"
+    assert broken()[0] == "V-25"
 
 
 def test_a_controller_that_keeps_a_heartbeat_breaks_v_16(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,3 +159,45 @@ def test_a_controller_that_keeps_a_heartbeat_breaks_v_16(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(membership, "heartbeat", heartbeat)
     assert broken()[0] == "V-16"
+
+
+# --- V-25 -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_controller_that_forgets_who_waits_for_metadata_breaks_v_25(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = metadata_fetches.timed_out
+
+    def timed_out(controller: Any, request_id: int) -> None:
+        if controller.runtime.now_ms < 4_900:
+            honest(controller, request_id)
+
+    monkeypatch.setattr(metadata_fetches, "timed_out", timed_out)
+    property_id, text = broken()
+    assert property_id == "V-25"
+    assert "FetchRequest" in text
+
+
+def test_brokers_that_stand_still_are_not_too_late() -> None:
+    paused = [SimulatedFault(5_000 + 4_000 * number, "pause", number, 3_000, 0) for number in range(6)]
+    assert broken(*paused)[0] is None
+
+
+@pytest.mark.parametrize(
+    ("request_", "is_controller", "own_ms"),
+    [
+        (FetchRequest((), max_wait_ms=700), False, 700),
+        (FetchRequest((), max_wait_ms=700), True, 700),
+        (ProduceRequest(-1, 900, ()), False, 900),
+        (OffsetCommitRequest("group", 1, "member", ()), False, 1_000),
+        (MetadataRequest(), False, 0),
+        (HeartbeatRequest("group", 1, "member"), False, 0),
+        (SyncGroupRequest("group", 1, "member"), False, None),
+        (InitProducerIdRequest(), False, None),
+        (CreateTopicsRequest(()), False, None),
+        (CreateTopicsRequest(()), True, None),
+    ],
+)
+def test_what_a_node_may_wait_for_by_itself(
+    knowledge: Knowledge, request_: AnyRequest, is_controller: bool, own_ms: int | None
+) -> None:
+    assert requests.own_time_ms(knowledge.settings, request_, is_controller=is_controller) == own_ms

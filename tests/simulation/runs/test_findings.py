@@ -31,7 +31,7 @@ from simulation.workload.recording import (
 )
 from simulation.workload.sampling import ReplicaLog
 from simulation.workload.side_settings import LOSSES_ACCEPTED
-from tests.simulation.small import LIES, quick
+from tests.simulation.small import LIES, quick, without_later_recipes
 
 Send = tuple[int, str, int | None, int, int]
 """Value, status, offset, invoked, completed."""
@@ -299,19 +299,23 @@ def test_two_owners_of_a_partition_in_one_generation_are_found(
     assert [finding.property_id for finding in history_findings(result)] == anomalies
 
 
+FORGETFUL: dict[str, object] = {"producer_expiration_ms": 1_000, "retention_bytes": 1_500, "segment_bytes": 300}
+"""Producers are forgotten, and records deleted, soon."""
+
+
 @pytest.mark.parametrize(
-    ("seed", "without", "found"),
+    ("seed", "settings", "without", "found"),
     [
         # It was appended again after its producer had been forgotten; what is left of the two copies was deleted.
-        pytest.param(1_700_762, {"producer_expiration_ms": 0}, "wrong-offset", id="producers that expire"),
+        pytest.param(93, FORGETFUL, {"producer_expiration_ms": 0}, "wrong-offset", id="producers that expire"),
         # Retention by size deletes whole segments, and an operator has asked for larger ones.
-        pytest.param(1_700_884, {"changing_settings": False}, "lost-acked-write", id="larger segments"),
+        pytest.param(1_700_884, {}, {"changing_settings": False}, "lost-acked-write", id="larger segments"),
     ],
 )
 def test_what_settings_permit_is_no_finding_and_without_them_it_is(
-    seed: int, without: dict[str, Any], found: str
+    seed: int, settings: dict[str, object], without: dict[str, Any], found: str
 ) -> None:
-    outcome = run(Case(seed), property_observers())
+    outcome = run(Case(seed, {**without_later_recipes(seed), **settings}), property_observers())
     assert findings(outcome) == []
     strict = replace(outcome, configuration=replace(outcome.configuration, **without))
     assert found in {one.property_id for one in findings(strict)}

@@ -15,17 +15,34 @@ from simulation.runs.failures import findings
 from simulation.runs.stored import replay_run, store
 from simulation.runs.sweep import simulate
 from simulation.scenario.case import Case, run
-from simulation.scenario.configuration import DIRECTORY_FAULTS, Configuration, draw_configuration, draw_later
+from simulation.scenario.configuration import (
+    DIRECTORY_FAULTS,
+    LATER_RECIPES,
+    RECIPES,
+    Configuration,
+    draw_configuration,
+    draw_later,
+)
 from simulation.scenario.overrides import check_overrides, repeat_command
 from simulation.scenario.search import FOCUSED_KINDS, SEARCHES, configuration_of
 from simulation.shrinking.reduce import ShrinkTarget, reduce
-from tests.simulation.small import QUICK
+from tests.simulation.small import QUICK, without_later_recipes
 
 LYING = {**QUICK, "search": "focused", "flaws": ("ack-before-replication",)}
 
 
 def drawn(seed: int, **overrides: object) -> Configuration:
-    return configuration_of(ChoiceSequence(seed), {"log_directories": 1, **overrides})
+    """As a seed is drawn without the recipes of the later stream."""
+    return configuration_of(ChoiceSequence(seed), without_later_recipes(seed, **{"log_directories": 1, **overrides}))
+
+
+def test_every_search_may_have_the_recipes_of_the_later_stream() -> None:
+    for search in ("usual", "dense", "focused"):
+        every = {seed: configuration_of(ChoiceSequence(seed), {"search": search}) for seed in range(1, 61)}
+        twice = [one for one in every.values() if "added-twice" in one.faults]
+        assert {kind for one in every.values() for kind in one.faults} >= set(LATER_RECIPES)
+        assert 5 < len(twice) < 40
+        assert {one.metadata_fetch_bytes for one in twice} == {1, 8 << 20}
 
 
 def test_the_usual_search_takes_each_seed_as_it_is_drawn() -> None:
@@ -38,6 +55,8 @@ def test_the_usual_search_takes_each_seed_as_it_is_drawn() -> None:
 def test_every_search_lets_single_log_directories_fail_where_there_are_several(search: str) -> None:
     one, two = (drawn(7, search=search, log_directories=count) for count in (1, 2))
     assert two == replace(one, log_directories=2, faults=(*one.faults, *DIRECTORY_FAULTS))
+    every = configuration_of(ChoiceSequence(7), {"search": search, "log_directories": 2})
+    assert set(two.faults) | set(LATER_RECIPES) >= set(every.faults) >= set(two.faults)
 
 
 def test_a_dense_seed_has_more_faults_of_the_kinds_that_it_has_anyway() -> None:
@@ -46,11 +65,24 @@ def test_a_dense_seed_has_more_faults_of_the_kinds_that_it_has_anyway() -> None:
         assert dense == replace(usual, fault_interval_ms=1_000, sole_survivor=False, search="dense")
 
 
-def test_mixed_seeds_are_dense_or_focused() -> None:
-    focused = [len(drawn(seed, search="mixed").faults) for seed in range(1, 41)]
-    as_dense = [drawn(seed, search="mixed").faults == drawn(seed).faults for seed in range(1, 41)]
-    assert 10 < sum(as_dense) < 30
-    assert all(is_dense or kinds in (4, 8, 12) for is_dense, kinds in zip(as_dense, focused, strict=True))
+def test_a_seed_of_one_recipe_has_no_other_fault() -> None:
+    wanted = {"search": "alone", "log_directories": 1}
+    every = [configuration_of(ChoiceSequence(seed), wanted) for seed in range(1, 101)]
+    assert {one.faults for one in every} == {(kind,) for kind in RECIPES}
+    assert 30 < sum(one.metadata_fetch_bytes == 1 for one in every) < 80  # some have drawn that anyway
+
+
+def test_mixed_seeds_are_dense_or_focused_or_of_one_recipe() -> None:
+    mixed = [configuration_of(ChoiceSequence(seed), {"search": "mixed"}) for seed in range(1, 61)]
+    searches = ("dense", "focused", "alone")
+    of = [[configuration_of(ChoiceSequence(seed), {"search": name}) for name in searches] for seed in range(1, 61)]
+    alike = {
+        name: sum(one.faults == each[index].faults for one, each in zip(mixed, of, strict=True))
+        for index, name in enumerate(searches)
+    }
+    assert alike["dense"] > 10
+    assert sum(len(one.faults) <= 2 for one in mixed) > 10
+    assert sum(one.fault_interval_ms in (500, 2_000) and len(one.faults) > 3 for one in mixed) > 5
 
 
 def test_a_focused_seed_has_few_kinds_of_fault_close_together_in_the_cluster_that_the_seed_draws_anyway() -> None:
@@ -99,7 +131,8 @@ def test_an_unknown_search_is_a_usage_error(words: list[str], capsys: pytest.Cap
         cli.main(["sim", "--seed", "1", *words])
     assert ended.value.code == 2
     assert (
-        "expected the name of a search, one of usual, dense, focused, mixed, found 'widest'" in capsys.readouterr().err
+        "expected the name of a search, one of usual, dense, focused, alone, mixed, found 'widest'"
+        in capsys.readouterr().err
     )
 
 

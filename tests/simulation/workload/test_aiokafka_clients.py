@@ -86,7 +86,7 @@ def test_observers_and_the_log_change_nothing() -> None:
     ids=str,
 )
 def test_a_correct_build_breaks_nothing(settings: dict[str, object]) -> None:
-    for seed in (1, 2, 3):
+    for seed in (1, 3, 7):
         outcome = judged(quick(seed, client="aiokafka", **settings))
         assert findings(outcome) == []
         statuses = [row.status for row in outcome.history.operations if row.kind == "send"]

@@ -7,8 +7,8 @@ import pytest
 from broker.core.log.producer_state import ACCEPT, ProducerStates, Verdict
 from broker.core.messages.errors import ErrorCode
 from broker.core.records import BatchHeader
+from simulation.invariants.answers import refusals
 from simulation.invariants.observer import PropertyObserver
-from simulation.invariants.progress import refusals
 from simulation.runs.failures import findings
 from simulation.scenario.case import Case, run
 from simulation.scenario.overrides import check_overrides

@@ -21,7 +21,7 @@ from broker.zookeeper.choices import (
     REFUSES_UNPUBLISHED,
     V2,
 )
-from broker.zookeeper.v2 import partitions
+from broker.zookeeper.designs.v2 import partitions
 from simulation.engine.cluster import SimulatedCluster
 from simulation.zookeeper.ensemble import ENSEMBLE
 from simulation.zookeeper.views import hosted_by, isr_of, leader_of

@@ -13,9 +13,9 @@ from broker.zookeeper.choices import (
     REMOVES_REQUEST_FIRST,
     V2,
 )
+from broker.zookeeper.designs.v2 import queues, state_changes
+from broker.zookeeper.designs.v2.queues import QUEUE_LENGTH_MAX, RequestKind, StateChange
 from broker.zookeeper.paths import BadZnode
-from broker.zookeeper.v2 import queues, state_changes
-from broker.zookeeper.v2.queues import QUEUE_LENGTH_MAX, RequestKind, StateChange
 from simulation.zookeeper.views import hosted_by, leader_of
 from tests.support.zookeeper_stage import KEY, Stage
 

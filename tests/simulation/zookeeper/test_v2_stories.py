@@ -8,8 +8,8 @@ from broker.core.messages.errors import ErrorCode
 from broker.core.ports.coordination import Create, SetData
 from broker.zookeeper import paths
 from broker.zookeeper.choices import LEADS_ON_AFTER_EXPIRY, V2
-from broker.zookeeper.v2 import queues
-from broker.zookeeper.v2.queues import RequestKind, StateChange
+from broker.zookeeper.designs.v2 import queues
+from broker.zookeeper.designs.v2.queues import RequestKind, StateChange
 from simulation.zookeeper.ensemble import ENSEMBLE
 from simulation.zookeeper.observer import DELETED, TWO_LEADERS
 from simulation.zookeeper.views import isr_of

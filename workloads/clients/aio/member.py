@@ -124,6 +124,7 @@ class AiokafkaMember:
     async def _started(self, settings: ClientSettings, membership: Membership) -> Untyped:
         consumer = AIOKafkaConsumer(
             bootstrap_servers=list(settings.bootstrap),
+            **settings.security.python_options(),
             client_id=settings.client_id,
             group_id=membership.group,
             group_instance_id=membership.instance,

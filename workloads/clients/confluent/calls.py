@@ -24,6 +24,7 @@ def common_settings(settings: ClientSettings) -> dict[str, object]:
         "socket.connection.setup.timeout.ms": 1_000,
         "reconnect.backoff.max.ms": settings.reconnect_backoff_max_ms,
         "log_level": 2,  # critical: the history has all errors
+        **settings.security.librdkafka_options(),
     }
 
 

@@ -23,6 +23,7 @@ class KafkaPythonAdministrator:
         with client_errors():
             self._client = KafkaAdminClient(
                 bootstrap_servers=list(settings.bootstrap),
+                **settings.security.python_options(),
                 client_id=f"{settings.client_id}-administrator",
                 request_timeout_ms=settings.request_timeout_ms,
                 bootstrap_timeout_ms=settings.request_timeout_ms,

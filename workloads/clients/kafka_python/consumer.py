@@ -97,6 +97,7 @@ class KafkaPythonConsumer:
         with client_errors():
             self._consumer = KafkaConsumer(
                 bootstrap_servers=list(settings.bootstrap),
+                **settings.security.python_options(),
                 client_id=settings.client_id,
                 enable_auto_commit=False,
                 auto_offset_reset="none",

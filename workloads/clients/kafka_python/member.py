@@ -78,6 +78,7 @@ class KafkaPythonMember:
         with client_errors():
             self._consumer = KafkaConsumer(
                 bootstrap_servers=list(settings.bootstrap),
+                **settings.security.python_options(),
                 client_id=settings.client_id,
                 group_id=membership.group,
                 group_instance_id=membership.instance,

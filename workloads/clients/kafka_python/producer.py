@@ -46,6 +46,7 @@ class KafkaPythonConnection:
         try:
             self._producer = KafkaProducer(
                 bootstrap_servers=list(settings.bootstrap),
+                **settings.security.python_options(),
                 client_id=settings.client_id,
                 acks=settings.acks,
                 enable_idempotence=settings.idempotence,

@@ -284,7 +284,8 @@ def _read(
             pass  # the records are read there
         elif part.fetch_offset < bound and (room > 0 or first):
             try:
-                records = log.read(part.fetch_offset, min(part.max_bytes, room), bound, minimum_one=first)
+                read = log.read if by_follower else log.read_records
+                records = read(part.fetch_offset, min(part.max_bytes, room), bound, minimum_one=first)
                 if replica.role is not Role.LEADER:
                     broker.runtime.mark(SERVED_BY_FOLLOWER)
             except StorageError as failure:

@@ -214,6 +214,8 @@ def replica_log_infos(broker: BrokerState, request: GetReplicaLogInfoRequest) ->
     for part in request.partitions:
         topic = part.topic or broker.image.topic_names.get(part.topic_id, "")
         replica = broker.replicas.get((topic, part.partition))
+        if replica is not None and part.topic_id not in ("", replica.topic_id):
+            replica = None  # of a topic that was deleted: UR-12
         error = ErrorCode.NONE if replica else broker.absence_error(topic, part.partition)
         if error == ErrorCode.NOT_LEADER_OR_FOLLOWER:  # leader or not, there is no log
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

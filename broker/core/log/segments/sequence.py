@@ -67,6 +67,10 @@ class Segments:
             if segment.end_offset > flushed and segment.size and segment.base_offset < upto
         )
 
+    def files_at(self, offset: int) -> tuple[str, ...]:
+        """The files that contain an offset or end there, oldest first."""
+        return tuple(segment.name for segment in self.all if segment.base_offset <= offset <= segment.end_offset)
+
     def append(self, segment: Segment) -> None:
         """Let another segment be the last."""
         self.last = segment

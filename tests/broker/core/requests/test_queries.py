@@ -87,3 +87,11 @@ def test_ur_12_replicas_tell_of_their_logs_whoever_leads_and_others_know_of_none
     assert cluster.call(_without_replica(cluster), request).partitions == (
         ReplicaLogInfo(TOPIC, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     )
+
+
+def test_ur_12_no_replica_tells_of_the_log_of_an_earlier_topic_of_that_name(cluster: Cluster) -> None:
+    later = "the id of a later topic"
+    request = GetReplicaLogInfoRequest((ReplicaLogInfoPartition(TOPIC, 0, later),))
+    assert cluster.call(_follower(cluster), request).partitions == (
+        ReplicaLogInfo(TOPIC, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic_id=later),
+    )

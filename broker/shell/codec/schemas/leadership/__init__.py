@@ -1,0 +1,1 @@
+"""Schemas of the requests of a controller on ZooKeeper."""

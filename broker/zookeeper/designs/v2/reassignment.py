@@ -1,0 +1,70 @@
+"""Moves a partition to other replicas in two steps: the old ones are closed, and once they are out of the ISR it moves.
+
+Both are looked at when a produce request is committed, and never otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker.core.ports.coordination import Delete
+from broker.zookeeper import paths
+from broker.zookeeper.choices import KEEPS_REASSIGNMENT
+from broker.zookeeper.designs.v2 import epochs, queues
+from broker.zookeeper.designs.v2.queues import RequestKind, StateChange
+from broker.zookeeper.procedures import Steps
+from broker.zookeeper.reading import write_ids
+from broker.zookeeper.replicas import leading
+from broker.zookeeper.replicas.leading import MOVED
+from broker.zookeeper.state import Hosted, ZooKeeperState
+
+GIVE_UP = "give-up"
+
+
+def hand_over(zk: ZooKeeperState, hosted: Hosted, end: int, before: Callable[[], None]) -> Steps[bool]:
+    """`checkReassignedReplicas`, `checkLoadBalancing`: whether leadership ends here; `before` is called if it does."""
+    if hosted.reassigned and all(hosted.end_of(member) >= end for member in hosted.reassigned):
+        old = [one for one in hosted.replica.replicas if one not in hosted.reassigned and one != zk.broker_id]
+        if not hosted.asked_to_close:
+            hosted.asked_to_close = True
+            for member in old:
+                change = StateChange(RequestKind.CLOSE, hosted.key, hosted.epoch, zk.broker_id)
+                yield from queues.send(zk, member, change)
+        elif not any(member in hosted.replica.isr for member in old):
+            leadership_ends = yield from _complete(zk, hosted, before)
+            if leadership_ends:
+                return True
+    return (yield from leading.hand_to_preferred(zk, hosted, before))
+
+
+def _complete(zk: ZooKeeperState, hosted: Hosted, before: Callable[[], None]) -> Steps[bool]:
+    """`completePartitionReassignment`: switch to the new replicas, in separate writes (Z-14); whether leadership ends.
+
+    The request is deleted whether it ends or not (Q18), or a leader that stays would move the partition for ever.
+    """
+    key, replica, moved_to = hosted.key, hosted.replica, hosted.reassigned
+    replica.isr = (*moved_to, *(one for one in replica.isr if one not in moved_to))
+    yield from epochs.write_isr(hosted, replica.isr)
+    yield from write_ids(paths.replicas(key), moved_to)
+    replica.replicas = moved_to
+    hosted.catching_up = set()
+    hosted.asked_to_close = False
+    zk.broker.runtime.mark(MOVED)
+    zk.broker.runtime.log("info", f"{hosted}: has moved to {list(moved_to)}")
+    ends = moved_to[0] != zk.broker_id
+    if ends or not zk.chose(KEEPS_REASSIGNMENT):
+        hosted.reassigned = ()
+        yield Delete(paths.reassigned(key))
+    if ends:
+        before()
+        leading.step_down(zk, hosted)
+        zk.procedures.start((GIVE_UP, key), _give_up(zk, hosted, closes=zk.broker_id not in moved_to))
+    return ends
+
+
+def _give_up(zk: ZooKeeperState, hosted: Hosted, *, closes: bool) -> Steps[None]:
+    """Ask oneself to close, and let the others elect: a procedure of its own, which closing does not end."""
+    if closes:
+        change = StateChange(RequestKind.CLOSE, hosted.key, hosted.epoch, zk.broker_id)
+        yield from queues.send(zk, zk.broker_id, change)
+    yield Delete(paths.leader(hosted.key))

@@ -1,0 +1,212 @@
+"""Decides whether a long run is ordinary, in Spark jobs whose tasks read files and exchange blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import RDD, SparkContext
+
+from checkers.input.run_facts import RunFacts
+from checkers.input.tables import RunFiles
+from checkers.screening import stretches
+from checkers.screening.columns import Longs, numbers, plain
+from checkers.screening.long.answers import Answers, judged
+from checkers.screening.long.blocks import GROUP_BITS, Block, GroupKey, Layout, Place, Values
+from checkers.screening.long.chunks import ClientChunk, LogChunk, client_chunks, log_chunks
+from checkers.screening.long.groups import Blocks, Order, Ordered, ScreenedGroup, any_twice, in_disorder
+from checkers.screening.long.reading import Item, loaded, read_chunk
+from checkers.screening.long.summary import ChunkSummary
+from checkers.screening.ordinary.counting import OrdinaryRun
+from checkers.screening.ordinary.records import of_values
+from checkers.screening.ordinary.resolved import ResolvedSend, resolved_sends
+from checkers.screening.stretches import VALUES_OF_A_PARTITION_MAX, ScreeningNote, suspicion_of
+
+ROWS_OF_A_TASK: Final = 1_000_000
+"""Of those that lie at offsets."""
+_AT_OFFSETS: Final = ("sends", "reads", "logs")
+
+Screened = ScreenedGroup | Answers | None
+"""What a task that screens finds, group by group; None: the run is not ordinary."""
+Resolved = Mapping[GroupKey, Sequence[Ordered]]
+Chunk = ClientChunk | LogChunk
+
+
+class Engine(Protocol):
+    """Runs the tasks of one run."""
+
+    def screened(self) -> Iterable[Screened]:
+        """Read all chunks, exchange their blocks, and screen them."""
+
+    def orders(self, resolved: Resolved) -> Iterable[tuple[GroupKey, Order]]:
+        """Order the answers of some groups again, in which sends of unknown outcome have happened."""
+
+    def rows_of_values(self, values: Longs) -> Iterable[Mapping[str, pa.Table]]:
+        """Read the sends and reads of some values, with their operations."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What tasks need of a run."""
+
+    chunks: Sequence[Chunk]
+    facts: RunFacts
+    layout: Layout
+    samples: Sequence[Path]
+
+
+def work_on(run: RunFiles, facts: RunFacts, cores: int) -> Work | None:
+    """Plan the tasks of a run; None if its files cannot be divided."""
+    try:
+        of_clients, of_logs = client_chunks(run), log_chunks(run)
+    except (OSError, pa.ArrowException):
+        return None
+    if of_clients is None:
+        return None
+    places = tuple(sorted({(end.topic, end.partition) for end in facts.ends}))
+    rows = sum(run.large[table].rows for table in _AT_OFFSETS)
+    layout = Layout(places, max(cores, -(-rows // ROWS_OF_A_TASK)))
+    return Work([*of_clients, *of_logs], facts, layout, run.large["cluster"].files)
+
+
+class SparkEngine:
+    """Runs the tasks on Spark."""
+
+    def __init__(self, context: SparkContext, work: Work) -> None:
+        self._context, self._work = context, work
+        read = partial(read_chunk, facts=work.facts, layout=work.layout)
+        self._exchanged: RDD[tuple[int, Item]] = (
+            context.parallelize(work.chunks, max(1, len(work.chunks)))
+            .flatMap(read)
+            .partitionBy(work.layout.tasks + 1, int)
+        )
+
+    def screened(self) -> Iterable[Screened]:
+        """See `Engine`."""
+        task = partial(screen_task, facts=self._work.facts, samples=self._work.samples)
+        found: list[Screened] = self._exchanged.mapPartitions(task).collect()
+        return found
+
+    def orders(self, resolved: Resolved) -> Iterable[tuple[GroupKey, Order]]:
+        """See `Engine`. What was exchanged is read again, and no chunk."""
+        tasks = sorted({self._work.layout.task_of(key) for key in resolved})
+        found: list[tuple[GroupKey, Order]] = self._context.runJob(
+            self._exchanged, partial(order_task, resolved=resolved), tasks
+        )
+        return found
+
+    def rows_of_values(self, values: Longs) -> Iterable[Mapping[str, pa.Table]]:
+        """See `Engine`."""
+        chunks = [chunk for chunk in self._work.chunks if isinstance(chunk, ClientChunk)]
+        tasks = self._context.parallelize(chunks, max(1, len(chunks)))
+        found: list[Mapping[str, pa.Table]] = tasks.flatMap(partial(rows_of_values, values=values)).collect()
+        return found
+
+
+def screen_task(items: Iterable[tuple[int, Item]], facts: RunFacts, samples: Sequence[Path]) -> Iterator[Screened]:
+    """Screen what one task gets."""
+    blocks, values, summaries = Blocks(), list[Values](), list[ChunkSummary]()
+    for _, item in items:
+        if isinstance(item, Block):
+            blocks.add(item)
+        elif isinstance(item, Values):
+            values.append(item)
+        else:
+            summaries.append(item)
+    if any_twice(values):
+        yield None
+    for key in blocks.keys:
+        yield blocks.screened(key)
+    if summaries:
+        yield judged(summaries, samples, facts)
+
+
+def order_task(items: Iterable[tuple[int, Item]], resolved: Resolved) -> Iterator[tuple[GroupKey, Order]]:
+    """Order the answers of the groups in which there are resolved sends."""
+    blocks = Blocks()
+    for _, item in items:
+        if isinstance(item, Block) and item.key in resolved:
+            blocks.add(item)
+    for key in blocks.keys:
+        yield key, blocks.order(key, resolved[key])
+
+
+def rows_of_values(chunk: ClientChunk, values: Longs) -> Iterator[Mapping[str, pa.Table]]:
+    """Yield the sends and reads of some values in a chunk, with their operations; nothing if there are none."""
+    pa.set_cpu_count(1)
+    wanted = pa.array(values)
+    tables = {}
+    for name in ("sends", "reads"):
+        table = chunk.read(name)
+        tables[name] = table.filter(pc.is_in(table.column("value"), value_set=wanted))
+    if any(table.num_rows for table in tables.values()):
+        operations = chunk.read("operations")
+        of_them = np.concatenate([numbers(table, "op") for table in tables.values()])
+        tables["operations"] = operations.filter(pa.array(np.isin(numbers(operations, "op"), of_them)))
+        yield {name: plain(table) for name, table in tables.items()}
+
+
+def recognised(engine: Engine, facts: RunFacts) -> OrdinaryRun | None:
+    """Return the numbers of a run, None if it is not ordinary."""
+    found = list(engine.screened())
+    answers = next((each for each in found if isinstance(each, Answers)), None)
+    if answers is None or None in found:
+        return None
+    groups = [each for each in found if isinstance(each, ScreenedGroup)]
+    suspicion = suspicion_of(_notes(groups, answers))
+    if suspicion.partition_keys or answers.without_offset.size > VALUES_OF_A_PARTITION_MAX:
+        return None
+    suspects = np.union1d(answers.without_offset, np.array([value for _, value in suspicion.values], np.int64))
+    resolved: tuple[ResolvedSend, ...] = ()
+    if suspects.size:
+        history = loaded(_together(engine.rows_of_values(suspects)), facts)
+        if of_values(history, suspects).size:
+            return None
+        resolved = tuple(resolved_sends(history).chosen(0, history))
+    orders = {each.key: each.order for each in groups}
+    if resolved:
+        orders |= dict(engine.orders(_by_group(resolved)))
+    of_places: dict[Place, dict[int, Order]] = {}
+    for (place, group), order in orders.items():
+        of_places.setdefault(place, {})[group] = order
+    if any(in_disorder(of_place) for of_place in of_places.values()):
+        return None
+    return OrdinaryRun(answers.numbers, resolved)
+
+
+def _notes(groups: Iterable[ScreenedGroup], answers: Answers) -> pa.Table:
+    places: dict[Place, int] = {}
+    notes = [
+        note._replace(partition_key=places.setdefault(each.key[0], len(places)))
+        for each in groups
+        for note in each.notes
+    ]
+    extremes: dict[tuple[Place, int], tuple[int, int]] = {}
+    for mark in answers.watermarks:
+        low, high = extremes.get((mark.place, mark.broker), (mark.low, mark.high))
+        extremes[mark.place, mark.broker] = min(low, mark.low), max(high, mark.high)
+    notes += [
+        ScreeningNote(stretches.WATERMARK, places.setdefault(place, len(places)), a=broker, b=low, c=high)
+        for (place, broker), (low, high) in extremes.items()
+    ]
+    return pa.Table.from_batches([stretches.batch_of(notes)])
+
+
+def _together(rows: Iterable[Mapping[str, pa.Table]]) -> dict[str, pa.Table]:
+    every = list(rows)
+    names: Collection[str] = every[0] if every else ()
+    return {name: pa.concat_tables([each[name] for each in every]) for name in names}
+
+
+def _by_group(resolved: Iterable[Mapping[str, Any]]) -> Resolved:
+    groups: dict[GroupKey, list[Ordered]] = {}
+    for send in resolved:
+        key = (send["topic"], send["partition"]), send["offset"] >> GROUP_BITS
+        groups.setdefault(key, []).append((send["offset"], send["invoked_ns"], send["completed_ns"]))
+    return groups

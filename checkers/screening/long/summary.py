@@ -1,0 +1,37 @@
+"""The summary of a chunk, beside its blocks: numbers, and rows that are judged together with those of other chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from checkers.screening.long.blocks import Narrow, Place
+from checkers.screening.long.tally import NOTHING, Tally
+
+SUMMARY_TABLES: Final = ("operations", "sends", "polls", "returned")
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """The least and the greatest high watermark in the log of a replica."""
+
+    place: Place
+    broker: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class ChunkSummary:
+    """What the task of a chunk has found; nothing where that shows that the run is not ordinary."""
+
+    ordinary: bool
+    tally: Tally = NOTHING
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    """Of `SUMMARY_TABLES`: all polls, what they returned, their operations, and sends that tell of availability."""
+    without_offset: Narrow | None = None
+    """Values that were sent and have no known offset."""
+    watermarks: tuple[Watermark, ...] = ()

@@ -1,0 +1,44 @@
+"""Finds the decisive election of a loss: the one whose leader was the first without the lost records.
+
+A headline names it where leaders were elected more than once after the records were acknowledged or read, and the
+message chart of a real run marks it. Both take it from `Incident.election`, so that they cannot differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from incidents.evidence import Evidence
+from incidents.losses import Loss
+from incidents.model import Election
+from incidents.partition_history import PartitionHistory, Sample
+
+
+def decisive_election(evidence: Evidence, losses: Iterable[Loss], name: str) -> Election | None:
+    """Return the earliest decisive election of losses, of those that have an anomaly of this name."""
+    found = [_election(evidence, loss) for loss in losses if any(row["anomaly"] == name for row in loss.rows)]
+    known = [election for election in found if election is not None]
+    return min(known, key=lambda one: (one.seen_ns, one.topic, one.partition), default=None)
+
+
+def _election(evidence: Evidence, loss: Loss) -> Election | None:
+    takeover = loss.takeover
+    if takeover is None:
+        return None
+    elected = list(_elected(evidence.history_of(loss.topic, loss.partition), loss.last_ns))
+    until = [sample for sample in elected if sample.at_ns <= takeover.seen_ns]
+    if not until or (until[-1].broker, until[-1].leader_epoch) != (takeover.leader, takeover.epoch):
+        return None  # that leader led already when it had the records
+    return Election(
+        loss.topic, loss.partition, takeover.leader, takeover.epoch, until[-1].at_ns, len(until), len(elected)
+    )
+
+
+def _elected(history: PartitionHistory, after_ns: int) -> Iterable[Sample]:
+    """Yield the first sample of each leadership that began after a moment."""
+    before: Sample | None = None
+    for sample in history.leading:
+        changed = before is not None and (sample.broker, sample.leader_epoch) != (before.broker, before.leader_epoch)
+        if sample.at_ns > after_ns and (changed or before is None):
+            yield sample
+        before = sample

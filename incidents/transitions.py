@@ -1,0 +1,110 @@
+"""Finds in the transitions of a simulation what decides between causes: who asked, answered, deleted, cut what, when.
+
+They are the lines of `story.json`. What the file has left out (its beginning, and messages that changed nothing) is not
+taken for something that did not happen: a question that would rest on that has no answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from common.wording import FIRST_CONTROLLER
+from incidents.evidence import StoryLine
+
+_FETCH_WITHOUT_DATA = "fetch without data"
+_NOT_ANSWERED = frozenset({"failed request", "closed connection"})
+_FENCED = re.compile(r"sessions of brokers \[([\d, ]*)\] expired; fenced")
+
+
+class FencedMembers(NamedTuple):
+    """Brokers that a controller has fenced, and that are still in the ISR by the same decision."""
+
+    at_ns: int
+    controller: int
+    fenced: tuple[int, ...]
+    members: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+def deleted_unseen(story: Sequence[StoryLine], broker: int, name: str, until_ns: int) -> int | None:
+    """Return when a broker deleted its log of a partition, if no fetch of it has reached another broker since."""
+    deleted = [line for line in _until(story, until_ns) if line.node == broker and line.text == f"{name}: removed"]
+    if not deleted:
+        return None
+    since = _since(story, deleted[-1].at_ns, until_ns)
+    fetched = any(
+        line.source == broker and line.node < FIRST_CONTROLLER and line.text.lower().startswith("fetch ")
+        for line in since
+    )
+    return None if fetched or _is_incomplete(since) else deleted[-1].at_ns
+
+
+def asked_to_add(story: Sequence[StoryLine], broker: int, name: str, until_ns: int) -> StoryLine | None:
+    """Return the line in which a leader last asked to add a broker to the ISR, if it has had no answer since."""
+    asking = f"{name}: {broker} caught up; asking to expand"
+    asked = [line for line in _until(story, until_ns) if line.text == asking]
+    if not asked:
+        return None
+    answers = (
+        line
+        for line in _since(story, asked[-1].at_ns, until_ns)
+        if line.node == asked[-1].node and line.text.startswith("AlterPartition: ")
+    )
+    return None if any(answers) else asked[-1]
+
+
+def unanswered_since(story: Sequence[StoryLine], broker: int, leader: int, name: str, until_ns: int) -> int | None:
+    """Return when a broker began to follow a leader, if no answer of that leader has reached it since."""
+    follows = f"{name}: follows {leader}"
+    began = [
+        line
+        for line in _until(story, until_ns)
+        if line.node == broker and line.text.startswith((f"{follows} ", f"{follows},"))
+    ]
+    if not began:
+        return None
+    since = _since(story, began[-1].at_ns, until_ns)
+    answered = any(line.node == broker and line.source == leader and line.text not in _NOT_ANSWERED for line in since)
+    return None if answered or _is_incomplete(since) else began[-1].at_ns
+
+
+def told_to_cut(story: Sequence[StoryLine], broker: int, name: str, at_ns: int) -> int | None:
+    """Return the leader whose answer made a replica cut its log at a moment; None if it cut without being told."""
+    told = re.compile(rf"{re.escape(name)}: diverges from leader (\d+); cut from \d+ to \d+")
+    found = [told.fullmatch(line.text) for line in story if line.node == broker and line.at_ns == at_ns]
+    return next((int(match[1]) for match in found if match is not None), None)
+
+
+def fenced_members(story: Sequence[StoryLine], name: str, until_ns: int) -> FencedMembers | None:
+    """Return the brokers that a controller has last fenced and left in the ISR of a partition at the same moment."""
+    lines = _until(story, until_ns)
+    fencing = [(line, match) for line in lines if (match := _FENCED.fullmatch(line.text))]
+    if not fencing:
+        return None
+    line, match = fencing[-1]
+    changed = re.compile(rf"{re.escape(name)}: ISR \[[\d, ]*\] → \[([\d, ]*)\].*")
+    isrs = [changed.fullmatch(one.text) for one in lines if one.node == line.node and one.at_ns == line.at_ns]
+    isr = next((numbers(found[1]) for found in reversed(isrs) if found is not None), ())
+    fenced = numbers(match[1])
+    members = tuple(broker for broker in fenced if broker in isr)
+    return FencedMembers(line.at_ns, line.node, fenced, members, isr) if members else None
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Read "1, 2, 3"."""
+    return tuple(int(word) for word in text.split(",") if word.strip())
+
+
+def _until(story: Iterable[StoryLine], until_ns: int) -> list[StoryLine]:
+    return [line for line in story if line.at_ns <= until_ns]
+
+
+def _since(story: Sequence[StoryLine], at_ns: int, until_ns: int) -> list[StoryLine]:
+    return [line for line in story if at_ns <= line.at_ns <= until_ns]
+
+
+def _is_incomplete(lines: Iterable[StoryLine]) -> bool:
+    """Whether fetches, or answers to them, were left out between these lines."""
+    return any(_FETCH_WITHOUT_DATA in line.left_out for line in lines)

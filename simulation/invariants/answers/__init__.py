@@ -1,0 +1,1 @@
+"""Checks that what brokers say to those who read and write is so."""

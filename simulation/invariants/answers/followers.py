@@ -1,0 +1,47 @@
+"""Checks what a leader knows of its followers after their fetches (P-63)."""
+
+from __future__ import annotations
+
+from broker.core.broker_node.state import BrokerState
+from broker.core.messages import UNKNOWN, FetchRequest
+from broker.core.replica.state import Role
+from simulation.invariants.knowledge import BrokerMirror, SeenFollower
+from simulation.invariants.properties import Violation
+
+
+def fetched(broker: BrokerMirror, state: BrokerState, request: FetchRequest) -> None:
+    """P-63, after a step in which a follower has fetched: it had caught up when LG-1 says so, or later.
+
+    Now, if it has fetched at the leader's end; at its fetch before this one, if it has reached the end that the leader
+    had then. Otherwise it would leave the ISR though it follows closely (KAFKA-1546).
+    """
+    member = request.replica_id
+    for replica in state.replicas.values():
+        remote = replica.remotes.get(member)
+        if remote is None or replica.role is not Role.LEADER:
+            continue
+        key = (replica.topic, replica.partition, member)
+        before = broker.followers.get(key)
+        now = SeenFollower(
+            replica, replica.leader_epoch, remote.last_fetch_ms, remote.leader_end_at_last_fetch, remote.caught_up_ms
+        )
+        if now == before:
+            continue
+        broker.followers[key] = now
+        if before is None or before.replica is not replica or before.leader_epoch != now.leader_epoch:
+            continue
+        if before.fetched_ms == now.fetched_ms:
+            continue  # two fetches in one millisecond
+        expected_ms = before.caught_up_ms
+        if remote.log_end >= now.leader_end:
+            expected_ms = now.fetched_ms
+        elif before.leader_end != UNKNOWN and remote.log_end >= before.leader_end:
+            expected_ms = max(expected_ms, before.fetched_ms)
+        if now.caught_up_ms < expected_ms:
+            raise Violation(
+                "P-63",
+                f"{replica.topic}-{replica.partition}: broker {member} has fetched from {remote.log_end} at "
+                f"{now.fetched_ms} ms, when the log of leader {broker.broker_id} ended at {now.leader_end}, and before "
+                f"at {before.fetched_ms} ms, when it ended at {before.leader_end}; the leader takes it to have caught "
+                f"up at {now.caught_up_ms} ms, not {expected_ms} ms",
+            )

@@ -1,0 +1,113 @@
+"""Checks what followers ask of leaders, and make of the answers.
+
+An answer is taken only for the log end and leader epoch with which it was asked for (P-42, TR-5). Where every record is
+synced before it counts, a follower asks for what comes after those that are (P-61). After an error it asks for nothing
+until its pause is over (P-62, TR-7).
+"""
+
+from __future__ import annotations
+
+from broker.core.broker_node.state import BrokerState
+from broker.core.messages import FetchRequest, FetchResponse
+from broker.core.messages.errors import ErrorCode
+from broker.core.ports.events import Event, RequestFailed, ResponseReceived, Send
+from broker.core.replica.state import Role
+from simulation.invariants.ghost import Pause
+from simulation.invariants.knowledge import BrokerMirror
+from simulation.invariants.properties import Violation
+
+
+def asked(broker: BrokerMirror, state: BrokerState, sent: Send) -> None:
+    """Note how far a follower is, and in which epoch, when it fetches from a leader."""
+    if not isinstance(sent.request, FetchRequest):
+        return
+    broker.fetches[sent.request_id] = {
+        key: (replica.log.end_offset, replica.leader_epoch)
+        for key, replica in state.replicas.items()
+        if replica.role is Role.FOLLOWER and replica.leader == sent.to
+    }
+    _check_claims(broker, state, sent.request)
+    for key in state.leader_sessions[sent.to].asked:
+        _check_pause(broker, state, key)
+
+
+def _check_claims(broker: BrokerMirror, state: BrokerState, request: FetchRequest) -> None:
+    """P-61: with flush.messages=1 a fetch at the log's end says that all before it is on the disk."""
+    for part in request.partitions:
+        topic = part.topic or state.image.topic_names.get(part.topic_id, "")
+        replica = state.replicas.get((topic, part.partition))
+        if replica is None or replica.log.config.flush_messages != 1 or part.fetch_offset != replica.log.end_offset:
+            continue
+        if replica.log.flushed_offset < part.fetch_offset and part.current_leader_epoch == replica.leader_epoch:
+            raise Violation(
+                "P-61",
+                f"{replica.topic}-{replica.partition}: broker {broker.broker_id} fetches from {part.fetch_offset}; it "
+                f"has flush.messages 1, and has synced its log up to {replica.log.flushed_offset}",
+            )
+
+
+def _check_pause(broker: BrokerMirror, state: BrokerState, key: tuple[str, int]) -> None:
+    """P-62, for a partition that a fetch asks for, whether it names it or its session does."""
+    mirror, replica = broker.mirrors.get(key), state.replicas.get(key)
+    pauses = mirror.pauses if mirror is not None else None
+    if mirror is None or replica is None or pauses is None or mirror.replica is not replica:
+        return
+    if pauses.leader_epoch == replica.leader_epoch and state.runtime.now_ms < pauses.until_ms:
+        raise Violation(
+            "P-62",
+            f"{replica.topic}-{replica.partition}: broker {broker.broker_id} fetches again "
+            f"{pauses.until_ms - state.runtime.now_ms} ms before the pause after its leader's error is over",
+        )
+
+
+def check(broker: BrokerMirror, state: BrokerState, event: Event) -> None:
+    """P-42, before the mirrors are brought up to date: what the step has changed shows beside them."""
+    if not isinstance(event, (ResponseReceived, RequestFailed)):
+        return
+    fetched = broker.fetches.pop(event.request_id, None)
+    if fetched is None or isinstance(event, RequestFailed):
+        return
+    if isinstance(event, ResponseReceived) and isinstance(event.response, FetchResponse):
+        _note_errors(broker, state, event.response, fetched)
+    for key, mirror in broker.mirrors.items():
+        replica = state.replicas.get(key)
+        if replica is None or mirror.replica is not replica or mirror.seen is None:
+            continue
+        end, high_watermark, _, epoch = mirror.seen[:4]
+        if key in fetched and fetched[key] == (end, epoch):
+            continue
+        log = replica.log
+        if replica.role is Role.FOLLOWER and (log.end_offset, replica.high_watermark) != (end, high_watermark):
+            raise Violation(
+                "P-42",
+                f"{replica.topic}-{replica.partition}: broker {broker.broker_id}, at {end} in leader epoch {epoch}, "
+                f"has applied the answer to a fetch that was sent at {fetched.get(key)} (log end, leader epoch): it is "
+                f"at {log.end_offset}, high watermark {replica.high_watermark}, which was {high_watermark}",
+            )
+
+
+def _note_errors(
+    broker: BrokerMirror, state: BrokerState, response: FetchResponse, fetched: dict[tuple[str, int], tuple[int, int]]
+) -> None:
+    """Note of which partitions a leader has answered an error.
+
+    Where the offset is out of range the follower asks for the leader's, and goes on at once when it has them (TR-8):
+    from then on its pauses are not judged in this leader epoch.
+    """
+    for part in response.partitions:
+        if part.error_code == ErrorCode.NONE:
+            continue
+        key = (part.topic or state.image.topic_names.get(part.topic_id, ""), part.partition)
+        mirror, replica = broker.mirrors.get(key), state.replicas.get(key)
+        if mirror is None or replica is None or mirror.replica is not replica or not mirror.seen:
+            continue
+        before = (mirror.seen[0], mirror.seen[3])
+        if part.topic_id not in ("", replica.topic_id):
+            continue  # the topic was created again
+        if replica.role is not Role.FOLLOWER or fetched.get(key) != before or replica.leader_epoch != before[1]:
+            continue
+        epoch = replica.leader_epoch
+        goes_on = mirror.pauses is not None and mirror.pauses == (epoch, -1)
+        is_out_of_range = part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        until_ms = state.runtime.now_ms + state.settings.replica_fetch_backoff_ms
+        mirror.pauses = Pause(epoch, -1 if goes_on or is_out_of_range else until_ms)

@@ -1,0 +1,41 @@
+"""Checks that a broker goes on with a fetch session where its fetcher does (P-45, FE-11).
+
+A fetcher that is told another epoch begins a new session with all its partitions, so a broker that does not count with
+it saves nothing, and nobody notices but by the size of requests.
+"""
+
+from __future__ import annotations
+
+from broker.core.messages import AnyRequest, AnyResponse, FetchRequest, FetchResponse
+from broker.core.messages.errors import ErrorCode
+from simulation.invariants.knowledge import BrokerMirror
+from simulation.invariants.properties import Violation
+
+
+def asked(broker: BrokerMirror, request_id: int, request: AnyRequest) -> None:
+    """Note whether a fetch is the next one of its session, when it arrives: it may wait, and be repeated meanwhile."""
+    if not isinstance(request, FetchRequest) or request.session_epoch <= 0:
+        return
+    latest = broker.session_epochs.get(request.session_id)
+    if latest is not None and request.session_epoch == latest + 1:
+        broker.session_epochs[request.session_id] = request.session_epoch
+        broker.in_turn.add(request_id)
+
+
+def answered(broker: BrokerMirror, request_id: int, response: AnyResponse) -> None:
+    """P-45, before it is forgotten what was asked."""
+    if not isinstance(response, FetchResponse):
+        return
+    request = broker.asked.get(request_id)
+    is_in_turn = request_id in broker.in_turn
+    broker.in_turn.discard(request_id)
+    if not isinstance(request, FetchRequest):
+        return
+    if is_in_turn and response.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH:
+        raise Violation(
+            "P-45",
+            f"broker {broker.broker_id} refuses epoch {request.session_epoch} of fetch session {request.session_id}, "
+            "the one after the last that it was asked for",
+        )
+    if request.session_epoch == 0 and response.session_id:
+        broker.session_epochs[response.session_id] = 0

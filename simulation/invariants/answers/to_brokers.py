@@ -1,0 +1,125 @@
+"""Checks that controllers do nothing for a broker's ended incarnations (P-40), and judge by no older state (P-41).
+
+Both are asked when a request has been handled by an active controller: by the registrations and partitions as that
+controller has decided them, committed or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from broker.core.controller.state import ControllerState
+from broker.core.messages import (
+    UNKNOWN,
+    AllocateProducerIdsRequest,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AnyResponse,
+    AssignReplicasToDirsRequest,
+    BrokerHeartbeatRequest,
+)
+from broker.core.messages.errors import ErrorCode
+from broker.core.ports.events import Effect, Event, Reply, RequestReceived
+from simulation.invariants.knowledge import Knowledge, OpenReports
+from simulation.invariants.properties import Violation
+
+_OF_INCARNATIONS = frozenset(
+    {AllocateProducerIdsRequest, AlterPartitionRequest, AssignReplicasToDirsRequest, BrokerHeartbeatRequest}
+)
+_AHEAD = (ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_BROKER_EPOCH)
+"""What a controller may say of a state of a partition that it does not know yet (AP-4)."""
+
+
+def stepped(
+    known: Knowledge, state: ControllerState, incarnation: int, event: Event, effects: Sequence[Effect]
+) -> None:
+    """P-40 and P-41, of what an active controller answers now or later to a request that has just come."""
+    node_id = state.settings.node_id
+    reports = known.reports.get(node_id)
+    if reports is None or reports.incarnation != incarnation:
+        reports = known.reports[node_id] = OpenReports(incarnation)
+    if event.__class__ is RequestReceived:
+        assert isinstance(event, RequestReceived)
+        if event.request.__class__ in _OF_INCARNATIONS and state.active:
+            _arrived(reports, state, event)
+            if isinstance(event.request, AlterPartitionRequest):
+                _check_refusal(state, event.request_id, event.request, effects)
+    if not (reports.stale or reports.ahead):
+        return
+    for effect in effects:
+        if effect.__class__ is Reply:
+            assert isinstance(effect, Reply)
+            _answered(node_id, reports, effect.request_id, effect.response)
+
+
+def _arrived(reports: OpenReports, state: ControllerState, event: RequestReceived) -> None:
+    request = event.request
+    assert isinstance(
+        request,
+        (AllocateProducerIdsRequest, AlterPartitionRequest, AssignReplicasToDirsRequest, BrokerHeartbeatRequest),
+    )
+    registered = state.image.broker_epoch(request.broker_id)
+    if request.broker_epoch != registered:
+        reports.stale[event.request_id] = (
+            f"{request.__class__.__name__} of broker {request.broker_id}, epoch {request.broker_epoch}; "
+            f"it is registered with {registered}"
+        )
+    if not isinstance(request, AlterPartitionRequest):
+        return
+    for part in request.partitions:
+        name = part.topic or state.image.topic_names.get(part.topic_id, "")
+        held = state.image.partition(name, part.partition)
+        if held is None or part.topic_id not in ("", state.image.topics[name].topic_id):
+            continue
+        if part.leader_epoch > held.leader_epoch or part.partition_epoch > held.partition_epoch:
+            reports.ahead.setdefault(event.request_id, {})[name, part.partition] = (
+                f"leader epoch {part.leader_epoch}, partition epoch {part.partition_epoch}; the controller is in "
+                f"{held.leader_epoch}, {held.partition_epoch}"
+            )
+
+
+def _check_refusal(
+    state: ControllerState, request_id: int, request: AlterPartitionRequest, effects: Sequence[Effect]
+) -> None:
+    """P-41: INELIGIBLE_REPLICA means that a member is not active, of another incarnation, or without its log (AP-8).
+
+    Of a member of the present ISR the leader need not know the incarnation (ISR-1).
+    """
+    for effect in effects:
+        response = effect.response if isinstance(effect, Reply) and effect.request_id == request_id else None
+        if not isinstance(response, AlterPartitionResponse):
+            continue
+        for part, answer in zip(request.partitions, response.partitions, strict=False):
+            name = part.topic or state.image.topic_names.get(part.topic_id, "")
+            held = state.image.partition(name, part.partition)
+            if answer.error_code != ErrorCode.INELIGIBLE_REPLICA or held is None:
+                continue
+            if all(
+                state.image.is_active(member)
+                and member not in held.offline
+                and (epoch == state.image.broker_epoch(member) or (epoch == UNKNOWN and member in held.isr))
+                for member, epoch in part.new_isr
+            ):
+                raise Violation(
+                    "P-41",
+                    f"controller {state.settings.node_id} refuses the ISR {list(part.new_isr)} (members, broker "
+                    f"epochs) of {name}-{part.partition}, though all of them are active in these epochs",
+                )
+
+
+def _answered(node_id: int, reports: OpenReports, request_id: int, response: AnyResponse | None) -> None:
+    stale = reports.stale.pop(request_id, None)
+    error = getattr(response, "error_code", ErrorCode.NONE)
+    if stale is not None and error == ErrorCode.NONE:
+        raise Violation("P-40", f"controller {node_id} has obeyed a {stale}")
+    ahead = reports.ahead.pop(request_id, None)
+    if ahead is None or not isinstance(response, AlterPartitionResponse):
+        return
+    for part in response.partitions:
+        judged = ahead.get((part.topic, part.partition))
+        if judged is not None and part.error_code not in _AHEAD:
+            raise Violation(
+                "P-41",
+                f"controller {node_id} answers {ErrorCode(part.error_code).name} to a change of the ISR of "
+                f"{part.topic}-{part.partition} that rests on {judged}",
+            )

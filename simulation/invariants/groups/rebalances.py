@@ -1,0 +1,149 @@
+"""Checks how coordinators rebalance: whom they remove (P-50), when generations begin (P-51, V-26), the vote (P-52).
+
+A member is heard from when its coordinator answers it without an error; what it sends beside that may be refused, and
+does not count. All is looked at in the coordinator that runs, at each of its steps, and by its own clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from broker.core.broker_node.groups.state import Group, GroupState, Member
+from broker.core.broker_node.state import BrokerState
+from broker.core.messages.errors import ErrorCode
+from broker.core.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from broker.core.ports.events import Effect, Event, Reply, RequestReceived
+from simulation.invariants.groups.ghost import SeenGroup
+from simulation.invariants.knowledge import BrokerMirror, Knowledge
+from simulation.invariants.properties import Violation
+
+
+def stepped(
+    known: Knowledge, broker: BrokerMirror, state: BrokerState, event: Event, effects: Sequence[Effect]
+) -> None:
+    """P-50, P-51, P-52 and V-26 after a step of a coordinator."""
+    now_ms = known.clock_ms(broker.broker_id)
+    for effect in effects:
+        if effect.__class__ is Reply:
+            assert isinstance(effect, Reply)
+            _note_answer(broker, event, effect, now_ms)
+    before, broker.groups_seen = broker.groups_seen, {}
+    for shard in state.coordinator.shards.values():
+        for group in shard.groups.values():
+            seen = before.get(group.group_id)
+            if seen is None or seen.group is not group:
+                seen = SeenGroup(group, now_ms, from_empty=True)
+            else:
+                _check(known, broker, seen, event, now_ms)
+            _note(seen, now_ms)
+            broker.groups_seen[group.group_id] = seen
+
+
+def _note_answer(broker: BrokerMirror, event: Event, reply: Reply, now_ms: int) -> None:
+    """Remember when a member was last answered without an error."""
+    member_id = ""
+    match reply.response:
+        case JoinGroupResponse(error_code=ErrorCode.NONE):
+            member_id = reply.response.member_id
+        case SyncGroupResponse(error_code=ErrorCode.NONE):
+            asked = broker.group_requests.get(reply.request_id)
+            if asked is not None and isinstance(asked.request, SyncGroupRequest):
+                member_id = asked.request.member_id
+        case HeartbeatResponse(error_code=ErrorCode.NONE):
+            if isinstance(event, RequestReceived) and isinstance(event.request, HeartbeatRequest):
+                member_id = event.request.member_id
+    if member_id:
+        broker.members_answered[member_id] = now_ms
+
+
+def _note(seen: SeenGroup, now_ms: int) -> None:
+    """Keep what the next step is compared with."""
+    group = seen.group
+    if group.state is not seen.state:
+        seen.from_empty = seen.state is GroupState.EMPTY
+        seen.state, seen.since_ms = group.state, now_ms
+    if any(all(member is not one for one, _ in seen.members) for member in group.members.values()):
+        seen.added_ms = now_ms
+    seen.members = [(member, member.waiting_join is not None) for member in group.members.values()]
+    seen.not_synced = tuple(group.pending_sync)
+
+
+def _check(known: Knowledge, broker: BrokerMirror, seen: SeenGroup, event: Event, now_ms: int) -> None:
+    group = seen.group
+    members = list(group.members.values())
+    for member, joined in seen.members:
+        if all(member is not one for one in members) and not _may_go(broker, seen, member, event, now_ms, joined):
+            raise Violation(
+                "P-50",
+                f"broker {broker.broker_id} has removed member {member.member_id} of group {group.group_id}, which "
+                f"{'had joined' if joined else 'it had heard from'}, {(now_ms - seen.since_ms)} ms after the "
+                f"group had become {seen.state.value}",
+            )
+    begins = group.state is GroupState.COMPLETING_REBALANCE and seen.state is GroupState.PREPARING_REBALANCE
+    if begins:
+        _check_vote(broker, group)
+        if seen.from_empty:
+            _check_delay(known, broker, seen, now_ms)
+    waits_for_more = seen.from_empty or seen.state is not GroupState.PREPARING_REBALANCE
+    if group.state is GroupState.PREPARING_REBALANCE and not waits_for_more and _nobody_is_missing(group):
+        raise Violation(
+            "V-26",
+            f"broker {broker.broker_id} does not begin a generation of group {group.group_id}, all of whose members "
+            f"have joined: {[member.member_id for member in members]}",
+        )
+
+
+def _nobody_is_missing(group: Group) -> bool:
+    members = group.members.values()
+    return bool(members) and not group.pending_members and all(one.waiting_join is not None for one in members)
+
+
+def _may_go(broker: BrokerMirror, seen: SeenGroup, member: Member, event: Event, now_ms: int, joined: bool) -> bool:
+    """Whether a member may be removed: it leaves, is silent for its session, or does not join or sync in time."""
+    if isinstance(event, RequestReceived) and isinstance(event.request, LeaveGroupRequest):
+        named = [(one.member_id, one.instance_id) for one in event.request.members]
+        if any(name == member.member_id or (instance and instance == member.instance_id) for name, instance in named):
+            return True
+    if joined:
+        return False
+    patience_ms = min(one.rebalance_timeout_ms for one, _ in seen.members)
+    is_late = seen.state is GroupState.PREPARING_REBALANCE or member.member_id in seen.not_synced
+    if is_late and now_ms - seen.since_ms >= patience_ms:
+        return True
+    answered_ms = broker.members_answered.get(member.member_id)
+    return answered_ms is None or now_ms - answered_ms >= member.session_timeout_ms
+
+
+def _check_delay(known: Knowledge, broker: BrokerMirror, seen: SeenGroup, now_ms: int) -> None:
+    """P-51: KIP-134."""
+    group = seen.group
+    delay_ms = known.settings.group_initial_rebalance_delay_ms
+    longest_ms = min(member.rebalance_timeout_ms for member in group.members.values())
+    if now_ms - seen.added_ms < delay_ms and now_ms - seen.since_ms < longest_ms:
+        raise Violation(
+            "P-51",
+            f"broker {broker.broker_id} begins generation {group.generation} of group {group.group_id}, which was "
+            f"empty, {(now_ms - seen.added_ms)} ms after its last member has come; it has to wait for more for "
+            f"{delay_ms} ms",
+        )
+
+
+def _check_vote(broker: BrokerMirror, group: Group) -> None:
+    """P-52: each member votes for the first of its protocols that all of them have."""
+    offers = [[name for name, _ in member.protocols] for member in group.members.values()]
+    common = set(offers[0]).intersection(*offers)
+    votes = [next((name for name in offer if name in common), None) for offer in offers]
+    chosen = group.protocol
+    if chosen not in common or votes.count(chosen) < max(votes.count(name) for name in common):
+        raise Violation(
+            "P-52",
+            f"broker {broker.broker_id} has chosen the protocol {chosen} for generation {group.generation} of group "
+            f"{group.group_id}, whose members have {offers}",
+        )

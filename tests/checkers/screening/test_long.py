@@ -1,0 +1,200 @@
+"""A long run is divided, and judged as if it were in one place."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from checkers import check as checking
+from checkers.input.run_facts import facts_of
+from checkers.input.tables import LARGE_TABLES, survey
+from checkers.screening import stretches
+from checkers.screening.long import blocks, chunks
+from checkers.screening.long import recognise as dividing
+from checkers.screening.long.blocks import narrowed, widened
+from checkers.screening.long.groups import Order, in_disorder
+from checkers.screening.long.recognise import recognised, work_on
+from checkers.screening.ordinary import recognise
+from checkers.screening.ordinary.counting import OrdinaryRun
+from tests.checkers.anomalies.cases import CASES
+from tests.checkers.anomalies.mutations import MUTATIONS, Log, acknowledged
+from tests.checkers.histories import History
+from tests.checkers.screening.disturbed import disturbed, ordinary
+from tests.checkers.screening.local_engine import LocalEngine
+from tests.checkers.screening.test_ordinary import correct, of_another_run, results_in, unreadable
+
+HISTORIES = 80
+COMPARED = 6
+ROWS_OF_A_PART = 7
+
+
+@pytest.fixture(autouse=True)
+def small_pieces() -> Iterator[None]:
+    """Divide short histories as finely as long ones."""
+    with (
+        mock.patch.object(chunks, "ROWS_OF_A_CHUNK", 9),
+        mock.patch.object(chunks, "TIMES_READ_MAX", 1 << 30),
+        mock.patch.object(dividing, "ROWS_OF_A_TASK", 9),
+    ):
+        yield
+
+
+@contextmanager
+def small_groups() -> Iterator[None]:
+    """Screen few offsets together; in this process alone."""
+    with (
+        mock.patch.object(stretches, "STRETCH_BITS", 1),
+        mock.patch.object(blocks, "GROUP_BITS", 2),
+        mock.patch.object(dividing, "GROUP_BITS", 2),
+        mock.patch.object(blocks, "VALUE_BITS", 2),
+    ):
+        yield
+
+
+def scatter(run: Path) -> None:
+    """Write the rows of each large table to many part files, of many row groups each."""
+    for table in LARGE_TABLES:
+        for part in sorted((run / "history" / table).glob("*.parquet")):
+            rows = pq.read_table(part)
+            for begin in range(0, rows.num_rows, ROWS_OF_A_PART):
+                piece = rows.slice(begin, ROWS_OF_A_PART)
+                pq.write_table(piece, part.with_name(f"part-s-{begin:06d}.parquet"), row_group_size=3)
+            part.unlink()
+
+
+def divided(history: History, directory: Path) -> OrdinaryRun | None:
+    run = history.write(directory)
+    scatter(run)
+    return judged(run)
+
+
+def judged(run: Path) -> OrdinaryRun | None:
+    found = survey(run)
+    facts = facts_of(found)
+    work = work_on(found, facts, 3)
+    with small_groups():
+        return None if work is None else recognised(LocalEngine(work), facts)
+
+
+def of_quantiles(name: tuple[Any, ...]) -> bool:
+    return name[0] == "latency_ns" and name[1] != "1.0"
+
+
+def test_a_divided_run_is_ordinary_where_it_would_be_as_a_whole_and_tells_the_same(tmp_path: Path) -> None:
+    first = random.randrange(1 << 40)
+    histories = [disturbed(seed) for seed in range(first, first + HISTORIES)]
+    for number, history in enumerate(histories):
+        if number % 2:
+            history.fault("kill", [1], (20 + number, 60 + number))
+    whole = ordinary(histories)
+    assert any(run.resolved for run in whole.values())
+    for history in histories:
+        found, expected = divided(history, tmp_path), whole.get(history.name)
+        assert (found is None) == (expected is None), history.name
+        if found is not None and expected is not None:
+            exact = {name: number for name, number in expected.numbers.items() if not of_quantiles(name)}
+            assert {name: number for name, number in found.numbers.items() if not of_quantiles(name)} == exact
+            for name in filter(of_quantiles, expected.numbers):
+                assert 0 <= expected.numbers[name] - found.numbers[name] <= expected.numbers[name] / 4096
+            in_order = [sorted(run.resolved, key=lambda send: send["value"]) for run in (found, expected)]
+            assert in_order[0] == in_order[1]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.history.name)
+def test_no_planted_anomaly_is_in_an_ordinary_divided_run(case: Any, tmp_path: Path) -> None:
+    run = case.history.write(tmp_path)
+    facts = facts_of(survey(run))
+    told_anyway = facts.losses or facts.malformed or facts.deleted_topics or case.history.tables["commands"]
+    if case.expected and not told_anyway:
+        scatter(run)
+        assert judged(run) is None
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
+def test_no_mutated_log_is_ordinary_when_it_is_divided(mutation: Any, tmp_path: Path) -> None:
+    log = next(log for seed in range(100) if len(acknowledged(log := Log("log", seed))) >= 5)
+    assert divided(log.history, tmp_path / "correct") is not None
+    mutation(log)
+    assert divided(log.history, tmp_path / "mutated") is None
+
+
+@pytest.mark.parametrize("spoil", [unreadable, of_another_run])
+def test_no_divided_run_is_ordinary_whose_files_do_not_hold_it_alone_and_whole(spoil: Any, tmp_path: Path) -> None:
+    run = correct("spoilt").write(tmp_path)
+    assert judged(run) is not None
+    spoil(run)
+    assert judged(run) is None
+
+
+def test_a_value_that_was_sent_in_two_chunks_is_seen(tmp_path: Path) -> None:
+    history = correct("twice")
+    again = {**history.tables["sends"][0], "op": history.tables["sends"][-1]["op"], "ordinal": 1}
+    history.tables["sends"].append(again)
+    assert divided(history, tmp_path) is None
+
+
+def test_files_that_do_not_tell_which_operations_they_hold_are_not_divided(tmp_path: Path) -> None:
+    run = correct("untold").write(tmp_path)
+    assert work_on(survey(run), facts_of(survey(run)), 1) is not None
+    (part,) = (run / "history" / "sends").glob("*.parquet")
+    pq.write_table(pq.read_table(part), part, write_statistics=False)
+    assert work_on(survey(run), facts_of(survey(run)), 1) is None
+
+
+def test_files_whose_operations_are_scattered_over_all_of_them_are_not_divided(tmp_path: Path) -> None:
+    run = correct("scattered").write(tmp_path)
+    with mock.patch.object(chunks, "TIMES_READ_MAX", 1), mock.patch.object(chunks, "ROWS_OF_A_CHUNK", 2):
+        assert work_on(survey(run), facts_of(survey(run)), 1) is None
+
+
+def test_answers_of_two_groups_contradict_each_other_only_where_the_upper_one_was_first() -> None:
+    early, late = (
+        Order(disorder=False, answered_ns=10, invoked_ns=5),
+        Order(disorder=False, answered_ns=20, invoked_ns=15),
+    )
+    assert not in_disorder({0: early, 1: late})
+    assert in_disorder({0: late, 1: early})
+    assert in_disorder({0: Order(disorder=True, answered_ns=10, invoked_ns=5)})
+
+
+@pytest.mark.parametrize(
+    "numbers", [[], [7], [7, 7], [-3, 250], [0, 70_000], [-(1 << 63), (1 << 63) - 1], [0, 1 << 40]]
+)
+def test_columns_are_narrowed_without_loss(numbers: list[int]) -> None:
+    column = np.array(numbers, np.int64)
+    assert widened([narrowed(column), narrowed(column[:1])]).tolist() == [*numbers, *numbers[:1]]
+
+
+@pytest.mark.spark
+def test_long_runs_are_divided_on_spark_and_told_as_frames_tell_them(spark: SparkSession, tmp_path: Path) -> None:
+    first = random.randrange(1 << 40)
+    runs = [disturbed(seed).write(tmp_path) for seed in range(first, first + COMPARED)]
+    runs.append(correct("ordinary").write(tmp_path))
+    for run in runs:
+        scatter(run)
+    with (
+        mock.patch.object(recognise, "ROWS_OF_A_RUN_MAX", 1),
+        mock.patch.object(recognise, "ROWS_OF_A_LONE_RUN_MAX", 1),
+    ):
+        surveyed = [survey(run) for run in runs]
+        assert recognise.ordinary_runs(spark, surveyed, [facts_of(run) for run in surveyed])
+        checking.check(runs, spark, acknowledged_min=0)
+    divided_results = {run: dict(results_in(run)) for run in runs}
+    with mock.patch.object(checking, "ordinary_runs", return_value={}):
+        checking.check(runs, spark, acknowledged_min=0)
+    for run in runs:
+        framed = dict(results_in(run))
+        for results in (framed["results"], divided_results[run]["results"]):
+            results["metrics"] = {
+                name: number for name, number in results["metrics"].items() if not name.startswith("send_latency_p")
+            }
+        assert divided_results[run] == framed

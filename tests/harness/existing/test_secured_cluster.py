@@ -1,0 +1,148 @@
+"""Runs against clusters that ask for TLS and SASL: our own broker behind an endpoint that ends both."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from common.names import SpecError
+from harness.environments.base import EnvironmentFailed
+from harness.environments.existing.discovery import discover
+from harness.terminal.exits import ExitStatus
+from history.reader import read_table
+from tests.harness.existing.test_existing_cluster import run
+from tests.support.local_cluster import LocalCluster
+from tests.support.secure_endpoint import SecureEndpoint, certificate
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificate, is missing"),
+]
+
+USER, PASSWORD = "harrow", "s3cret-of-the-test"
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SecureEndpoint, Path]]:
+    """An endpoint that the broker behind it advertises, and the directory with its certificate and password."""
+    directory = tmp_path_factory.mktemp("secured")
+    endpoint = SecureEndpoint(certificate(directory), (USER, PASSWORD))
+    with LocalCluster(brokers=1, combined=True, advertised_listeners=advertised(endpoint)) as cluster:
+        host, port = cluster.addresses[1].rsplit(":", 1)
+        endpoint.target = (host, int(port))
+        (directory / "password").write_text(PASSWORD + "\n")
+        yield endpoint, directory
+        endpoint.close()
+
+
+def advertised(endpoint: SecureEndpoint) -> str:
+    """Nobody else needs to reach a lone node, so its other addresses may lead nowhere."""
+    return f"CLIENT://127.0.0.1:{endpoint.port},BROKER://127.0.0.1:9,CONTROLLER://127.0.0.1:9"
+
+
+def config(directory: Path, **changed: str | None) -> str:
+    settings: dict[str, str | None] = {
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": "broker.pem",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": USER,
+        "sasl.password.file": "password",
+        **{key.replace("_", "."): value for key, value in changed.items()},
+    }
+    path = directory / "client.properties"
+    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items() if value is not None))
+    return str(path)
+
+
+def test_three_libraries_write_and_read_through_tls_and_sasl(
+    secured: tuple[SecureEndpoint, Path], tmp_path: Path
+) -> None:
+    endpoint, directory = secured
+    pytest.importorskip("confluent_kafka")
+    pytest.importorskip("aiokafka")
+    words = ["--bootstrap", f"127.0.0.1:{endpoint.port}", "--client-config", config(directory), "--no-check"]
+    words += ["--clients", "kafka-python,aiokafka,confluent-kafka", "--duration", "3", "--seed", "1"]
+    status, run_directory = run(tmp_path / "store", *words)
+    assert status == ExitStatus.VALID
+    sends = [row for row in read_table(run_directory, "operations").to_pylist() if row["kind"] == "send"]
+    assert {row["client"].split()[0] for row in sends if row["status"] == "ok"} == {
+        "kafka-python",
+        "aiokafka",
+        "confluent-kafka",
+    }
+    assert len(read_table(run_directory, "cluster").to_pylist()) > 0
+    assert endpoint.logins > 3
+    kept = [
+        path for path in (tmp_path / "store").rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()
+    ]
+    assert kept == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({"sasl_username": "nobody"}, "the broker refused user nobody: wrong"),
+        ({"sasl_mechanism": "SCRAM-SHA-256"}, "expected the broker to offer SCRAM-SHA-256, found PLAIN"),
+        ({"ssl_ca_location": None}, "CERTIFICATE_VERIFY_FAILED"),
+        (
+            {"security_protocol": "SSL", "sasl_username": None, "sasl_mechanism": None, "sasl_password_file": None},
+            "none that answers as one",
+        ),
+    ],
+)
+def test_a_broker_that_refuses_is_one_line(
+    secured: tuple[SecureEndpoint, Path], changed: dict[str, str | None], found: str
+) -> None:
+    endpoint, directory = secured
+    with pytest.raises(EnvironmentFailed) as failed:
+        discover(f"127.0.0.1:{endpoint.port}", 1, config(directory, **changed))
+    assert found in str(failed.value)
+    assert "\n" not in str(failed.value)
+    assert PASSWORD not in str(failed.value)
+
+
+def test_plain_text_is_refused_with_what_to_do(secured: tuple[SecureEndpoint, Path]) -> None:
+    with pytest.raises(EnvironmentFailed, match="--client-config"):
+        discover(f"127.0.0.1:{secured[0].port}")
+
+
+def test_a_certificate_of_another_host_is_refused_unless_names_do_not_matter(tmp_path: Path) -> None:
+    endpoint = SecureEndpoint(certificate(tmp_path, "127.0.0.9"), None)
+    with LocalCluster(brokers=1, combined=True, advertised_listeners=advertised(endpoint)) as cluster:
+        host, port = cluster.addresses[1].rsplit(":", 1)
+        endpoint.target = (host, int(port))
+        no_login = {"sasl_mechanism": None, "sasl_username": None, "sasl_password_file": None}
+        with pytest.raises(EnvironmentFailed, match="IP address mismatch"):
+            discover(f"127.0.0.1:{endpoint.port}", 1, config(tmp_path, security_protocol="SSL", **no_login))
+        path = Path(config(tmp_path, security_protocol="SSL", **no_login))
+        path.write_text(path.read_text() + "ssl.endpoint.identification.algorithm=none\n")
+        assert list(discover(f"127.0.0.1:{endpoint.port}", 1, str(path)).brokers) == [1]
+    endpoint.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("security.protocol=TLS", "expected PLAINTEXT or SSL or SASL_PLAINTEXT or SASL_SSL, found 'TLS'"),
+        ("security.protocol", "expected key=value in line 1"),
+        ("colour=red", "found 'colour'"),
+        ("security.protocol=SASL_SSL\nsasl.username=u\nsasl.password=p", "expected no secret in this file"),
+        ("security.protocol=SASL_SSL\nsasl.password.env=P", "expected a user"),
+        ("security.protocol=SASL_SSL\nsasl.username=u", "found neither"),
+        ("security.protocol=SASL_SSL\nsasl.username=u\nsasl.password.env=NOT_SET_HERE", "NOT_SET_HERE, found none"),
+        ("security.protocol=SASL_SSL\nsasl.username=u\nsasl.password.file=gone", "expected a file with the password"),
+        ("security.protocol=SSL\nssl.ca.location=gone.pem", "expected certificates and keys in PEM"),
+        ("ssl.ca.location=ca.pem", "expected one with SSL"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_line(text: str, found: str, tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(text)
+    with pytest.raises(SpecError) as wrong:
+        discover("127.0.0.1:1", 1, str(path))
+    assert found in str(wrong.value)
+    assert str(path) in str(wrong.value)
+    assert "\n" not in str(wrong.value)

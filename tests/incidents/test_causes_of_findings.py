@@ -1,0 +1,165 @@
+"""Each cause of a finding of the simulator is named where samples and transitions show it, and nowhere else."""
+
+import pytest
+
+from incidents import diagnose
+from tests.incidents.stored import fault, follows, leads, run_in
+
+LACKS = "log-0: broker 3 of epoch 4 is in the ISR (ISR [1, 2, 3], ELR [], partition epoch 2) and has nothing at 5, where 5…5 of epoch 0 is committed"  # fmt: skip  # noqa: E501
+DIFFERS = "log-0: broker 3 of epoch 4 is in the ISR (ISR [1, 2, 3], ELR [], partition epoch 2) and has 5…5 of epoch 0 at 5, where 5…5 of epoch 1 is committed"  # fmt: skip  # noqa: E501
+END_S = 20
+
+
+def line(at_s, node, text, source=None, **more):
+    return {"at_us": int(at_s * 1_000_000), "node_id": node, "text": text, "source": source, **more}
+
+
+def cause_of(directory, property_id, what, *, story=(), cluster=(), faults=()):
+    """The cause of a run whose only finding is made at `END_S`."""
+    ended = line(END_S, 0, f"VIOLATION of {property_id}: {what}")
+    (incident,) = diagnose(
+        run_in(
+            directory,
+            findings=[{"layer": "invariant", "property_id": property_id, "what": what}],
+            story=[*story, ended],
+            cluster=[{**row, "topic": "log"} for row in cluster],
+            faults=list(faults),
+        )
+    )
+    return incident.causes[0] if len(incident.causes) == 1 else [cause.kind for cause in incident.causes]
+
+
+IN_AND_OUT = [leads(2, 1, 0, 10, (1, 2, 3)), leads(10, 1, 0, 10, (1, 2)), leads(19, 1, 0, 10, (1, 2, 3))]
+HELD = follows(5, 3, 1, 0, 10)
+REMOVED = line(11, 3, "log-0: removed")
+
+
+def test_a_replica_that_a_reassignment_emptied_is_named(tmp_path):
+    cause = cause_of(tmp_path, "P-2", LACKS, story=[REMOVED], cluster=[*IN_AND_OUT, HELD])
+    assert (cause.kind, cause.node) == ("emptied-replica", 3)
+    assert "deleted its log of log-0 at 11.000 s" in cause.sentence
+
+
+@pytest.mark.parametrize(
+    "since",
+    [
+        line(12, 1, "Fetch p0 from 0", 3),  # a leader knows of the empty log
+        line(12, 1, "fetch without data", 3),
+        line(12, 1, "timer", folded={"fetch without data": 4}),  # or may know of it
+    ],
+)
+def test_an_emptied_replica_whose_fetches_a_leader_may_have_seen_is_none(tmp_path, since):
+    cause = cause_of(tmp_path, "P-2", LACKS, story=[REMOVED, since], cluster=[*IN_AND_OUT, HELD])
+    assert cause.kind == "wrong-cut"
+
+
+ASKED = line(6, 1, "log-0: 3 caught up; asking to expand")
+WRITTEN_LATER = [leads(2, 1, 0, 5, (1, 2)), leads(7, 1, 0, 5, (1, 2)), leads(9, 1, 0, 6, (1, 2))]
+
+
+def test_a_leader_that_forgets_the_isr_that_it_has_asked_for_is_named(tmp_path):
+    cause = cause_of(tmp_path, "P-2", LACKS, story=[ASKED], cluster=WRITTEN_LATER)
+    assert cause.kind == "isr-disagreement"
+    assert cause.sentence.endswith("after it had asked at 6.000 s to add broker 3 to the ISR")
+
+
+def test_a_leader_that_was_answered_or_wrote_before_it_asked_has_forgotten_nothing(tmp_path):
+    answered = line(8, 1, "AlterPartition: p0 INVALID_UPDATE_VERSION", 100)
+    cause = cause_of(tmp_path / "answered", "P-2", LACKS, story=[ASKED, answered], cluster=WRITTEN_LATER)
+    assert cause.kind == "joined-too-early"
+    before = [leads(2, 1, 0, 6, (1, 2)), leads(7, 1, 0, 6, (1, 2))]
+    assert cause_of(tmp_path / "before", "P-2", LACKS, story=[ASKED], cluster=before).kind == "joined-too-early"
+
+
+def lost_by_3(directory, isr):
+    cluster = [leads(2, 1, 0, 10, isr), leads(10, 1, 0, 10, (1, 2)), HELD]
+    return cause_of(directory, "P-2", LACKS, cluster=cluster, faults=[fault(1, "page-cache-loss", [3], 6, 7)]).kind
+
+
+def test_a_replica_that_lost_data_outside_of_the_isr_joined_too_early(tmp_path):
+    assert lost_by_3(tmp_path / "outside", (1, 2)) == "joined-too-early"
+    assert lost_by_3(tmp_path / "inside", (1, 2, 3)) == "storage-loss"
+
+
+FOLLOWS = line(11, 3, "log-0: follows 1 in epoch 1, log end 6, high watermark 0, ISR [1, 2]")
+
+
+def test_a_replica_with_another_record_that_was_told_nothing_joined_too_early(tmp_path):
+    cause = cause_of(tmp_path, "P-2", DIFFERS, story=[FOLLOWS], cluster=IN_AND_OUT)
+    assert cause.kind == "joined-too-early"
+    assert "broker 1 let broker 3 join the ISR of log-0" in cause.sentence
+
+
+@pytest.mark.parametrize(
+    ("story", "cluster"),
+    [
+        ([FOLLOWS, line(12, 3, "fetch without data", 1)], IN_AND_OUT),  # it was answered
+        ([FOLLOWS, line(12, 2, "timer", folded={"fetch without data": 1})], IN_AND_OUT),  # or may have been
+        ([], IN_AND_OUT),
+        ([FOLLOWS], [leads(2, 1, 0, 10, (1, 2, 3)), leads(19, 1, 0, 10, (1, 2, 3))]),  # it was never out of the ISR
+    ],
+)
+def test_a_replica_with_another_record_that_may_have_known_kept_it(tmp_path, story, cluster):
+    assert cause_of(tmp_path, "P-2", DIFFERS, story=story, cluster=cluster).kind == "diverged-log-kept"
+
+
+def cut_by_3(directory, story=(), committed_in=0):
+    what = f"log-0: broker 3 cut its log from 6 to 5, and what was at 5 is committed: 5…5 of epoch {committed_in}"
+    cluster = [leads(10, 2, 1, 5, (1, 2, 3)), leads(15, 1, 2, 6, (1, 3)), follows(19, 3, 2, 1, 6)]
+    return cause_of(directory, "P-6", what, story=story, cluster=cluster)
+
+
+def test_a_cut_that_a_former_leader_ordered_is_blamed_on_the_leader_that_counted_the_replica(tmp_path):
+    told = line(END_S, 3, "log-0: diverges from leader 2; cut from 6 to 5")
+    cause = cut_by_3(tmp_path, [told])
+    assert cause.kind == "committed-without-member"
+    assert cause.sentence.startswith("broker 1 counted broker 3")
+
+
+def test_a_cut_that_nobody_or_the_present_leader_ordered_may_be_the_mistake(tmp_path):
+    left = ["committed-without-member", "wrong-cut"]
+    assert cut_by_3(tmp_path / "nobody") == left
+    told = line(END_S, 3, "log-0: diverges from leader 1; cut from 6 to 5")
+    assert cut_by_3(tmp_path / "present", [told]) == left
+
+
+def test_a_record_of_an_epoch_that_its_replica_did_not_know_was_taken_too_early(tmp_path):
+    assert cut_by_3(tmp_path, committed_in=2).kind == "stale-answer"
+
+
+FENCED_ALONE = "log-0: broker 1 is fenced and in the ISR [1], leader -1"
+
+
+def test_the_last_member_that_stays_after_it_lost_its_data_is_named(tmp_path):
+    lossy, harmless = fault(1, "page-cache-loss", [1], 6, 7), fault(1, "pause", [1], 6, 7)
+    assert cause_of(tmp_path / "lossy", "P-16", FENCED_ALONE, faults=[lossy]).kind == "storage-loss"
+    assert cause_of(tmp_path / "pause", "P-16", FENCED_ALONE, faults=[harmless]).kind == "fenced-member"
+    leads_on = FENCED_ALONE.replace("leader -1", "leader 1")
+    assert cause_of(tmp_path / "leads", "P-16", leads_on, faults=[lossy]).kind == "fenced-member"
+
+
+@pytest.mark.parametrize(("isr", "kind"), [("[1, 2]", "fenced-member"), ("[1]", "metadata")])
+def test_a_broker_that_is_fenced_and_left_in_the_isr_explains_a_partition_epoch_that_stands_still(tmp_path, isr, kind):
+    story = [
+        line(19, 100, f"log-0: ISR [1, 2, 3] → {isr}"),
+        line(19, 100, "sessions of brokers [2, 3] expired; fenced"),
+    ]
+    assert cause_of(tmp_path, "P-19", "log-0: the partition epoch went from 1 to 1", story=story).kind == kind
+
+
+def test_an_eligible_replica_that_is_none_is_told_from_replicas_that_were_given_up(tmp_path):
+    outside = "log-0: replicas [2, 3, 1], ISR [1], ELR [4], last known ELR [], min ISR 2, partition epoch 5"
+    given_up = "log-0: the reassignment from [1, 2, 3] to [1, 2] ended with the ISR [1], min ISR 2; before it was [3]"
+    assert cause_of(tmp_path / "outside", "P-23", outside).kind == "eligibility"
+    assert cause_of(tmp_path / "given-up", "P-23", given_up).kind == "reassignment"
+
+
+@pytest.mark.parametrize(
+    ("property_id", "kind"),
+    [
+        *(("P-41", "wrong-refusal"), ("P-42", "stale-answer"), ("P-43", "eligibility"), ("P-45", "wrong-refusal")),
+        *(("V-21", "quorum"), ("V-22", "no-progress"), ("P-40", "metadata"), ("P-R1", "quorum")),
+    ],
+)
+def test_a_property_that_looks_at_the_decision_itself_names_the_cause(tmp_path, property_id, kind):
+    assert cause_of(tmp_path, property_id, "something is wrong").kind == kind

@@ -1,0 +1,104 @@
+"""Findings of the simulator are told in words that explain themselves; what is not known is told as it was found."""
+
+import re
+
+import pytest
+
+from incidents.evidence import Finding
+from incidents.findings_in_words import in_words
+
+
+def told(property_id, what, topic="log", partition=0):
+    return in_words(Finding("invariant", property_id, what, None, topic, partition, None, ()))
+
+
+@pytest.mark.parametrize(
+    ("property_id", "what", "words"),
+    [
+        (
+            "P-3",
+            (
+                "log-0: broker 1 has 0…2 of epoch 0 (crc 554a6806) at 0, below its high watermark 1, where 0…0 of "
+                "epoch 1 (crc 68433df9) is committed"
+            ),
+            (
+                "broker 1 holds another record than the committed one at offset 0 of log-0, and takes it for committed "
+                "(its record is of leader epoch 0, the committed one of 1)"
+            ),
+        ),
+        (
+            "P-6",
+            "log-0: broker 2 cut its log from 1 to 0, and what was at 0 is committed: 0…0 of epoch 0 (crc 356bc452)",
+            "broker 2 cut its log of log-0 back from end 1 to 0, although offset 0 was committed",
+        ),
+        (
+            "P-10",
+            "log-0: broker 3 has log start 2, high watermark 0, log end 2",
+            (
+                "the log of log-0 on broker 3 begins at 2, above its high watermark 0: only committed records may be "
+                "deleted"
+            ),
+        ),
+        (
+            "P-10",
+            "log-0: broker 3 has log start 0, high watermark 7, log end 2",
+            "broker 3 has the high watermark of log-0 at 7, and its log ends at 2",
+        ),
+        (
+            "P-17",
+            "log-0: replicas [1, 2, 3], ISR [1, 2], ELR [3], last known ELR [], min ISR 2, partition epoch 1",
+            (
+                "the controller still lets broker 3 be elected for log-0, although the ISR [1, 2] alone can commit "
+                "(min ISR 2): it need not have what that commits"
+            ),
+        ),
+        (
+            "P-17",
+            "log-0: replicas [1, 2, 3], ISR [1], ELR [1], last known ELR [], min ISR 2, partition epoch 1",
+            (
+                "the controller's sets of replicas of log-0 contradict each other: ISR [1], ELR [1], last known ELR "
+                "[], min ISR 2"
+            ),
+        ),
+        (
+            "P-22",
+            "log-0: broker 1 has ISR [1, 2], [1, 2, 3] proposed, and the maximal ISR [1, 2]",
+            (
+                "broker 1, leader of log-0, commits by the replicas [1, 2], while its ISR is [1, 2] and the "
+                "controller may accept its proposal [1, 2, 3]: it must wait for the members of both"
+            ),
+        ),
+        ("crash", "node 100 crashed: KeyError: 1", "controller 100 ended by itself: KeyError: 1"),
+        ("crash", "node 2 crashed: KeyError: 1", "broker 2 ended by itself: KeyError: 1"),
+        (
+            "V-5",
+            "step 5: expected acked = [2], found [] after 20000 ms",
+            "step 5 of the schedule waited 20000 ms for `acked` = [2], found []",
+        ),
+    ],
+)
+def test_a_known_sentence_is_told_in_words(property_id, what, words):
+    assert told(property_id, what) == words
+
+
+def test_a_sentence_that_is_not_known_is_told_as_it_was_found():
+    what = "log-0: broker 1 has log start 2, high watermark 0, log end 2, and an excuse"
+    assert (
+        told("P-10", what) == "broker 1 has log start 2, high watermark 0, log end 2, and an excuse (partition log-0)"
+    )
+    assert told("P-99", "something is wrong") == "something is wrong"
+
+
+def test_no_word_of_the_run_is_taken_for_a_reference_to_a_pattern():
+    assert told("crash", r"node 100 crashed: \1 {name} \g<9>") == r"controller 100 ended by itself: \1 {name} \g<9>"
+
+
+JARGON = re.compile(r"…|\bcrc\b|maximal ISR|\bvoter\b|partition epoch \d+\.$|log start", re.IGNORECASE)
+
+
+def test_words_of_the_simulator_are_not_left_in_sentences_that_are_told():
+    sentence = told(
+        "P-R3", "voter 101 has in its metadata log 10…10 of epoch 1, and another replica 10…11 of epoch 1", None
+    )
+    assert JARGON.search(sentence) is None
+    assert sentence == "the metadata log of controller 101 differs from another controller's at offset 10 of epoch 1"

@@ -1,0 +1,166 @@
+"""Followers that do not wait, laggards that are none, compactions without a reason or an end: P-62 to P-64, V-28.
+
+And refusals and elections of a controller without a reason (P-41, P-25), and producers that a restart forgets (P-28).
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.core.broker_node import compaction, replication
+from broker.core.log import producer_state
+from broker.core.log.compaction import filtering
+from broker.core.log.log import Log
+from broker.core.metadata.image import Image
+from broker.core.metadata.records import PartitionState
+from broker.core.replica import leader
+from broker.core.rules.insync_replicas import AlterPartitionRules
+from simulation.engine.choices import ChoiceSequence
+from simulation.engine.cluster import EventStep, SimulatedCluster
+from simulation.invariants.compactions import check_cut
+from simulation.invariants.ghost import Ghost, ReplicaMirror
+from simulation.invariants.knowledge import Deciding, Knowledge
+from simulation.invariants.recoveries import check_needed
+from simulation.runs.sweep import simulate
+from simulation.scenario import scenario
+from simulation.scenario.configuration import Configuration, SimulatedFault
+from simulation.scenario.scenario import settings_of
+from tests.simulation.invariants.planting import Plant, broken_by, controller_of, observe
+
+COMPACTED: dict[str, object] = {"compacted": True, "operations": 100}
+LEADER_DIES = SimulatedFault(4_000, "kill", 6, 8_000, 0)
+FOLLOWER_DIES = SimulatedFault(5_000, "kill", 1, 6_000, 0)
+
+
+def found_in_mixed_seeds(*seeds: int) -> set[str]:
+    return {one.property_id for seed in seeds for one in simulate(seed, {"search": "mixed"}, observed=True).findings}
+
+
+def test_followers_whose_leader_dies_or_moves_break_nothing() -> None:
+    moved = [SimulatedFault(at_ms, "moved-leader", 0, 1, 0) for at_ms in range(3_000, 18_000, 1_500)]
+    assert observe(faults=[LEADER_DIES, *moved]).failure is None
+
+
+def test_a_follower_that_asks_again_at_once_after_an_error_breaks_p_62(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replication, "_pause", lambda _broker, _replica: None)
+    assert "P-62" in found_in_mixed_seeds(1, 2)
+
+
+def test_a_follower_that_never_counts_as_caught_up_breaks_p_63(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = leader.record_fetch
+
+    def record(remote: Any, **fetch: Any) -> None:
+        before_ms = remote.caught_up_ms
+        honest(remote, **fetch)
+        remote.caught_up_ms = before_ms
+
+    monkeypatch.setattr(leader, "record_fetch", record)
+    assert observe().failed_property == "P-63"
+
+
+def compact_whatever_there_is(monkeypatch: pytest.MonkeyPatch, dirty_ratio: str) -> None:
+    """Let brokers compact the closed segments of any log, and the topic's settings ask for a share that is not."""
+    ratio = ("min.cleanable.dirty.ratio", dirty_ratio)
+    monkeypatch.setattr(scenario, "_COMPACTED_TOPIC", (*scenario._COMPACTED_TOPIC[:-1], ratio))
+
+    def uncompacted(_broker: object, replica: Any) -> tuple[float, list[Any]]:
+        log = replica.log
+        segments = log.closed_segments(min(replica.high_watermark, log.flushed_offset))
+        is_dirty = bool(segments) and segments[-1].end_offset > log.compacted_offset
+        return (1.0, segments) if is_dirty and log.config.compaction is not None else (0.0, [])
+
+    monkeypatch.setattr(compaction, "_uncompacted", uncompacted)
+
+
+@pytest.mark.parametrize(("dirty_ratio", "broken"), [("0.95", "P-64"), ("0", None)])
+def test_a_compaction_of_what_is_compacted_for_the_most_part_breaks_p_64(
+    monkeypatch: pytest.MonkeyPatch, dirty_ratio: str, broken: str | None
+) -> None:
+    compact_whatever_there_is(monkeypatch, dirty_ratio)
+    assert observe(**COMPACTED).failed_property == broken
+
+
+def test_a_compaction_that_leaves_two_records_of_a_key_breaks_p_64(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filtering, "_is_obsolete", lambda _record, _header, _limits: False)
+    assert observe(**COMPACTED).failed_property == "P-64"
+
+
+@pytest.mark.parametrize(("compacted", "broken"), [(3, None), (4, "P-64")])
+def test_a_cut_that_has_more_count_as_compacted_breaks_p_64(compacted: int, broken: str | None) -> None:
+    known = Knowledge.of(SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration())))
+    log: Any = SimpleNamespace(end_offset=4, start_offset=0, compacted_offset=compacted)
+    assert broken_by(lambda: check_cut(known, Ghost("log", 0), ReplicaMirror(1, compacted=3), log)) == broken
+
+
+def test_a_compaction_that_is_given_up_without_a_reason_breaks_v_28(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Log, "has_segments", lambda _log, _segments: False)
+    assert observe(**COMPACTED).failed_property == "V-28"
+
+
+def test_a_fault_elsewhere_excuses_no_compaction_that_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Log, "has_segments", lambda _log, _segments: False)
+    assert observe(faults=[LEADER_DIES], **COMPACTED).failed_property == "V-28"
+
+
+def test_a_refusal_of_members_that_are_all_active_breaks_p_41(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = AlterPartitionRules.check_members
+
+    def check(rules: Any, image: Image, state: PartitionState, part: Any) -> Any:
+        grows = len(part.new_isr) > len(state.isr)
+        return 107 if grows else honest(rules, image, state, part)
+
+    assert observe(faults=[FOLLOWER_DIES], duration_ms=30_000).failure is None
+    monkeypatch.setattr(AlterPartitionRules, "check_members", check)
+    assert observe(faults=[FOLLOWER_DIES], duration_ms=30_000).failed_property == "P-41"
+
+
+@pytest.mark.parametrize(
+    ("heard", "remembered", "broken"),
+    [((2, 3), (3,), None), ((2,), (3,), "P-25"), ((2, 3), (), "P-25"), ((1, 2, 3), (1, 3), None)],
+)
+def test_a_recovery_hears_of_all_that_it_needs_and_remembers_them(
+    heard: tuple[int, ...], remembered: tuple[int, ...], broken: str | None
+) -> None:
+    """With min ISR 2, two of the last known ELR are enough (UR-6), and the one not elected stays there (UR-10)."""
+    known = Knowledge.of(SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration(min_insync_replicas=2))))
+    before = PartitionState((1, 2, 3), isr=(), leader=-1, leader_epoch=3, partition_epoch=9, last_known_elr=(2, 3))
+    after = before._replace(isr=(2,), leader=2, leader_epoch=4, partition_epoch=10, last_known_elr=remembered)
+    logs = dict.fromkeys(heard, (0, 26))
+    ghost, deciding = Ghost("log", 0), Deciding(before, min_isr=2)
+    assert broken_by(lambda: check_needed(known, ghost, deciding, after, logs, Image())) == broken
+
+
+@pytest.mark.parametrize("strategy", ["proactive", "balanced"])
+def test_only_where_losses_are_accepted_a_recovery_may_go_on_without_some(strategy: str) -> None:
+    known = Knowledge.of(SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration(min_insync_replicas=2))))
+    known.image.configs["unclean.recovery.strategy"] = strategy
+    before = PartitionState((1, 2, 3), isr=(), leader=-1, leader_epoch=3, partition_epoch=9, last_known_elr=(2, 3))
+    after = before._replace(isr=(2,), leader=2, leader_epoch=4, partition_epoch=10, last_known_elr=())
+    ghost, deciding = Ghost("log", 0), Deciding(before, min_isr=2)
+    broken = broken_by(lambda: check_needed(known, ghost, deciding, after, {2: (0, 26)}, Image()))
+    assert broken == (None if strategy == "proactive" else "P-25")
+
+
+def test_a_snapshot_of_another_epoch_breaks_p_r4() -> None:
+    def lie(cluster: SimulatedCluster, step: EventStep) -> bool:
+        state = controller_of(cluster, step, leads=True)
+        if state is None or not state.quorum.snapshot_id[0]:
+            return False
+        end, epoch = state.quorum.snapshot_id
+        state.quorum.snapshot_id = (end, epoch + 1)
+        return True
+
+    changes = [SimulatedFault(3_000 + 500 * number, "reassignment", 0, 400, number) for number in range(30)]
+    plant = Plant(lie, after_ms=0)
+    outcome = observe(plant, faults=changes, metadata_snapshot_records=30)
+    assert plant.planted
+    assert outcome.failed_property == "P-R4"
+
+
+def test_producers_that_a_restart_forgets_break_p_28(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "P-28" not in found_in_mixed_seeds(1, 2)
+    monkeypatch.setattr(producer_state, "_read_snapshot", lambda *_: None)
+    assert "P-28" in found_in_mixed_seeds(1, 2)
