@@ -17,7 +17,7 @@ from reports.text.summary import Summary, summarize
 
 ABSENT: Final = "-"
 """What stands for a value that only the other run has."""
-_NOT_COMPARED: Final = ("reproduce", "spec")
+_NOT_COMPARED: Final = ("reproduce", "spec", "flaw_summaries")
 _DEPTH_MAX: Final = 3
 _COLUMN_MAX: Final = 40
 """Longer values stand below each other."""
