@@ -23,10 +23,24 @@ def certificate(directory: Path, host: str = "127.0.0.1") -> tuple[Path, Path]:
     return pem, key
 
 
-class SecureEndpoint:
-    """Listens on a port of its own until it is closed. `target` may be set before the first client comes."""
+def client_certificate(directory: Path, password: str, name: str = "client") -> tuple[Path, Path]:
+    """Make a client's certificate that signs itself, and its key, encrypted with the password."""
+    pem, key = directory / f"{name}.pem", directory / f"{name}.key"
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-passout", f"pass:{password}"]
+    words += ["-keyout", str(key), "-out", str(pem), "-subj", f"/CN={name}"]
+    subprocess.run(words, check=True, capture_output=True)
+    return pem, key
 
-    def __init__(self, tls: tuple[Path, Path] | None, login: tuple[str, str] | None) -> None:
+
+class SecureEndpoint:
+    """Listens on a port of its own until it is closed. `target` may be set before the first client comes.
+
+    With `clients` it asks every client for a certificate (mutual TLS), and trusts the one in that file alone.
+    """
+
+    def __init__(
+        self, tls: tuple[Path, Path] | None, login: tuple[str, str] | None, clients: Path | None = None
+    ) -> None:
         self.target = ("127.0.0.1", 0)
         self.logins = 0
         self._login = login
@@ -34,6 +48,9 @@ class SecureEndpoint:
         if tls is not None:
             self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self._context.load_cert_chain(*tls)
+            if clients is not None:
+                self._context.verify_mode = ssl.CERT_REQUIRED
+                self._context.load_verify_locations(clients)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()

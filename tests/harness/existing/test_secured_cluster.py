@@ -15,14 +15,14 @@ from harness.terminal.exits import ExitStatus
 from history.reader import read_table
 from tests.harness.existing.test_existing_cluster import run
 from tests.support.local_cluster import LocalCluster
-from tests.support.secure_endpoint import SecureEndpoint, certificate
+from tests.support.secure_endpoint import SecureEndpoint, certificate, client_certificate
 
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificate, is missing"),
 ]
 
-USER, PASSWORD = "harrow", "s3cret-of-the-test"
+USER, PASSWORD, KEY_PASSWORD = "harrow", "s3cret-of-the-test", "s3cret-of-the-key"
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +104,79 @@ def test_a_broker_that_refuses_is_one_line(
     assert PASSWORD not in str(failed.value)
 
 
+@pytest.fixture(scope="module")
+def mutual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SecureEndpoint, Path]]:
+    """An endpoint that wants a client's certificate, and the directory with it, its encrypted key and its password."""
+    directory = tmp_path_factory.mktemp("mutual")
+    trusted, _ = client_certificate(directory, KEY_PASSWORD)
+    client_certificate(directory, KEY_PASSWORD, "stranger")
+    endpoint = SecureEndpoint(certificate(directory), None, trusted)
+    with LocalCluster(brokers=1, combined=True, advertised_listeners=advertised(endpoint)) as cluster:
+        host, port = cluster.addresses[1].rsplit(":", 1)
+        endpoint.target = (host, int(port))
+        (directory / "password").write_text(KEY_PASSWORD + "\n")
+        yield endpoint, directory
+        endpoint.close()
+
+
+def mutual_config(directory: Path, client: str | None = "client", password: str | None = "password") -> str:
+    none: dict[str, str | None] = dict.fromkeys(("sasl_mechanism", "sasl_username", "sasl_password_file"))
+    if client is not None:
+        none |= {"ssl_certificate_location": f"{client}.pem", "ssl_key_location": f"{client}.key"}
+    return config(directory, security_protocol="SSL", ssl_key_password_file=password, **none)
+
+
+def test_three_libraries_show_a_certificate_whose_key_is_encrypted(
+    mutual: tuple[SecureEndpoint, Path], tmp_path: Path
+) -> None:
+    endpoint, directory = mutual
+    pytest.importorskip("confluent_kafka")
+    pytest.importorskip("aiokafka")
+    words = ["--bootstrap", f"127.0.0.1:{endpoint.port}", "--client-config", mutual_config(directory), "--no-check"]
+    words += ["--clients", "kafka-python,aiokafka,confluent-kafka", "--duration", "3", "--seed", "1"]
+    status, run_directory = run(tmp_path / "store", *words)
+    assert status == ExitStatus.VALID
+    sends = [row for row in read_table(run_directory, "operations").to_pylist() if row["kind"] == "send"]
+    assert {row["client"].split()[0] for row in sends if row["status"] == "ok"} == {
+        "kafka-python",
+        "aiokafka",
+        "confluent-kafka",
+    }
+    assert len(read_table(run_directory, "cluster").to_pylist()) > 0
+    kept = [
+        path
+        for path in (tmp_path / "store").rglob("*")
+        if path.is_file() and KEY_PASSWORD.encode() in path.read_bytes()
+    ]
+    assert kept == []
+
+
+@pytest.mark.parametrize("client", [None, "stranger"])
+def test_a_client_that_the_broker_does_not_trust_is_one_line(
+    client: str | None, mutual: tuple[SecureEndpoint, Path]
+) -> None:
+    endpoint, directory = mutual
+    path = mutual_config(directory, client, "password" if client else None)
+    with pytest.raises(EnvironmentFailed) as failed:
+        discover(f"127.0.0.1:{endpoint.port}", 1, path)
+    assert "\n" not in str(failed.value)
+    assert "certificate" in str(failed.value)
+
+
+@pytest.mark.parametrize(("password", "found"), [(None, "found none"), ("other", "found another")])
+def test_a_key_needs_its_password(
+    password: str | None, found: str, mutual: tuple[SecureEndpoint, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint, directory = mutual
+    (directory / "other").write_text("not this one\n")
+    with pytest.raises(SpecError, match=f"expected the password of the key in .*client.key, {found}"):
+        discover(f"127.0.0.1:{endpoint.port}", 1, mutual_config(directory, password=password))
+    path = Path(mutual_config(directory, password=None))
+    path.write_text(path.read_text() + "ssl.key.password.env=HARROW_TEST_KEY\n")
+    monkeypatch.setenv("HARROW_TEST_KEY", KEY_PASSWORD)
+    assert list(discover(f"127.0.0.1:{endpoint.port}", 1, str(path)).brokers) == [1]
+
+
 def test_plain_text_is_refused_with_what_to_do(secured: tuple[SecureEndpoint, Path]) -> None:
     with pytest.raises(EnvironmentFailed, match="--client-config"):
         discover(f"127.0.0.1:{secured[0].port}")
@@ -129,7 +202,10 @@ def test_a_certificate_of_another_host_is_refused_unless_names_do_not_matter(tmp
         ("security.protocol=TLS", "expected PLAINTEXT or SSL or SASL_PLAINTEXT or SASL_SSL, found 'TLS'"),
         ("security.protocol", "expected key=value in line 1"),
         ("colour=red", "found 'colour'"),
-        ("security.protocol=SASL_SSL\nsasl.username=u\nsasl.password=p", "expected no secret in this file"),
+        ("security.protocol=SASL_SSL\nsasl.username=u\nsasl.password=p", "name that with sasl.password.file or"),
+        ("security.protocol=SSL\nssl.key.password=p", "name that with ssl.key.password.file or"),
+        ("security.protocol=SSL\nssl.key.password.file=p", "expected the certificate of the key with a password"),
+        ("security.protocol=SSL\nssl.key.password.file=p\nssl.key.password.env=P", "found both"),
         ("security.protocol=SASL_SSL\nsasl.password.env=P", "expected a user"),
         ("security.protocol=SASL_SSL\nsasl.username=u", "found neither"),
         ("security.protocol=SASL_SSL\nsasl.username=u\nsasl.password.env=NOT_SET_HERE", "NOT_SET_HERE, found none"),
