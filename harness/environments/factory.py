@@ -26,6 +26,7 @@ def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: Syst
 
     if spec.environment == "docker":
         from harness.systems.foreign import BrokerFromImage
+        from harness.systems.upgrade import UpgradableFromImages
 
         return DockerEnvironment(
             directory,
@@ -37,7 +38,7 @@ def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: Syst
             image_name=spec.image,
             limits=Limits(spec.node_memory, spec.node_cpus),
             programs="image" if spec.system == OWN_SYSTEM else "machine",
-            contents=system if isinstance(system, BrokerFromImage) else None,
+            contents=system if isinstance(system, BrokerFromImage | UpgradableFromImages) else None,
             needs=needs,
             journal=journal,
             combined=spec.combined,

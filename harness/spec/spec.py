@@ -255,9 +255,9 @@ def _check_design(spec: Spec) -> None:
 
 def _check_upgrade(spec: Spec) -> None:
     expect(
-        not spec.upgrade_to or spec.environment == "local",
+        not spec.upgrade_to or spec.environment in ("local", "docker"),
         "upgrade-to",
-        "the environment local, where nodes can be started with another version",
+        "the environment local or docker, where nodes can be started with another version",
         f"the environment {spec.environment}",
         "leave it out",
     )

@@ -21,7 +21,7 @@ from harness.systems.existing import ExistingCluster
 from harness.systems.foreign import BrokerFromImage, ForeignBroker, sidecar_config
 from harness.systems.runtime import MissingError, image_of, runtimes_of
 from harness.systems.templating import TemplateError, fill, filled, node_names
-from harness.systems.upgrade import UpgradableSystem
+from harness.systems.upgrade import UpgradableFromImages, UpgradableSystem
 from nemesis.faults import KINDS
 
 EXISTING_CLUSTER = "existing-cluster"
@@ -89,6 +89,14 @@ def make_system(spec: Spec) -> System:
             f"upgrade-to: expected another version than {first.version_name}, found the same; name the system in "
             f"{spec.upgrade_to} differently"
         )
+    if isinstance(first, BrokerFromImage) and isinstance(second, BrokerFromImage):
+        return UpgradableFromImages(first, second)
+    if isinstance(first, BrokerFromImage) or isinstance(second, BrokerFromImage):
+        having, lacking = (first, second) if isinstance(first, BrokerFromImage) else (second, first)
+        raise SpecError(
+            f"upgrade-to: expected an image of both versions or of none, found {having.image} of {having.name} and "
+            f"none of {lacking.name}"
+        )
     return UpgradableSystem(first, second)
 
 
@@ -118,7 +126,8 @@ def _upgraded(spec: Spec) -> Spec:
                 f"{', '.join(kind.listeners)}, found "
                 f"{', '.join(second.kinds[role].listeners) if role in second.kinds else 'no such nodes'}"
             )
-    return replace(spec, system=str(second.path.absolute()), upgrade_to="", faults=())
+    # An image that was asked for is that of the first version.
+    return replace(spec, system=str(second.path.absolute()), upgrade_to="", faults=(), image="")
 
 
 def _one_version(spec: Spec) -> System:

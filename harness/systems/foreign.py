@@ -259,6 +259,15 @@ class BrokerFromImage(ForeignBroker):
 
     image: str = ""
 
+    @property
+    def images(self) -> Sequence[str]:
+        """The image of all nodes."""
+        return (self.image,)
+
+    def image_of(self, plan: NodePlan) -> str:  # noqa: ARG002
+        """The same for all nodes."""
+        return self.image
+
     def cannot(self, network: str, page_cache: str) -> frozenset[Capability]:
         """Also excludes clocks: a library compiled on this machine may not load with the image's C library."""
         return super().cannot(network, page_cache) | {"clock"}

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, System, Traits
+from harness.systems.definition import Command
+from harness.systems.foreign import BrokerFromImage
 from nemesis.capabilities.cluster import Capability, NodeRole, PartitionView, VoterView
 
 
@@ -131,3 +133,31 @@ class UpgradableSystem:
     def disk_changed(self, plan: NodePlan) -> None:
         """Discard what is recorded of the files."""
         self._of(plan).disk_changed(plan)
+
+
+@dataclass(frozen=True)
+class UpgradableFromImages(UpgradableSystem):
+    """Two versions that are images. Also implements `harness.environments.docker.environment.Contents`."""
+
+    first: BrokerFromImage
+    second: BrokerFromImage
+
+    def _of(self, plan: NodePlan) -> BrokerFromImage:
+        return self.second if plan.node_id in self._upgraded else self.first
+
+    @property
+    def images(self) -> Sequence[str]:
+        """The image of the first version and that of the second."""
+        return (self.first.image, self.second.image)
+
+    def image_of(self, plan: NodePlan) -> str:
+        """The image of the node's version."""
+        return self._of(plan).image
+
+    def environment(self, plan: NodePlan) -> Mapping[str, str]:
+        """Environment variables of the node's version."""
+        return self._of(plan).environment(plan)
+
+    def sidecar(self, plan: NodePlan, pid: int) -> Command:
+        """The command of the sidecar of the node's version."""
+        return self._of(plan).sidecar(plan, pid)

@@ -58,6 +58,9 @@ def _probe() -> str:
     return f"engine {version} houses nodes"
 
 
+HERE: frozenset[Capability] = ALWAYS | {"upgrade"}
+"""What nodes that are containers of this machine can suffer, whatever the mechanisms."""
+
 NETWORKS: MechanismGroup = {"namespaces": frozenset({"network", "network-shaping"})}
 
 
@@ -77,7 +80,7 @@ def choose(network: str, page_cache: str, needs: frozenset[Capability]) -> Mecha
 
 def offered(mechanisms: Mechanisms) -> frozenset[Capability]:
     """The capabilities of these mechanisms on this machine."""
-    capabilities = ALWAYS | NETWORKS[mechanisms.network] | DISKS[mechanisms.page_cache]
+    capabilities = HERE | NETWORKS[mechanisms.network] | DISKS[mechanisms.page_cache]
     if not try_shaping().available:
         capabilities -= {"network-shaping"}
     if try_clock().available:
@@ -87,7 +90,7 @@ def offered(mechanisms: Mechanisms) -> frozenset[Capability]:
 
 def mechanisms_for(needs: frozenset[Capability]) -> tuple[tuple[str, ...], ...]:
     """See `harness.environments.base.Capabilities.mechanisms_for`."""
-    return mechanisms_of_groups(needs, ALWAYS, (NETWORKS, DISKS, CLOCKS))
+    return mechanisms_of_groups(needs, HERE, (NETWORKS, DISKS, CLOCKS))
 
 
 def lacking(needs: frozenset[Capability]) -> str | None:

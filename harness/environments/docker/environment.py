@@ -34,11 +34,15 @@ if TYPE_CHECKING:
 
 
 class Contents(Protocol):
-    """A system that has an image of its own. Its `command` runs in that image."""
+    """A system that has images of its own. Its `command` runs in the node's."""
 
     @property
-    def image(self) -> str:
-        """The name of the image, which the engine has."""
+    def images(self) -> Sequence[str]:
+        """The names of all images, which the engine has: one for each version."""
+        ...
+
+    def image_of(self, plan: NodePlan) -> str:
+        """The name of the image of the version that the node runs from its next start on."""
         ...
 
     def environment(self, plan: NodePlan) -> Mapping[str, str]:
@@ -94,7 +98,7 @@ class DockerEnvironment(MachineEnvironment):
         super().__init__(
             run_directory, system, brokers, controllers, chosen, needs=needs, journal=journal, combined=combined
         )
-        self._image_name = contents.image if contents is not None else image_name
+        self._image_name = image_name
         self._contents = contents
         self._limits = limits
         self._sources = tuple(path.absolute() for path in sources)
@@ -120,14 +124,17 @@ class DockerEnvironment(MachineEnvironment):
 
     def _whose_programs(self) -> str:
         if self._contents is not None:
-            return f"the image {self._image_name}"
+            return f"the image {', upgraded to '.join(self._contents.images)}"
         return "an image" if self._programs == "image" else "this machine"
 
     def _make_namespaces(self) -> Mapping[Endpoint, str]:
         self._client = client = engine.connect()
         self._undo.callback(client.close)
         base = image.python_image(client)
-        if self._programs == "machine":
+        if self._contents is not None:
+            for name in self._contents.images:
+                image.named_image(client, name)
+        elif self._programs == "machine":
             self._image_name = base
         elif self._image_name:
             self._image_name = image.named_image(client, self._image_name)
@@ -161,22 +168,25 @@ class DockerEnvironment(MachineEnvironment):
             environment={**settings, RUN_MARK: self._token, "PYTHONPATH": ":".join(filter(None, packages))},
             limits=self._limits,
         )
-        return ContainerHost(self._client, self._running_supervisor, plan.node_id, housing)
+        return ContainerHost(self._client, self._running_supervisor, plan.node_id, lambda: housing)
 
     def _host_of_contents(self, client: DockerClient, plan: NodePlan, contents: Contents) -> ContainerHost:
         """A container of the system's own image. It runs as root, who owns the node's directories."""
         directory = plan.directory.absolute()
-        housing = Housing(
-            name=container_name(self._token, "node", plan.node_id),
-            token=self._token,
-            image=self._image_name,
-            namespace_of=self._holders[plan.node_id],
-            directories=(directory,),
-            read_only=(),
-            environment={**contents.environment(plan), RUN_MARK: self._token},
-            limits=self._limits,
-            settings={"user": ROOT, "working_dir": str(directory), "healthcheck": {"test": ["NONE"]}},
-        )
+
+        def housing() -> Housing:
+            return Housing(
+                name=container_name(self._token, "node", plan.node_id),
+                token=self._token,
+                image=contents.image_of(plan),
+                namespace_of=self._holders[plan.node_id],
+                directories=(directory,),
+                read_only=(),
+                environment={**contents.environment(plan), RUN_MARK: self._token},
+                limits=self._limits,
+                settings={"user": ROOT, "working_dir": str(directory), "healthcheck": {"test": ["NONE"]}},
+            )
+
         return ContainerHost(client, self._running_supervisor, plan.node_id, housing, partial(contents.sidecar, plan))
 
 

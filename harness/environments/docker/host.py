@@ -198,24 +198,28 @@ class ContainerHost:
         client: DockerClient,
         supervisor: Supervisor,
         endpoint: Endpoint,
-        housing: Housing,
+        housing_of: Callable[[], Housing],
         sidecar: Callable[[int], Sequence[str]] | None = None,
     ) -> None:
-        """`sidecar` gives the command of the sidecar for a process id; None: the node serves its socket itself."""
+        """`housing_of` tells the parameters for the next start, which a node that is upgraded changes.
+
+        `sidecar` gives the command of the sidecar for a process id; None: the node serves its socket itself.
+        """
         self._sidecar = sidecar
         self._sidecar_process: SupervisedProcess | None = None
         self._client = client
         self._supervisor = supervisor
         self._endpoint = endpoint
-        self._housing = housing
+        self._housing_of = housing_of
+        self._housing = housing_of()
         self._container: Any = None
-        self._made_for: tuple[Sequence[str], Mapping[str, str]] | None = None
+        self._made_for: tuple[Sequence[str], Mapping[str, str], Housing] | None = None
 
     def launch(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> ContainerProcess:
-        """Start the container; it is created the first time, and again when the command changes."""
+        """Start the container; it is created the first time, and again when the command or its parameters change."""
         try:
             with expecting(f"run {command[0]!r} as node {self._endpoint}"):
-                if self._made_for != (command, environment):
+                if self._made_for != (command, environment, self._housing_of()):
                     self._make(command, environment)
                 # Attached before the start, so that no line is missed.
                 output = Output(self._container.attach(stdout=True, stderr=True, stream=True), log)
@@ -236,7 +240,7 @@ class ContainerHost:
     def _make(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         if self._container is not None:
             self._container.remove(force=True, v=True)
-        housing = self._housing
+        self._housing = housing = self._housing_of()
         memory = housing.limits.memory_mib * _MIB
         binds = {str(path): {"bind": str(path), "mode": "rw"} for path in housing.directories}
         binds |= {str(path): {"bind": str(path), "mode": "ro"} for path in housing.read_only}
@@ -255,7 +259,7 @@ class ContainerHost:
             log_config={"Type": "none"},  # its output goes to the node's log
             **housing.settings,
         )
-        self._made_for = (command, environment)
+        self._made_for = (command, environment, housing)
 
     def run_beside(self, command: Sequence[str], log: Path) -> None:
         """Run it in the same container."""

@@ -74,8 +74,8 @@ def harrow(*words: str) -> subprocess.CompletedProcess[str]:
         (["--upgrade-to", "K5"], "upgrade-to: expected a later protocol version than K5, found K5"),
         (["--generation", "zk-v2", "--upgrade-to", "K5"], "upgrade-to: expected none from zk-v2"),
         (
-            ["--generation", "K4", "--upgrade-to", "K5", "--environment", "docker"],
-            "upgrade-to: expected the environment local, where nodes can be started with another version, found",
+            ["--generation", "K4", "--upgrade-to", "K5", "--environment", "ssh", "--vms", "3"],
+            "upgrade-to: expected the environment local or docker, where nodes can be started with another version, ",
         ),
         (
             ["--faults", "upgrade"],
