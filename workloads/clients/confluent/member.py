@@ -3,14 +3,14 @@
 librdkafka retries commits internally and does not report the attempts. A retry waits for at least `RETRY_PAUSE_MS`, and
 a broken connection is reported, so a commit that ended sooner and without such a report was one attempt.
 
-A member always leaves its group when it is closed, unless it is static: librdkafka cannot be made to disappear.
+A member leaves its group when it is closed. One that is dropped without being closed does not: librdkafka's threads and
+connections end, and the group has it until its session times out.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Final, NamedTuple
 
 import confluent_kafka as rdkafka
@@ -55,7 +55,7 @@ class ConfluentMember:
         self._disturbances = 0
         static = {} if membership.instance is None else {"group.instance.id": membership.instance}
         with client_errors():
-            self._consumer = rdkafka.Consumer(
+            self._consumer: Untyped = rdkafka.Consumer(
                 common_settings(settings)
                 | static
                 | {
@@ -138,9 +138,8 @@ class ConfluentMember:
             self._consumer.close()
 
     def crash(self) -> None:
-        """Disconnect; a member that is not static leaves the group."""
-        with suppress(rdkafka.KafkaException, RuntimeError):
-            self._consumer.close()
+        """Drop the consumer: the last reference to it ends its heartbeat and its connections."""
+        self._consumer = None
 
     def _joined(self) -> Joined:
         return joined_as(self._consumer.consumer_group_metadata())
