@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from broker.core.broker_node import compaction
 from broker.core.log.compaction.cleaning import Cleaning, Progress
 from broker.core.log.compaction.filtering import RECORDS_MAX, Limits, without_keys, without_obsolete
+from broker.core.log.compaction.swapping import finish_swaps
 from broker.core.log.compression import CODECS, compress
 from broker.core.log.log import Log, LogConfig
 from broker.core.records import (
     HEADER_BYTES,
+    MalformedBatch,
     decode_records,
     encode_batch,
     end_without_records,
@@ -17,7 +23,7 @@ from broker.core.records import (
     iterate_headers,
     read_header,
 )
-from tests.broker.compaction.compacted_logs import CONFIG, DELETE_RETENTION_MS, batch, compact, records_of
+from tests.broker.compaction.compacted_logs import COMPACTION, CONFIG, DELETE_RETENTION_MS, batch, compact, records_of
 from tests.support.batches import recompressed, sealed
 from tests.support.memory_files import MemoryFiles
 
@@ -307,3 +313,53 @@ def test_a_filler_stands_for_its_offsets_and_holds_nothing() -> None:
     header = read_header(data)
     assert (header.base_offset, header.last_offset, header.leader_epoch, header.is_filler) == (5, 9, 3, True)
     assert list(decode_records(data)) == []
+
+
+def test_two_small_segments_become_one_even_if_all_of_their_records_stay() -> None:
+    files, log = log_of(batch((b"a", b"1")), batch((b"b", b"1")))
+    assert log.segment_offsets == (0, 1, 2)
+    assert compact(files, log) is Progress.DONE
+    assert values_of(log) == {0: (b"a", b"1"), 1: (b"b", b"1"), 2: (b"open", b"")}
+    assert log.segment_offsets == (0, 2)
+
+
+def test_what_another_process_has_left_in_the_file_of_a_copy_is_not_a_part_of_it() -> None:
+    files, log = log_of(batch((b"a", b"1")), batch((b"a", b"2")))
+    files.append(f"t-0/{0:020d}.log.cleaned", bytes(100))
+    assert compact(files, log) is Progress.DONE
+    assert values_of(log) == {1: (b"a", b"2"), 2: (b"open", b"")}
+
+
+def test_a_batch_whose_offsets_do_not_ascend_cannot_be_read() -> None:
+    plain = batch((b"a", b"1"), (b"b", b"2"))
+    records = plain[HEADER_BYTES:]
+    middle = len(records) // 2
+    swapped = sealed(plain[:HEADER_BYTES] + records[middle:] + records[:middle])
+    limits = Limits({}, 10, NOW_MS, DELETE_RETENTION_MS)
+    assert without_obsolete(plain, read_header(plain), limits) == plain
+    with pytest.raises(MalformedBatch, match="offset"):
+        without_obsolete(swapped, read_header(swapped), limits)
+
+
+def test_a_swap_leaves_no_index_of_what_it_replaces() -> None:
+    files, log = log_of(batch((b"a", b"1")), batch((b"a", b"2")))
+    compact(files, log)
+    first = f"t-0/{0:020d}"
+    for suffix in (".index", ".timeindex"):
+        files.replace(first + suffix, b"of the segment that is replaced")
+    files.rename(first + ".log", first + ".log.swap")
+    finish_swaps(files, "t-0")
+    assert [name for name in files.list("t-0") if name.startswith(f"{0:020d}")] == [f"{0:020d}.log"]
+
+
+@pytest.mark.parametrize(("ratio", "compacts"), [(0.4, True), (0.9, False)])
+def test_a_log_is_compacted_when_the_share_of_its_bytes_that_is_not_compacted_is_large_enough(
+    ratio: float, compacts: bool
+) -> None:
+    _, log = log_of(*[batch((b"%d" % at, b"1")) for at in range(4)])
+    log.config = CONFIG._replace(compaction=COMPACTION._replace(min_dirty_ratio=ratio))
+    log.compacted_offset = 2
+    replica: Any = SimpleNamespace(log=log, is_damaged=False, high_watermark=log.end_offset)
+    broker: Any = SimpleNamespace(runtime=SimpleNamespace(wall_clock_ms=0))
+    share, segments = compaction._uncompacted(broker, replica)
+    assert (round(share, 2), len(segments)) == ((0.5, 4) if compacts else (0.0, 0))

@@ -128,3 +128,14 @@ def test_what_two_cuts_have_rewritten_is_not_trusted_from_the_lower_to_the_highe
         assert known.limit(20) == both[0]
     cut.forget(both[1])
     assert RewrittenRange(files, "t-0").start is None
+
+
+def test_a_range_that_is_extended_keeps_its_further_end() -> None:
+    files = MemoryFiles()
+    rewritten = RewrittenRange(files, "t-0")
+    rewritten.extend(10, 20)
+    rewritten.extend(5, 8)
+    rewritten.forget(19)
+    assert RewrittenRange(files, "t-0").start == 5
+    rewritten.forget(20)
+    assert RewrittenRange(files, "t-0").start is None

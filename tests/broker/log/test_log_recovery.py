@@ -306,3 +306,15 @@ def test_opening_an_empty_directory_creates_a_log_at_the_start_offset() -> None:
     log = Log.open(files, "t-0", CONFIG, clean=False, recovery_point=50, start_offset=7)
     assert (log.start_offset, log.end_offset, log.flushed_offset) == (7, 7, 7)
     assert files.list("t-0") == ["00000000000000000007.log", "rewritten-range"]
+
+
+def test_a_start_after_a_crash_writes_the_indexes_of_every_closed_segment_that_it_has_read() -> None:
+    files = FILES.copy()
+    stems = [name.removesuffix(".log") for name in SEGMENTS[:-1]]
+    written = [files.read(f"{stem}.index", 0, 9999) for stem in stems]
+    assert all(written)
+    for stem in stems:
+        files.replace(f"{stem}.index", b"")
+    log = reopened(files)
+    assert [files.read(f"{stem}.index", 0, 9999) for stem in stems] == written
+    assert log.recovery.indexed_segments == len(stems)

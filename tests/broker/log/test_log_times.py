@@ -238,3 +238,14 @@ def test_a_cut_takes_the_times_of_what_was_cut_along(cut_at: int, kept: int) -> 
     indexes.truncate(cut_at)
     assert list(indexes.time_offsets) == list(indexes.offsets) == [10, 20, 30][:kept]
     assert indexes.floor_of_time(9_999) == kept - 1
+
+
+@pytest.mark.parametrize(("first_at", "taken"), [(0, False), (100, True)])
+def test_an_index_that_begins_with_the_first_batch_is_not_taken_for_whole(first_at: int, taken: bool) -> None:
+    """A lookup begins at an entry's batch, and the first batch of a segment never gets an entry."""
+    files = MemoryFiles()
+    written = Indexes()
+    for number in (0, 1, 2):
+        written.add(10 * number + 9, first_at + 100 * number, 1_000 * (number + 1), 10 * number + 9)
+    written.write(files, "t-0/0", 0)
+    assert list(Indexes.read(files, "t-0/0", 0, 500).offsets) == ([9, 19, 29] if taken else [])
