@@ -5,6 +5,8 @@ And a broker's copy of the metadata log (P-48).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState
 from broker.core.log.producer_state import CACHED_BATCHES
@@ -153,7 +155,7 @@ def check_settings(known: Knowledge, broker_id: int, state: BrokerState) -> None
     for (topic, number), replica in state.replicas.items():
         topic_id, _, configs = version.topics.get(topic, ("", {}, {}))
         assigned = image.partition(topic, number)
-        if topic_id != replica.topic_id or topic == OFFSETS_TOPIC or assigned is None:
+        if topic_id != replica.topic_id or assigned is None:
             continue
         if broker_id not in assigned.replicas:
             continue
@@ -175,7 +177,10 @@ def check_settings(known: Knowledge, broker_id: int, state: BrokerState) -> None
                     f"broker {broker_id} has a log with {key} {value}; by the metadata up to {image.end_offset} it is "
                     f"{expected}",
                 )
-        policy = configs.get(_POLICY, own.get(f"log.{_POLICY}", of_all.get(f"log.{_POLICY}", "delete")))
+        default = (
+            "compact" if topic == OFFSETS_TOPIC else own.get(f"log.{_POLICY}", of_all.get(f"log.{_POLICY}", "delete"))
+        )
+        policy = configs.get(_POLICY, default)
         if ("compact" in policy) != (config.compaction is not None):
             known.fail(
                 known.ghost(topic, topic_id, number),
@@ -183,6 +188,37 @@ def check_settings(known: Knowledge, broker_id: int, state: BrokerState) -> None
                 f"broker {broker_id} has a log with {config.compaction or 'no compaction'}; by the metadata up to "
                 f"{image.end_offset} its cleanup.policy is {policy}",
             )
+        _check_times(known, known.ghost(topic, topic_id, number), broker_id, replica, configs)
+
+
+def _check_times(known: Knowledge, ghost: Ghost, broker_id: int, replica: Replica, configs: Mapping[str, str]) -> None:
+    """P-32: when a segment of a log ends, and when it is compacted; only topics have these settings in a simulation.
+
+    A segment of a compacted log ends in time for max.compaction.lag.ms (KIP-354).
+    """
+    config, settings = replica.log.config, known.settings
+    segment_ms = int(configs.get("segment.ms", settings.log_roll_ms))
+    expected: dict[str, float] = {"segment.ms": segment_ms}
+    found: dict[str, float] = {"segment.ms": config.segment_ms}
+    if config.compaction is not None:
+        lag_ms = int(configs.get("max.compaction.lag.ms", settings.log_cleaner_max_compaction_lag_ms))
+        ratio = float(configs.get("min.cleanable.dirty.ratio", settings.log_cleaner_min_cleanable_ratio))
+        keep_ms = int(configs.get("delete.retention.ms", settings.log_cleaner_delete_retention_ms))
+        expected = {
+            "segment.ms": min(segment_ms, lag_ms),
+            "max.compaction.lag.ms": lag_ms,
+            "min.cleanable.dirty.ratio": ratio,
+            "delete.retention.ms": keep_ms,
+        }
+        found |= {
+            "max.compaction.lag.ms": config.compaction.max_lag_ms,
+            "min.cleanable.dirty.ratio": config.compaction.min_dirty_ratio,
+            "delete.retention.ms": config.compaction.delete_retention_ms,
+        }
+    if found != expected:
+        known.fail(
+            ghost, "P-32", f"broker {broker_id} has a log with {found}; by its topic's settings it is {expected}"
+        )
 
 
 _POLICY = "cleanup.policy"

@@ -124,6 +124,8 @@ def check_recorded(known: Knowledge, ghost: Ghost) -> None:
                 f"the replica of broker {member} is recorded as offline; leader {state.leader}, ISR {list(state.isr)}, "
                 f"ELR {list(state.elr)}, partition epoch {state.partition_epoch}",
             )
+    if len(set(state.offline)) < len(state.offline):
+        known.fail(ghost, "P-33", f"the replicas {list(state.offline)} are recorded as offline, some of them twice")
 
 
 def clean_epoch(machine: SimulatedMachine) -> int:

@@ -19,7 +19,7 @@ from broker.core.quorum.state import Quorum
 from broker.core.replica.state import Replica
 from simulation.engine.cluster import SimulatedCluster
 from simulation.invariants.administration.asked import Administered
-from simulation.invariants.answers.asked import AskedPartition
+from simulation.invariants.answers.asked import AskedPartition, AsksControllers
 from simulation.invariants.expiry import A_RUN_MS
 from simulation.invariants.ghost import Entries, Ghost, Lineage, Mirror, ReplicaMirror
 from simulation.invariants.groups.ghost import Asked, GroupRequest, SeenGroup
@@ -124,6 +124,7 @@ class BrokerMirror:
     groups_seen: dict[str, SeenGroup] = field(default_factory=dict)
     """The groups that it coordinates, as they were after its last step."""
 
+    asking: AsksControllers = field(default_factory=AsksControllers)
     members_answered: dict[str, int] = field(default_factory=dict)
     """Member of a group -> when it was answered last without an error, in ms by the broker's clock (P-50)."""
 
@@ -151,6 +152,9 @@ class OpenReports:
     stale: dict[int, str] = field(default_factory=dict)
     ahead: dict[int, dict[tuple[str, int], str]] = field(default_factory=dict)
     """By partition: the change of its ISR rests on a state that the controller does not know."""
+
+    fenced: dict[int, tuple[int, bool]] = field(default_factory=dict)
+    """Of a heartbeat: the broker, and whether it was fenced when the heartbeat had been handled."""
 
 
 @dataclass(slots=True)

@@ -58,6 +58,7 @@ from simulation.invariants import (
 )
 from simulation.invariants.administration import answers, deletion, passed_on
 from simulation.invariants.answers import (
+    controllers_asked,
     errors,
     followers,
     of_leaders,
@@ -67,6 +68,7 @@ from simulation.invariants.answers import (
     to_brokers,
 )
 from simulation.invariants.answers import metadata as metadata_answers
+from simulation.invariants.answers.asked import AsksControllers
 from simulation.invariants.expiry import SeenProducers
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.groups import checks, rebalances, silent
@@ -207,6 +209,7 @@ class PropertyObserver:
             rebalances.stepped(known, broker, state, event, step.effects)
         if step.effects:
             _effects(known, broker, state, step, before)
+        controllers_asked.stepped(known, broker, state, event)
         if event.__class__ is RequestReceived and state.produces:
             assert isinstance(event, RequestReceived)
             refusals.accepted(known, broker, state, event, before)
@@ -399,6 +402,8 @@ def _effects(known: Knowledge, broker: BrokerMirror, state: BrokerState, step: E
                 replicas.request_sent(known, broker, effect.request_id, effect.request)
             elif effect.channel == REPLICATION:
                 of_leaders.asked(broker, state, effect)
+            elif effect.request.__class__ in controllers_asked.CHECKED:
+                controllers_asked.sent(known, broker, effect)
             elif known.administered.forwarded:
                 passed_on.sent(known, broker.broker_id, effect)
 
@@ -445,6 +450,7 @@ def _forget_requests(broker: BrokerMirror) -> None:
     broker.deleting.clear()
     broker.compaction = None
     broker.followers.clear()
+    broker.asking = AsksControllers()
 
 
 def _request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestReceived) -> None:

@@ -1,14 +1,17 @@
-"""Checks that a recovery elects the longest log that the controller has heard of, and hears of enough (P-25)."""
+"""Checks that a recovery elects the longest log that the controller has heard of, and hears of enough (P-25).
+
+And that recoveries have a reason (P-68).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.core.controller.state import ControllerState
+from broker.core.controller.state import ControllerState, RecoveryJob
 from broker.core.messages import GetReplicaLogInfoResponse, ReplicaLogInfo
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import PartitionState
-from broker.core.ports.events import Event, ResponseReceived
+from broker.core.ports.events import Event, RequestFailed, ResponseReceived
 from simulation.invariants import losses
 from simulation.invariants.ghost import Ghost
 from simulation.invariants.knowledge import Deciding, Knowledge
@@ -45,6 +48,7 @@ def decided(known: Knowledge, controller: ControllerState, event: Event) -> None
                 partitions[key] = Deciding(state)
                 continue
             goes_on = before is not None and before.job is job
+            _check_reason(known, known.ghost(topic.name, *key), state, job, before, event)
             min_isr = (
                 before.min_isr
                 if before and goes_on
@@ -53,6 +57,28 @@ def decided(known: Knowledge, controller: ControllerState, event: Event) -> None
             logs = {member: _length(info) for member, info in job.infos.items()}
             partitions[key] = Deciding(state, logs, job, min_isr)
     losses.decided(known, node, controller.losses, unclean, begins=begins)
+
+
+def _check_reason(
+    known: Knowledge, ghost: Ghost, state: PartitionState, job: RecoveryJob, before: Deciding | None, event: Event
+) -> None:
+    """P-68. A recovery may begin again after an answer, or none, to it or another one of the same request."""
+    if job.partition_epoch == state.partition_epoch and state.leader >= 0:
+        known.fail(ghost, "P-68", f"a recovery asks for logs, though broker {state.leader} leads")
+    earlier = before.job if before is not None else None
+    if (
+        earlier is not None
+        and earlier is not job
+        and not isinstance(event, (ResponseReceived, RequestFailed))
+        and (earlier.partition_epoch, earlier.settings) == (job.partition_epoch, job.settings)
+        and job.needed == earlier.needed != ()
+    ):
+        known.fail(
+            ghost,
+            "P-68",
+            f"a recovery has begun again, though nothing has changed since partition epoch {job.partition_epoch}: it "
+            f"still needs the logs of {list(job.needed)}",
+        )
 
 
 def _answered(image: Image, event: Event) -> dict[tuple[str, int], dict[int, tuple[int, int]]]:

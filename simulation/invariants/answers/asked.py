@@ -1,7 +1,9 @@
-"""What a read or write has asked for of one partition."""
+"""What a read or write has asked for of one partition, and what a broker has asked controllers for."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from broker.core.messages import UNKNOWN, FetchPartition
@@ -28,3 +30,18 @@ class AskedPartition(NamedTuple):
         stated = f" in leader epoch {self.epoch}" if self.epoch >= 0 else ""
         at = f" from offset {self.fetch.fetch_offset}" if self.fetch is not None else ""
         return f"{who}{of_epoch}{stated}{at}"
+
+
+@dataclass(slots=True)
+class AsksControllers:
+    """What a broker's process has asked controllers for, and when its periodic checks came."""
+
+    open: dict[int, tuple[type, int]] = field(default_factory=dict)
+    """Open requests: the kind, and the controller that was asked."""
+
+    is_caught_up: bool = False
+    caught_up_us: int = -1
+    """When it learned that it has caught up with the metadata, until its next heartbeat; in virtual microseconds."""
+
+    checked_ms: dict[Hashable, int] = field(default_factory=dict)
+    """Timer of a check -> when it came last, by the broker's clock."""

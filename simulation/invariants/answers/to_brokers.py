@@ -1,6 +1,7 @@
-"""Checks that controllers do nothing for a broker's ended incarnations (P-40), and judge by no older state (P-41).
+"""Checks that controllers do nothing for a broker's ended incarnations (P-40), judge by no older state (P-41), and tell
+a broker truly whether it is fenced (P-67).
 
-Both are asked when a request has been handled by an active controller: by the registrations and partitions as that
+All are asked when a request has been handled by an active controller: by the registrations and partitions as that
 controller has decided them, committed or not.
 """
 
@@ -17,6 +18,7 @@ from broker.core.messages import (
     AnyResponse,
     AssignReplicasToDirsRequest,
     BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.events import Effect, Event, Reply, RequestReceived
@@ -26,6 +28,7 @@ from simulation.invariants.properties import Violation
 _OF_INCARNATIONS = frozenset(
     {AllocateProducerIdsRequest, AlterPartitionRequest, AssignReplicasToDirsRequest, BrokerHeartbeatRequest}
 )
+_FENCED = {True: "fenced", False: "not fenced"}
 _AHEAD = (ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_BROKER_EPOCH)
 """What a controller may say of a state of a partition that it does not know yet (AP-4)."""
 
@@ -42,9 +45,13 @@ def stepped(
         assert isinstance(event, RequestReceived)
         if event.request.__class__ in _OF_INCARNATIONS and state.active:
             _arrived(reports, state, event)
-            if isinstance(event.request, AlterPartitionRequest):
+            if isinstance(event.request, BrokerHeartbeatRequest):
+                held = state.image.brokers.get(event.request.broker_id)
+                if held is not None:
+                    reports.fenced[event.request_id] = event.request.broker_id, held.fenced
+            elif isinstance(event.request, AlterPartitionRequest):
                 _check_refusal(state, event.request_id, event.request, effects)
-    if not (reports.stale or reports.ahead):
+    if not (reports.stale or reports.ahead or reports.fenced):
         return
     for effect in effects:
         if effect.__class__ is Reply:
@@ -112,6 +119,18 @@ def _answered(node_id: int, reports: OpenReports, request_id: int, response: Any
     error = getattr(response, "error_code", ErrorCode.NONE)
     if stale is not None and error == ErrorCode.NONE:
         raise Violation("P-40", f"controller {node_id} has obeyed a {stale}")
+    broker_id, is_fenced = reports.fenced.pop(request_id, (-1, False))
+    if (
+        broker_id >= 0
+        and isinstance(response, BrokerHeartbeatResponse)
+        and not error
+        and response.is_fenced != is_fenced
+    ):
+        raise Violation(
+            "P-67",
+            f"controller {node_id} tells broker {broker_id} that it is {_FENCED[response.is_fenced]}; it has decided "
+            f"that it is {_FENCED[is_fenced]}",
+        )
     ahead = reports.ahead.pop(request_id, None)
     if ahead is None or not isinstance(response, AlterPartitionResponse):
         return

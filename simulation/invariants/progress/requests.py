@@ -60,12 +60,14 @@ def stepped(known: Knowledge, step: EventStep, incarnation: int, now_us: int) ->
     elif event.__class__ is Disconnected:
         assert isinstance(event, Disconnected)
         _closed(open_requests, event.connection)
-    if not waiting:
-        return
+    answered: list[int] = []
     for effect in step.effects:
         if effect.__class__ is Reply:
             assert isinstance(effect, Reply)
             waiting.pop(effect.request_id, None)
+            if effect.request_id in answered:
+                raise Violation("P-66", f"node {step.node_id} answers the request {effect.request_id} twice")
+            answered.append(effect.request_id)
         elif effect.__class__ is CloseConnection:
             assert isinstance(effect, CloseConnection)
             _closed(open_requests, effect.connection)

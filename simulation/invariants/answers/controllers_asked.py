@@ -1,0 +1,136 @@
+"""Checks how a broker asks controllers: whom next (P-69), one report at a time (P-70), at once when it has caught up
+(V-29); and that its periodic checks keep their intervals (P-71).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from broker.core.broker_node.directories import REPORT
+from broker.core.broker_node.isr_changes import SHRINK
+from broker.core.broker_node.publishing import CHANNEL as METADATA
+from broker.core.broker_node.requests.deletion import IDLE_PRODUCERS, RETENTION
+from broker.core.broker_node.state import BrokerState
+from broker.core.broker_node.storage import CHECKPOINT
+from broker.core.messages import (
+    AllocateProducerIdsRequest,
+    AssignReplicasToDirsRequest,
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    FetchRequest,
+)
+from broker.core.messages.errors import ErrorCode
+from broker.core.ports.events import Event, RequestFailed, ResponseReceived, Send, TimerFired
+from simulation.engine.event_queue import MS
+from simulation.invariants.knowledge import BrokerMirror, Knowledge
+from simulation.invariants.properties import Violation
+
+_ONE_AT_A_TIME = (AllocateProducerIdsRequest, AssignReplicasToDirsRequest, BrokerRegistrationRequest)
+CHECKED = frozenset({*_ONE_AT_A_TIME, BrokerHeartbeatRequest, FetchRequest})
+"""Requests that a broker sends to controllers, and to leaders."""
+
+
+def sent(known: Knowledge, broker: BrokerMirror, effect: Send) -> None:
+    """P-70 and V-29, when a broker has sent a request to a controller."""
+    kind = effect.request.__class__
+    asking = broker.asking
+    if kind is BrokerHeartbeatRequest:
+        since_us, asking.caught_up_us = asking.caught_up_us, -1
+        if since_us < 0:
+            return
+        waited_us = known.cluster.now_us - max(since_us, known.calm.running_since(broker.broker_id))
+        if 2 * waited_us >= known.settings.broker_heartbeat_interval_ms * MS:
+            raise Violation(
+                "V-29",
+                f"broker {broker.broker_id} has learned that it has caught up with the metadata, and sends its next "
+                f"heartbeat after {waited_us // MS} ms",
+            )
+    elif kind in _ONE_AT_A_TIME or (kind is FetchRequest and effect.channel == METADATA):
+        open_kinds = {other for other, _ in asking.open.values()}
+        if kind in _ONE_AT_A_TIME and kind in open_kinds:
+            raise Violation(
+                "P-70", f"broker {broker.broker_id} sends {effect.request}, and another one of these is under way"
+            )
+        asking.open[effect.request_id] = kind, effect.to
+
+
+def stepped(known: Knowledge, broker: BrokerMirror, state: BrokerState, event: Event) -> None:
+    """After a step of a broker, whose requests were noted: P-69, P-70 and P-71."""
+    asking = broker.asking
+    if state.caught_up and not asking.is_caught_up:
+        asking.caught_up_us = known.cluster.now_us
+    asking.is_caught_up = state.caught_up
+    if isinstance(event, (RequestFailed, ResponseReceived)):
+        kind, to = asking.open.pop(event.request_id, (None, -1))
+        failed = kind in (BrokerRegistrationRequest, FetchRequest) and isinstance(event, RequestFailed)
+        if (failed or _is_refused(event)) and state.controller_id == to and len(state.settings.voters) > 1:
+            raise Violation(
+                "P-69",
+                f"broker {broker.broker_id} could not be served by controller {to}, and goes on to ask it, of "
+                f"{sorted(state.settings.voters)}",
+            )
+    elif isinstance(event, TimerFired):
+        key = _own(event.key)
+        interval_ms = _interval_ms(state, key)
+        if interval_ms:
+            _check_interval(known, broker, key, interval_ms)
+        elif key == (REPORT,):
+            _check_repeated(broker, state)
+
+
+def _is_refused(event: Event) -> bool:
+    """Whether a broker learns that it has asked for its registration where there is no active controller."""
+    response = event.response if isinstance(event, ResponseReceived) else None
+    return isinstance(response, BrokerRegistrationResponse) and response.error_code == ErrorCode.NOT_CONTROLLER
+
+
+def _own(key: Hashable) -> Hashable:
+    """A broker's key of a timer; in a node of both roles it has the number of the role before it."""
+    return key[1] if isinstance(key, tuple) and isinstance(key[0], int) else key
+
+
+def _interval_ms(state: BrokerState, key: Hashable) -> int:
+    """How long a periodic check rests; 0 for other timers."""
+    settings = state.settings
+    match key:
+        case (kind,) if kind == SHRINK:
+            return settings.replica_lag_time_max_ms // 2
+        case (kind,) if kind == RETENTION:
+            return settings.log_retention_check_interval_ms
+        case (kind,) if kind == IDLE_PRODUCERS:
+            return settings.producer_id_expiration_check_interval_ms
+        case (kind,) if kind == CHECKPOINT:
+            return settings.high_watermark_checkpoint_interval_ms
+        case _:
+            return 0
+
+
+def _check_interval(known: Knowledge, broker: BrokerMirror, key: Hashable, interval_ms: int) -> None:
+    """P-71: the check does not come again before its interval is over, by the broker's clock."""
+    now_ms = known.clock_ms(broker.broker_id)
+    before_ms = broker.asking.checked_ms.get(key)
+    broker.asking.checked_ms[key] = now_ms
+    if before_ms is not None and now_ms - before_ms < interval_ms:
+        raise Violation(
+            "P-71",
+            f"broker {broker.broker_id} makes its check {key} after {now_ms - before_ms} ms; the interval is "
+            f"{interval_ms} ms",
+        )
+
+
+def _check_repeated(broker: BrokerMirror, state: BrokerState) -> None:
+    """P-70, when the pause after a refused report is over: what is not recorded is reported again."""
+    if state.broker_epoch < 0 or any(kind is AssignReplicasToDirsRequest for kind, _ in broker.asking.open.values()):
+        return
+    for (topic, partition), topic_id in state.offline.items():
+        assigned = state.image.partition(topic, partition)
+        found = state.image.topics.get(topic)
+        if assigned is None or found is None or found.topic_id != topic_id:
+            continue
+        if broker.broker_id in assigned.replicas and broker.broker_id not in assigned.offline:
+            raise Violation(
+                "P-70",
+                f"broker {broker.broker_id} does not report again that {topic}-{partition} is offline; the controller "
+                "has refused that, and does not know it",
+            )

@@ -1,0 +1,144 @@
+"""What brokers ask controllers for, and how: P-66 to P-71, V-29 and P-33; and when segments end (P-32)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.core.broker_node import isr_changes, lifecycle
+from broker.core.configuration import cleanup
+from broker.core.controller import membership
+from broker.core.controller.state import RecoveryJob
+from broker.core.messages import (
+    AllocateProducerIdsRequest,
+    AnyRequest,
+    AssignReplicasToDirsRequest,
+    BrokerHeartbeatResponse,
+)
+from broker.core.metadata.records import PartitionState
+from broker.core.ports.events import Event, RequestFailed, Send, TimerFired
+from simulation.invariants.answers.controllers_asked import sent
+from simulation.invariants.directories import check_recorded
+from simulation.invariants.knowledge import BrokerMirror, Deciding, Knowledge
+from simulation.invariants.recoveries import _check_reason
+from simulation.scenario.configuration import SimulatedFault
+from tests.simulation.invariants.planting import broken_by, observe
+
+CONTROLLERS_DIE = [SimulatedFault(5_000, "kill", 3, 4_000, 0), SimulatedFault(10_000, "kill", 4, 4_000, 0)]
+REPORT = AssignReplicasToDirsRequest(1, 7, ())
+IDS = AllocateProducerIdsRequest(1, 7)
+LEADERLESS = PartitionState((1, 2, 3), (), -1, 4, 9)
+
+
+def test_brokers_whose_controllers_die_break_nothing() -> None:
+    assert observe(faults=CONTROLLERS_DIE).failure is None
+
+
+def test_a_request_that_is_answered_twice_breaks_p_66(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = membership.heartbeat
+
+    def twice(*arguments: Any) -> None:
+        honest(*arguments)
+        honest(*arguments)
+
+    monkeypatch.setattr(membership, "heartbeat", twice)
+    assert observe().failed_property == "P-66"
+
+
+def test_a_broker_that_is_told_the_contrary_of_what_was_decided_breaks_p_67(monkeypatch: pytest.MonkeyPatch) -> None:
+    def contrary(error: int, **fields: bool) -> BrokerHeartbeatResponse:
+        if "is_fenced" in fields:
+            fields["is_fenced"] = not fields["is_fenced"]
+        return BrokerHeartbeatResponse(error, **fields)
+
+    monkeypatch.setattr(membership, "BrokerHeartbeatResponse", contrary)
+    assert observe().failed_property == "P-67"
+
+
+def job(epoch: int = 9, needed: tuple[int, ...] = (1, 2), min_isr: int = 2) -> RecoveryJob:
+    return RecoveryJob(epoch, ("balanced", min_isr), {1: 5, 2: 6}, needed)
+
+
+@pytest.mark.parametrize(
+    ("leader", "earlier", "now", "event", "broken"),
+    [
+        (-1, None, job(), TimerFired("any"), None),
+        (2, None, job(), TimerFired("any"), "P-68"),
+        (2, None, job(epoch=8), TimerFired("any"), None),
+        (-1, job(), job(), TimerFired("any"), "P-68"),
+        (-1, job(), job(), RequestFailed(1, "gone"), None),
+        (-1, job(epoch=8), job(), TimerFired("any"), None),
+        (-1, job(min_isr=1), job(), TimerFired("any"), None),
+        (-1, job(needed=()), job(needed=()), TimerFired("any"), None),
+    ],
+)
+def test_a_recovery_without_a_reason_breaks_p_68(
+    knowledge: Knowledge, leader: int, earlier: RecoveryJob | None, now: RecoveryJob, event: Event, broken: str | None
+) -> None:
+    state = LEADERLESS._replace(leader=leader)
+    before = Deciding(state, job=earlier) if earlier is not None else None
+    ghost = knowledge.ghost("log", "id", 0)
+    assert broken_by(lambda: _check_reason(knowledge, ghost, state, now, before, event)) == broken
+
+
+def test_a_broker_that_asks_a_dead_controller_again_breaks_p_69(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "try_another_controller", lambda *_: None)
+    assert observe(faults=CONTROLLERS_DIE).failed_property == "P-69"
+
+
+def asked(number: int, request: AnyRequest) -> Send:
+    return Send(number, 100, request, "control", 300)
+
+
+@pytest.mark.parametrize(
+    ("requests", "broken"), [((REPORT, IDS), None), ((REPORT, REPORT), "P-70"), ((IDS, REPORT, IDS), "P-70")]
+)
+def test_two_reports_at_a_time_break_p_70(
+    knowledge: Knowledge, requests: tuple[AnyRequest, ...], broken: str | None
+) -> None:
+    broker = BrokerMirror(1)
+
+    def send_all() -> None:
+        for number, request in enumerate(requests):
+            sent(knowledge, broker, asked(number, request))
+
+    assert broken_by(send_all) == broken
+
+
+def test_a_check_that_comes_too_soon_breaks_p_71(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = isr_changes.shrink_all
+
+    def hasty(broker: Any) -> None:
+        honest(broker)
+        broker.runtime.set_timer((isr_changes.SHRINK,), 1)
+
+    monkeypatch.setattr(isr_changes, "shrink_all", hasty)
+    assert observe().failed_property == "P-71"
+
+
+def test_a_broker_that_waits_before_it_says_that_it_has_caught_up_breaks_v_29(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = lifecycle.heartbeat_answered
+
+    def slow(broker: Any, *arguments: Any) -> None:
+        before = broker.caught_up
+        honest(broker, *arguments)
+        if broker.caught_up and not before:
+            broker.runtime.set_timer((lifecycle.HEARTBEAT,), broker.settings.broker_heartbeat_interval_ms)
+
+    monkeypatch.setattr(lifecycle, "heartbeat_answered", slow)
+    assert observe().failed_property == "V-29"
+
+
+@pytest.mark.parametrize(("offline", "broken"), [((3,), None), ((3, 3), "P-33")])
+def test_a_replica_that_is_recorded_as_offline_twice_breaks_p_33(
+    knowledge: Knowledge, offline: tuple[int, ...], broken: str | None
+) -> None:
+    ghost = knowledge.ghost("log", "id", 0)
+    ghost.state = LEADERLESS._replace(leader=1, isr=(1, 2), offline=offline)
+    assert broken_by(lambda: check_recorded(knowledge, ghost)) == broken
+
+
+def test_a_log_whose_segments_end_at_another_time_breaks_p_32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleanup, "segment_ms", lambda *_: 1 << 40)
+    assert observe().failed_property == "P-32"
