@@ -89,29 +89,31 @@ def fetch_from(broker: BrokerState, leader: int) -> None:
 def _wanted(broker: BrokerState, leader: int, session: LeaderSession) -> dict[tuple[str, int], FetchPartition]:
     """The partitions to fetch from a leader now; unchanged entries are the same objects as before.
 
-    Empty while one of the replicas waits for its fsync, whose completion fetches again. A cut can leave something to be
-    synced too (TR-3).
+    Empty while one of the replicas waits for its fsync, whose completion fetches again, or for its place (TR-8): a
+    fetch without this partition would be held for the others, and this one would wait with it. A cut can leave
+    something to be synced too (TR-3).
     """
     now_ms = broker.runtime.now_ms
     wanted: dict[tuple[str, int], FetchPartition] = {}
     retry_at_ms = None
+    lacks_place = False
     for key, replica in broker.replicas.items():
         if replica.role is not Role.FOLLOWER or replica.leader != leader:
             continue
         if replica.acknowledges_flushed_only and replica.log.flushed_offset < replica.log.end_offset:
-            # a fetch at the log end acknowledges it: only once it is on the disk; a fetch without this partition would
-            # be held for the others, and this one would wait with it
+            # a fetch at the log end acknowledges it: only once it is on the disk
             storage.flush(broker, replica)
             return {}
         if replica.retry_fetch_at_ms > now_ms:
             retry_at_ms = min(retry_at_ms or replica.retry_fetch_at_ms, replica.retry_fetch_at_ms)
+            lacks_place |= replica.asks_for_place
             continue
         position = follower.fetch_position(replica, broker.rules, broker.settings.replica_fetch_max_bytes)
         before = session.asked.get(key)
         wanted[key] = position if before != position else before
     if retry_at_ms is not None:
         broker.runtime.set_timer((RETRY, leader), retry_at_ms - now_ms)
-    return wanted
+    return {} if lacks_place else wanted
 
 
 def _request_parts(
@@ -207,7 +209,7 @@ def _apply(broker: BrokerState, replica: Replica, asked: FetchPartition, answer:
     if outcome.retry or outcome.wait_for_metadata:
         _pause(broker, replica)
     if outcome.out_of_range:
-        _pause(broker, replica)
+        _pause(broker, replica, asks_for_place=True)
         _ask_offset(broker, replica, _LATEST, LEADER_END)
 
 
@@ -248,14 +250,21 @@ def cut_late(broker: BrokerState, key: tuple[str, int], offset: int) -> None:
             follower.truncate(replica, offset)
 
 
-def _pause(broker: BrokerState, replica: Replica) -> None:
+def _pause(broker: BrokerState, replica: Replica, *, asks_for_place: bool = False) -> None:
     """TR-7: back off, then retry."""
     replica.retry_fetch_at_ms = broker.runtime.now_ms + broker.settings.replica_fetch_backoff_ms
+    replica.asks_for_place = asks_for_place
 
 
 def _go_on(broker: BrokerState, replica: Replica) -> None:
     """TR-8: fetch without further delay; a leader whose log start moves on might be out of reach again."""
     replica.retry_fetch_at_ms = broker.runtime.now_ms
+    fetch_from(broker, replica.leader)
+
+
+def _place_refused(broker: BrokerState, replica: Replica) -> None:
+    """TR-7, TR-8: the leader does not say where its log lies; this partition backs off, the others go on."""
+    replica.asks_for_place = False
     fetch_from(broker, replica.leader)
 
 
@@ -287,9 +296,11 @@ def leader_end_known(
     """TR-8: the leader's log ends before ours: cut; otherwise it may begin after ours ends: ask."""
     answer = response.partitions[0]
     replica = _still_asks(broker, asked, topic_id)
-    if replica is None or answer.error_code:
+    if replica is None:
         return
-    if answer.offset < replica.log.end_offset:
+    if answer.error_code:
+        _place_refused(broker, replica)
+    elif answer.offset < replica.log.end_offset:
         broker.runtime.mark(OUT_OF_RANGE_CUT)
         log_start, high_watermark = replica.log.start_offset, replica.high_watermark
         with directories.guarded(broker):
@@ -307,11 +318,14 @@ def leader_start_known(
     """TR-8: the leader's log begins after ours ends: restart our log there."""
     answer = response.partitions[0]
     replica = _still_asks(broker, asked, topic_id)
-    if replica is None or answer.error_code:
+    if replica is None:
+        return
+    if answer.error_code:
+        _place_refused(broker, replica)
         return
     broker.runtime.mark(OUT_OF_RANGE_RESTART if answer.offset > replica.log.end_offset else OUT_OF_RANGE_KEPT)
     if answer.offset > replica.log.end_offset:
         with directories.guarded(broker):
             follower.restart_at(replica, answer.offset, broker.rules)
         broker.runtime.log("warning", f"{replica.topic}-{replica.partition}: restarts at {answer.offset}")
-        _go_on(broker, replica)
+    _go_on(broker, replica)

@@ -74,6 +74,7 @@ class Replica:
 
     # follower
     retry_fetch_at_ms: int = 0
+    asks_for_place: bool = False  # out of range: it waits, until then at most, for where the leader's log begins (TR-8)
     compares_logs: bool = True  # the next fetch says which epoch the log ends in
 
     latest_of_producers: dict[int, tuple[tuple[int, int], int]] = field(default_factory=dict)

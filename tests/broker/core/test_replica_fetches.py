@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import pytest
@@ -14,6 +15,7 @@ from broker.core.messages import (
     FetchResponse,
     ListedOffset,
     ListOffsetsPartition,
+    ListOffsetsRequest,
     ListOffsetsResponse,
 )
 from broker.core.messages.errors import ErrorCode
@@ -95,6 +97,64 @@ def test_a_cut_that_the_flaw_makes_late_is_still_before_the_next_fetch() -> None
     assert replica.log.end_offset == 2
     at_ms = timers(effects)
     assert at_ms[replication.RETRY, replica.leader] > at_ms[replication.CUT, TOPIC, 0, 1]
+
+
+def sent(effects: list[Effect]) -> list[type[object]]:
+    return [type(effect.request) for effect in effects if isinstance(effect, Send)]
+
+
+def follow_another(state: BrokerState, replica: Replica) -> None:
+    """Let it follow a second partition of the same leader."""
+    other = copy.copy(replica)
+    other.partition = 1
+    state.replicas[other.key] = other
+
+
+def test_tr_8_a_follower_out_of_range_fetches_nothing_from_its_leader_until_it_knows_its_place() -> None:
+    state, replica = following()
+    follow_another(state, replica)
+    effects = gets(state, replica, FetchedPartition(TOPIC, 0, ErrorCode.OFFSET_OUT_OF_RANGE))
+    assert sent(effects) == [ListOffsetsRequest]
+    later_ms = state.runtime.now_ms + state.settings.replica_fetch_backoff_ms
+    assert timers(effects) == {(replication.RETRY, replica.leader): later_ms}, "should no answer come"
+    replication.fetch_from(state, replica.leader)
+    assert sent(state.runtime.take_effects()) == []
+
+
+@ANSWERS
+def test_tr_8_a_follower_that_knows_its_place_fetches_at_once(known: Known, offset: int) -> None:
+    state, replica = following()
+    gets(state, replica, FetchedPartition(TOPIC, 0, ErrorCode.OFFSET_OUT_OF_RANGE))
+    known(
+        state,
+        question(replica),
+        replica.topic_id,
+        ListOffsetsResponse((ListedOffset(TOPIC, 0, ErrorCode.NONE, offset=offset),)),
+    )
+    assert sent(state.runtime.take_effects()) == [FetchRequest]
+
+
+def test_tr_8_a_follower_whose_log_fits_by_now_fetches_at_once() -> None:
+    state, replica = following()
+    gets(state, replica, FetchedPartition(TOPIC, 0, ErrorCode.OFFSET_OUT_OF_RANGE))
+    answer = ListOffsetsResponse((ListedOffset(TOPIC, 0, ErrorCode.NONE, offset=0),))
+    replication.leader_start_known(state, question(replica), replica.topic_id, answer)
+    assert (replica.log.start_offset, replica.log.end_offset) == (0, 2)
+    assert sent(state.runtime.take_effects()) == [FetchRequest]
+
+
+@ANSWERS
+def test_tr_8_a_follower_that_its_leader_does_not_tell_its_place_goes_on_with_the_others(
+    known: Known, offset: int
+) -> None:
+    state, replica = following()
+    follow_another(state, replica)
+    gets(state, replica, FetchedPartition(TOPIC, 0, ErrorCode.OFFSET_OUT_OF_RANGE))
+    refused = ListOffsetsResponse((ListedOffset(TOPIC, 0, ErrorCode.NOT_LEADER_OR_FOLLOWER, offset=-1),))
+    known(state, question(replica), replica.topic_id, refused)
+    (request,) = (effect.request for effect in state.runtime.take_effects() if isinstance(effect, Send))
+    assert isinstance(request, FetchRequest)
+    assert [part.partition for part in request.partitions] == [1]
 
 
 def question(replica: Replica) -> ListOffsetsPartition:

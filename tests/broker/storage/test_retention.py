@@ -236,6 +236,25 @@ def test_a_follower_whose_place_was_deleted_goes_on_at_the_log_start_without_del
     assert starts(cluster) == {6}
 
 
+def test_a_follower_whose_place_was_deleted_does_not_wait_for_what_its_leader_has_no_news_of() -> None:
+    """TR-8: a fetch of the other partitions would be held, and retention would run away from this one meanwhile."""
+    cluster = Cluster(log_segment_bytes=250, log_retention_check_interval_ms=CHECK_MS, log_retention_bytes=300)
+    cluster.create_topic(4)
+    leader = cluster.leader()
+    assert cluster.leader(3) == leader, "it leads a partition in which nothing happens"
+    follower = follower_of(cluster)
+    cluster.kill(follower)
+    machine = cluster.machines[follower]
+    machine.settings = replace(machine.settings, replica_fetch_wait_max_ms=5_000)
+    cluster.run_until(lambda: len(cluster.view()["isr"]) == 2)  # type: ignore[arg-type]
+    write(cluster, *[0] * 7)
+    cluster.run_until(lambda: cluster.replica(leader)["log_start"] == 6)
+    cluster.start(follower)
+    cluster.run_until(lambda: any("restarts at 6" in note for note in machine.notes))
+    cluster.run_until(lambda: cluster.replica(follower)["log_end"] == 7, 1_000)
+    assert cluster.replica(follower)["log_start"] == 6
+
+
 def test_a_broker_that_knows_of_no_topics_yet_deletes_nothing() -> None:
     cluster = cluster_of({"retention_ms": "60000"})
     write(cluster, 90_000, 90_000, 90_000, 10_000)
