@@ -90,6 +90,10 @@ def _describe(address: Address, security: Security) -> FoundCluster:
             else f"none that answers as one ({silence.__cause__})"
         )
         how = "in plain text; name TLS or SASL with --client-config" if security == PLAIN_TEXT else security.protocol
+        if security.encrypted:
+            # A broker may hang up before it has said that it wants one.
+            how += f" with {'the certificate ' + security.certificate if security.certificate else 'no certificate'}"
+            how += " of the client's, of which a broker may want one that it trusts"
         raise EnvironmentFailed(
             f"bootstrap: expected a Kafka broker at {where}, found {found}; name the listener for clients of a broker "
             f"that runs (asked {how})"
