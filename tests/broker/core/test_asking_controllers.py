@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.core.broker_node import directories, replication
 from broker.core.messages import AssignReplicasToDirsRequest, MetadataRequest
-from broker.core.ports.events import SetTimer
+from broker.core.ports.events import Exit, Send, SetTimer, StopRequested
 from broker.core.ports.files import StorageError, directory_of
 from broker.core.replica.state import Role
 from tests.support.cluster import CONTROLLER, TOPIC, Cluster
@@ -33,6 +33,14 @@ def test_a_broker_that_is_asked_twice_to_stop_keeps_its_first_deadline() -> None
     cluster.stop(1)
     cluster.run_until(lambda: cluster.machines[1].node is None)
     assert cluster.now_ms - began_ms <= SHUTDOWN_MS + 1
+
+
+def test_a_broker_that_is_not_registered_stops_at_once_and_asks_nobody() -> None:
+    """BL-7."""
+    node = Cluster().machines[1].node
+    effects = node.handle(0, StopRequested())
+    assert [effect.status for effect in effects if isinstance(effect, Exit)] == [0]
+    assert not [effect for effect in effects if isinstance(effect, Send)]
 
 
 def in_two_directories() -> Cluster:
