@@ -18,6 +18,8 @@ import pyarrow.compute as pc
 from common.wording import labelled, moment, nodes
 from history.contract import ENDING_KINDS, LOSSY_KINDS
 from history.reader import load_table
+from incidents import needed
+from incidents.needed import Needed
 from incidents.partition_history import PartitionHistory, partition_history
 
 TOPIC_OF_SIMULATIONS = "log"
@@ -182,6 +184,11 @@ class Evidence:
                 at_ns = violation_ns if index == 0 and one["layer"] in ("invariant", "liveness", "crash") else None
                 found.append(_finding(one["layer"], one["property_id"], one["what"], at_ns))
         return tuple(found)
+
+    @cached_property
+    def needed(self) -> Needed | None:
+        """The faults that a simulated failure needs; None for a real run, or where that was not tried."""
+        return needed.read(self._directory)
 
     @property
     def is_simulated(self) -> bool:

@@ -91,7 +91,9 @@ def _as_found(evidence: Evidence, finding: Finding, kind: str) -> Cause:
 def _cause(evidence: Evidence, finding: Finding, kind: str, sentence: str, *spoken: str) -> Cause:
     faults = _enabling(evidence, finding)
     before = [fault.story for fault in sorted(faults, key=_start) if fault.targets]
-    told = [f"Faults before it: {'; '.join(before)}."] if before else []
+    known = evidence.needed is not None and not evidence.needed.untested
+    what = "Faults that it needs" if known else "Faults before it"
+    told = [f"{what}: {'; '.join(before)}."] if before else []
     return Cause(
         kind,
         sentence,
@@ -107,7 +109,9 @@ def _start(fault: Fault) -> int:
 
 
 def _enabling(evidence: Evidence, finding: Finding) -> list[Fault]:
-    """Return the faults that set the scene: first those on the finding's own brokers, at most three."""
+    """Return the faults that it needs, if known; else at most three before it, those on the finding's brokers first."""
+    if evidence.needed is not None and not evidence.needed.untested:
+        return [fault for fault in evidence.faults if fault.number in evidence.needed.needed]
     until_ns = finding.at_ns
     before = [fault for fault in evidence.faults if until_ns is None or fault.started_ns <= until_ns]
     named = [fault for fault in before if set(finding.brokers) & fault.targets]

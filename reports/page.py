@@ -38,6 +38,7 @@ from reports.rules import with_rules
 from reports.text import configuration
 from reports.text.anomalies import groups
 from reports.text.anomaly_groups import AnomalyGroup
+from reports.text.answers import answers
 from reports.text.configuration import reproduce_command
 from reports.text.incidents import INCIDENTS_SHOWN, incidents_of_fault, shown_incidents
 from reports.text.summary import summarize
@@ -79,6 +80,7 @@ def html(run: Run) -> str:
     page = template.render(
         run=run,
         summary=summarize(run, joined),
+        answers=answers(run),
         command=reproduce_command(run),
         picture=picture_name(run),
         problems=[*run.problems, *disagreements(run)],

@@ -10,6 +10,7 @@ from common.wording import count, printable
 from incidents import Cause, Incident
 from reports.data.joined import Joined
 from reports.data.stored_run import load_run
+from reports.text.answers import answers
 from reports.text.summary import summarize
 from reports.text.verdict import Word
 
@@ -31,7 +32,8 @@ def explain_run(run_directory: Path) -> Explanation:
     run = load_run(run_directory)
     verdict = summarize(run, Joined(run)).verdict
     planted = f" {verdict.planted}" if verdict.planted else ""
-    lines = [f"{verdict.word.upper()}  {verdict.sentence}{planted}", *_incidents(run.incidents)]
+    told = [f"{_INDENT}{answer.question.lower()}: {answer.text}" for answer in answers(run)]
+    lines = [f"{verdict.word.upper()}  {verdict.sentence}{planted}", *told, *_incidents(run.incidents)]
     return Explanation(verdict.word, tuple(printable(line) for line in lines))
 
 

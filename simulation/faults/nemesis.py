@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
+from typing import ParamSpec
 
 from nemesis.targets import Trigger, met
 from simulation.engine.cluster import SimulatedCluster
@@ -17,6 +18,8 @@ from simulation.faults.recipes import STEPS
 from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.workload.administration import Administration
 from simulation.workload.recording import FaultRow, SimulatedHistory
+
+P = ParamSpec("P")
 
 CHECK_MS = 20
 """Interval at which a fault that waits for a condition checks it."""
@@ -33,14 +36,15 @@ class SimulatedNemesis:
         self.controllers = sorted(node for node, one in cluster.machines.items() if one.settings.is_controller)
         self.administration = Administration(cluster, configuration)
         self.losses = SimulatedLossBudget(cluster, configuration.lossy_budget, self.administration.min_isr_differs)
-        self._undo: dict[int, tuple[str, tuple[int, ...], Callable[[], None], int, str]] = {}
+        self._undo: dict[int, tuple[str, tuple[int, ...], Callable[[], None], int, str, int | None]] = {}
         self._next = 1
         self._over = False
+        self._striking: int | None = None  # the place in the schedule of the fault that strikes now
 
     def plan(self, faults: list[SimulatedFault]) -> None:
         """Schedule the faults; those that were due during set-up strike at once."""
-        for fault in faults:
-            self.cluster.at(max(fault.at_ms * MS, self.cluster.now_us), self._fire, fault)
+        for place, fault in enumerate(faults):
+            self.cluster.at(max(fault.at_ms * MS, self.cluster.now_us), self._fire, place, fault)
 
     def _target(self, selector: int) -> int:
         nodes = self.brokers + self.controllers
@@ -55,15 +59,23 @@ class SimulatedNemesis:
         state = states[min(role, len(states) - 1)]
         return state.leader if state.leader > 0 else self.brokers[0]
 
-    def _fire(self, fault: SimulatedFault) -> None:
+    def _fire(self, place: int, fault: SimulatedFault) -> None:
         if fault.when is not None and not self._holds(fault.when):
             if not self._over:
-                self.cluster.after(CHECK_MS * MS, self._fire, fault)
+                self.cluster.after(CHECK_MS * MS, self._fire, place, fault)
             return
         if fault.kind in STEPS:
-            self._cook(fault)
+            self._as_part_of(place, self._cook, fault)
         else:
-            self._act(fault, self._target(fault.target))
+            self._as_part_of(place, self._act, fault, self._target(fault.target))
+
+    def _as_part_of(self, place: int | None, action: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Act for the fault at this place in the schedule: what is opened is a part of it."""
+        before, self._striking = self._striking, place
+        try:
+            action(*args, **kwargs)
+        finally:
+            self._striking = before
 
     def _act(self, fault: SimulatedFault, target: int) -> None:
         action = getattr(self, "_" + fault.kind.replace("-", "_"))
@@ -78,19 +90,19 @@ class SimulatedNemesis:
         number = self._next
         self._next += 1
         self.cluster.say(_describe(kind, targets, why))
-        self._undo[number] = (kind, targets, undo, self.cluster.now_us, why)
+        self._undo[number] = (kind, targets, undo, self.cluster.now_us, why, self._striking)
         self.cluster.after(after_ms * MS, self._close, number)
 
     def _close(self, number: int) -> None:
         opened = self._undo.pop(number, None)
         if opened is None:
             return
-        kind, targets, undo, started_us, why = opened
-        undo()
+        kind, targets, undo, started_us, why, place = opened
+        self._as_part_of(place, undo)
         if self.cluster.now_us - started_us > MS:
             self.cluster.say(f"end of {_describe(kind, targets, why)}")
         self.history.faults.append(
-            FaultRow(number, kind, targets, json.dumps({"what": why}), started_us * MS, self.cluster.now_us * MS)
+            FaultRow(number, kind, targets, json.dumps({"what": why}), started_us * MS, self.cluster.now_us * MS, place)
         )
 
     def heal(self) -> None:
@@ -110,19 +122,22 @@ class SimulatedNemesis:
 
     def _cook(self, fault: SimulatedFault) -> None:
         self._opened(fault.kind, (), lambda: None, 1)
-        recipe = Recipe(self.cluster, self.brokers, self.controllers, self, self.administration, fault.parameter)
+        parts = _PartsOf(self, self._striking)
+        recipe = Recipe(self.cluster, self.brokers, self.controllers, parts, self.administration, fault.parameter)
         play(self.cluster, STEPS[fault.kind](recipe), lambda: self._over)
 
-    def inject(self, kind: str, node: int, duration_ms: int, parameter: int = 0) -> None:
-        """Inject a fault on a node now, as a part of a recipe."""
-        self._act(SimulatedFault(self.cluster.now_us // MS, kind, 0, duration_ms, parameter), node)
+    def inject(self, place: int | None, kind: str, node: int, duration_ms: int, parameter: int = 0) -> None:
+        """Inject a fault on a node now, as a part of the recipe at this place in the schedule."""
+        self._as_part_of(
+            place, self._act, SimulatedFault(self.cluster.now_us // MS, kind, 0, duration_ms, parameter), node
+        )
 
-    def hold(self, source: int, target: int, channel: str, duration_ms: int) -> None:
+    def hold(self, place: int | None, source: int, target: int, channel: str, duration_ms: int) -> None:
         """Let the messages of one channel, from one node to another, wait for a while; none is lost."""
         transport = self.cluster.transport
         transport.hold_back(source, target, channel)
         undo = partial(transport.let_pass, source, target, channel)
-        self._opened("late-connection", (source, target), undo, duration_ms, channel)
+        self._as_part_of(place, self._opened, "late-connection", (source, target), undo, duration_ms, channel)
 
     # --- process -----------------------------------------------------------------------------------------------------
 
@@ -246,7 +261,8 @@ class SimulatedNemesis:
         if at_start:
             self._lose_power(target, Survival.TORN)  # so that there is something to mend
         changes_before = fault.parameter // (300 if at_start else 10)
-        self.cluster.interrupt(target, changes_before, partial(self._dies_in_a_change, fault, target))
+        dies = partial(self._as_part_of, self._striking, self._dies_in_a_change, fault, target)
+        self.cluster.interrupt(target, changes_before, dies)
         if at_start:
             self.cluster.start(target)
 
@@ -279,7 +295,8 @@ class SimulatedNemesis:
     def _lossy_restart(self, fault: SimulatedFault, target: int) -> None:
         """BL-8: power fails during a controlled shutdown, or right after it."""
         self.cluster.stop(target)
-        self.cluster.after((1 + fault.parameter) * MS // 10, self._power_fails, fault, target)
+        fails = partial(self._as_part_of, self._striking, self._power_fails, fault, target)
+        self.cluster.after((1 + fault.parameter) * MS // 10, fails)
 
     def _power_fails(self, fault: SimulatedFault, target: int) -> None:
         survival = Survival.EVERYTHING
@@ -343,7 +360,7 @@ class SimulatedNemesis:
         other = others[fault.parameter // 2 % len(others)]
         channel = CHANNELS[fault.parameter // 100 % len(CHANNELS)]
         link = (target, other) if fault.parameter % 2 else (other, target)
-        self.hold(*link, channel, 1 + fault.duration_ms // 2)
+        self.hold(self._striking, *link, channel, 1 + fault.duration_ms // 2)
 
     def _late_metadata(self, fault: SimulatedFault, target: int) -> None:
         """MD-2: a broker receives the controller's decisions late, and then all at once."""
@@ -457,6 +474,14 @@ class SimulatedNemesis:
             self.administration.set_min_isr(configured)
 
         self._opened("changed-min-isr", (), back, fault.duration_ms, f"to {wanted}")
+
+
+class _PartsOf:
+    """Injects what a recipe asks for, as parts of that recipe."""
+
+    def __init__(self, nemesis: SimulatedNemesis, place: int | None) -> None:
+        self.inject = partial(nemesis.inject, place)
+        self.hold = partial(nemesis.hold, place)
 
 
 def _describe(kind: str, targets: tuple[int, ...], why: str) -> str:

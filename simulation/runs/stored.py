@@ -6,6 +6,7 @@
 | `choices.json` | all that is needed to repeat the simulation (`choice_files`) |
 | `outcome.json` | hash, findings, marks |
 | `events.parquet` | every event, to find the first that differs in a replay |
+| `needed.json` | which faults the failure needs (`simulation.shrinking.needed`), if that was tried |
 | `story.json` | the transitions that led to the failure, with causes and states, for the message chart |
 | `history/` | the clients' history, and the final logs of the replicas |
 """
@@ -25,7 +26,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from broker.core.rules.flaws import FLAWS
-from incidents import diagnose
+from incidents import diagnose, needed
+from incidents.needed import Needed
 from simulation.directed.files import schedule_name
 from simulation.directed.runner import ScheduleResult, play_schedule
 from simulation.engine.cluster import EventStep, SimulatedCluster
@@ -123,8 +125,13 @@ _MOMENTS = pa.schema(
 )
 
 
-def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[SimulationFinding]:
-    """Simulate a case again and write its run into an empty directory; returns the findings."""
+def store(
+    directory: Path, case: Case, *, observed: bool = True, needs: Needed | None = None
+) -> Sequence[SimulationFinding]:
+    """Simulate a case again and write its run, with what its failure needs, into an empty directory.
+
+    Returns the findings.
+    """
     recorder, sampler, stream = StoryRecorder(), ReplicaSampler(), EventStream()
     observers = property_observers() if observed else ()
     outcome = cases.run(case, observers, (stream, recorder, sampler), to_the_end=True, keep_log=True)
@@ -138,6 +145,8 @@ def store(directory: Path, case: Case, *, observed: bool = True) -> Sequence[Sim
     story = story_of(recorder, outcome.history, outcome.log_entries or ())
     _write_json(directory / "story.json", story)
     tables.write(directory, "0", [tables.Recorded(run_id, NAME, outcome, sampler.samples)])
+    if needs is not None:
+        needed.write(directory, needs)
     write_results(directory, run_id, found)
     return found
 

@@ -37,12 +37,15 @@ _NUMBERS = ("at_ms", "kind", "target", "duration_ms", "parameter")
 _EARLIEST_MS = 2_000
 """The earliest time of a drawn fault; before it the cluster is set up."""
 
-_GRACE_MS = 5_000
+GRACE_MS = 5_000
 """A candidate may run this much longer than the best one so far."""
 
-_EVENTS_TIMES, _EVENTS_MIN = 5, 20_000
+EVENTS_TIMES, EVENTS_MIN = 5, 20_000
 """A candidate may handle so many times the events of the original failure, and so many in any case: without delays of
 the network a simulation can be busy for long without getting anywhere."""
+
+PATIENCE = "patience"
+"""What a simulation breaks that has run too long to be a simplification."""
 
 _AS_IN_THE_SOLE_SURVIVOR_PHASE = ("kill", "restart")
 """Kinds of fault that replace what the sole-survivor phase does to all brokers in turn."""
@@ -199,7 +202,7 @@ class _Hit(NamedTuple):
     virtual_ms: int
 
 
-class _Patience:
+class Patience:
     """An observer that ends a simulation that has run too long to be a simplification."""
 
     def __init__(self, limit_ms: int | None, events_max: int) -> None:
@@ -210,7 +213,7 @@ class _Patience:
         """See `Observer.after`."""
         self._events_left -= 1
         if self._events_left < 0 or (self._limit_us is not None and cluster.now_us > self._limit_us):
-            raise Violation("patience", "expected a failure sooner")
+            raise Violation(PATIENCE, "expected a failure sooner")
 
     def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
         """See `Observer.crashed`."""
@@ -247,11 +250,11 @@ def reduce(
     start = _by_one_fault(scale, start.lanes, target) or start
     tried = 0
     best_ms = start.virtual_ms
-    events_max = max(_EVENTS_MIN, _EVENTS_TIMES * outcome.events)
+    events_max = max(EVENTS_MIN, EVENTS_TIMES * outcome.events)
     hits: dict[int, _Hit] = {}
 
     def limit_ms() -> int | None:
-        return best_ms + _GRACE_MS if target.is_sudden else None
+        return best_ms + GRACE_MS if target.is_sudden else None
 
     with Pool[_Task, _Hit | None](partial(_attempt, scale=scale, target=target), jobs) as pool:
 
@@ -318,7 +321,7 @@ def case_of(scale: Scale, candidate: Candidate) -> Case:
 
 def _attempt(task: _Task, scale: Scale, target: ShrinkTarget) -> _Hit | None:
     observers = property_observers() if target.observed else ()
-    patience = _Patience(task.limit_ms, task.events_max)
+    patience = Patience(task.limit_ms, task.events_max)
     if target.found(cases.run(case_of(scale, task.candidate), (*observers, patience))) is None:
         return None
     hit = _measured(scale, task.candidate, target)

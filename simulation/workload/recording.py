@@ -101,6 +101,8 @@ class FaultRow(NamedTuple):
     parameters: str
     started_ns: int
     ended_ns: int | None
+    planned: int | None = None
+    """The place in the schedule of the fault that it is, or is a part of; it is not in the history's table."""
 
 
 @dataclass(slots=True)

@@ -75,7 +75,9 @@ def _rows(run: Recorded) -> dict[str, Iterable[Row]]:
         "reads": history.reads,
         "commits": history.commits,
         "ownerships": history.ownerships,
-        "faults": [(*row, None, True, row.ended_ns is not None, _evidence(row.parameters)) for row in history.faults],
+        "faults": [
+            (*row[:-1], None, True, row.ended_ns is not None, _evidence(row.parameters)) for row in history.faults
+        ],
         "cluster": [(*sample, None) for sample in run.samples],  # without the LastKnownELR
         "logs": _logs(outcome),
         "ends": [(TOPIC, partition, end, True) for partition, end in outcome.ends.items()],

@@ -60,14 +60,15 @@ class ZooKeeperNemesis:
         self.configuration = configuration
         self.history = history
         self.brokers = list(range(1, configuration.brokers + 1))
-        self._undo: dict[int, tuple[str, tuple[int, ...], Callable[[], None], int, str]] = {}
+        self._undo: dict[int, tuple[str, tuple[int, ...], Callable[[], None], int, str, int | None]] = {}
         self._next = 1
         self._over = False
+        self._striking: int | None = None  # the place in the schedule of the fault that strikes now
 
     def plan(self, faults: Sequence[SimulatedFault]) -> None:
         """Schedule the faults; those that were due during set-up strike at once."""
-        for fault in faults:
-            self.cluster.at(max(fault.at_ms * MS, self.cluster.now_us), self._fire, fault)
+        for place, fault in enumerate(faults):
+            self.cluster.at(max(fault.at_ms * MS, self.cluster.now_us), self._fire, place, fault)
 
     def heal(self) -> None:
         """Heal all faults, and start what is down."""
@@ -88,8 +89,9 @@ class ZooKeeperNemesis:
         partition = (selector - len(self.brokers)) % self.configuration.partitions
         return leader_of(self.ensemble.tree, (TOPIC, partition)) or self.brokers[0]
 
-    def _fire(self, fault: SimulatedFault) -> None:
+    def _fire(self, place: int, fault: SimulatedFault) -> None:
         if not self._over:
+            self._striking = place
             getattr(self, "_" + fault.kind.replace("-", "_"))(fault, self._target(fault.target))
 
     def _opened(
@@ -99,18 +101,18 @@ class ZooKeeperNemesis:
         self._next += 1
         who = f" of {', '.join(map(str, targets))}" if targets else ""
         self.cluster.say(f"{kind}{who}{f' ({why})' if why else ''}")
-        self._undo[number] = (kind, targets, undo, self.cluster.now_us, why)
+        self._undo[number] = (kind, targets, undo, self.cluster.now_us, why, self._striking)
         self.cluster.after(after_ms * MS, self._close, number)
 
     def _close(self, number: int) -> None:
         opened = self._undo.pop(number, None)
         if opened is None:
             return
-        kind, targets, undo, started_us, why = opened
+        kind, targets, undo, started_us, why, place = opened
         undo()
         self.cluster.say(f"end of {kind} of {', '.join(map(str, targets))}")
         self.history.faults.append(
-            FaultRow(number, kind, targets, json.dumps({"what": why}), started_us * MS, self.cluster.now_us * MS)
+            FaultRow(number, kind, targets, json.dumps({"what": why}), started_us * MS, self.cluster.now_us * MS, place)
         )
 
     # --- processes and disks -----------------------------------------------------------------------------------------

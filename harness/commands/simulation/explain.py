@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from harness.run.judging import judge, write_report
 from harness.store.run_directories import find_run, make_run_directory
 from harness.store.run_names import of_simulation, plain
 from harness.terminal.exits import VERDICTS, ExitStatus
+from incidents import needed
+from incidents.needed import Needed
 from reports.data.stored_run import load_run
 from reports.text.configuration import reproduce_command
 from reports.text.explanation import Explanation, explain_run
@@ -28,9 +31,12 @@ from simulation.runs.failures import SimulationFinding
 from simulation.runs.pool import cores
 from simulation.scenario.case import Case
 from simulation.scenario.phases import SimulationOutcome
+from simulation.shrinking.needed import needed_within
 from simulation.shrinking.reduce import CannotShrink, failing
 
 TIME_LIMIT_S = 60.0
+_NEEDED_SHARE = 0.25
+"""The part of the time limit after which no simulation begins that tries which faults are needed."""
 _NAMES_WIDTH = 9
 
 
@@ -45,7 +51,7 @@ _NAMES_WIDTH = 9
     type=TimeLimit(),
     default=TIME_LIMIT_S,
     metavar="TIME",
-    help="Begin no attempt to shrink after this time (60 s).",
+    help="Begin no attempt to find what is needed, or to shrink, after this time (60 s).",
 )
 def explain(
     what: str,
@@ -64,7 +70,8 @@ def explain(
 
     A SEED is simulated with the same flags as for `harrow sim`. RUN is the directory of a stored run, its name in the
     store, or `latest`; one that has no results yet is checked first. FILE is a choice file or a schedule in steps. What
-    fails goes into the store with its report, and then once more, shrunk.
+    fails goes into the store with its report, and then once more, shrunk. A simulated failure is simulated again
+    without some of its faults, and without its flaws, to tell which of them it needs.
 
     \b
     harrow explain 4 --flaw ack-before-replication
@@ -97,6 +104,7 @@ class _Explainer:
         self._shrinks = shrinks
         self._jobs = jobs
         self._time_limit_s = time_limit_s
+        self._until_s = time.monotonic() + time_limit_s
         self._console = Console(stderr=True, highlight=False)
 
     def case(self, name: str, case: Case) -> ExitStatus:
@@ -106,7 +114,7 @@ class _Explainer:
             click.echo(f"{name}: nothing wrong, hash {outcome.digest}")
             return ExitStatus.VALID
         directory = make_run_directory(self._store, of_simulation(case.overrides), case.seed)
-        stored.store(directory, case)
+        stored.store(directory, case, needs=self._needs(case, outcome, finding))
         explanation = _explained(directory)
         _print_next(directory)
         self._shrink(outcome, finding, directory)
@@ -130,28 +138,40 @@ class _Explainer:
             judge([directory])
         choice_file = choice_files.file_in(directory)
         case = case_in(choice_file) if choice_file.is_file() else None
+        if case is None or load_run(directory).results.get("verdict") != "invalid":
+            explanation = _explained(directory)
+            _print_next(directory)
+            return VERDICTS[explanation.word]
+        outcome, finding = failing(case)
+        known = needed.read(directory)
+        if finding is not None and (known is None or known.untested):
+            needed.write(directory, self._needs(case, outcome, finding))
+            stored.write_results(directory, directory.name, stored.found_in(directory))
         explanation = _explained(directory)
         _print_next(directory)
-        if case is not None and explanation.word == "invalid" and self._shrinks:
-            outcome, finding = failing(case)
-            if finding is None:
-                self._console.print(f"not shrunk: the simulator alone finds nothing wrong in {directory}", markup=False)
-            else:
-                self._shrink(outcome, finding, directory)
+        if finding is not None:
+            self._shrink(outcome, finding, directory)
+        elif self._shrinks:
+            self._console.print(f"not shrunk: the simulator alone finds nothing wrong in {directory}", markup=False)
         return VERDICTS[explanation.word]
+
+    def _needs(self, case: Case, outcome: SimulationOutcome, finding: SimulationFinding) -> Needed:
+        return needed_within(_NEEDED_SHARE * self._time_limit_s, case, outcome, finding)
 
     def _shrink(self, outcome: SimulationOutcome, finding: SimulationFinding, origin: Path) -> None:
         """Shrink a failure, store what is left, and explain that."""
         if not self._shrinks:
             return
         try:
-            smallest = shrink_failure(outcome, finding, self._jobs, self._time_limit_s, self._console)
+            smallest = shrink_failure(outcome, finding, self._jobs, self._until_s - time.monotonic(), self._console)
         except CannotShrink as error:
             self._console.print(f"not shrunk: {error}", markup=False, soft_wrap=True)
             return
         case = smallest.shrunk.choice_file.case()
         directory = make_run_directory(self._store, plain([of_simulation(case.overrides), "shrunk"]), case.seed)
-        stored.store(directory, case)
+        small_outcome, small_finding = failing(case)
+        needs = None if small_finding is None else self._needs(case, small_outcome, small_finding)
+        stored.store(directory, case, needs=needs)
         click.echo()
         _print_place("smallest", str(smallest))
         _print_place("of", str(origin))

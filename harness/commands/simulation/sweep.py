@@ -30,12 +30,16 @@ from simulation.runs.pool import cores
 from simulation.runs.sweep import SeedResult, Tally, sweep, until
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import repeat_command
+from simulation.shrinking.needed import needed_within
+from simulation.shrinking.reduce import failing
 
 INVALID_SHOWN = 10
 
 SHOWN_EVERY_S = 0.5
 PLAIN_EVERY_S = 10.0
 FINDINGS_SHOWN = 3
+NEEDED_S = 10.0
+"""For each failure that is stored: no simulation begins later that tries which faults it needs."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +203,7 @@ def _store(
         except StoreError as error:
             console.print(f"not stored: {error}", style="yellow", soft_wrap=True)
             break
-        stored.store(directory, Case(failure.seed, overrides))
+        _store_failure(directory, Case(failure.seed, overrides))
         kept[failure.seed] = directory
         if failure.compiled and stored.digest_in(directory) != failure.digest:
             why = f"seed {failure.seed}: hash {failure.digest} compiled, {stored.digest_in(directory)} plain"
@@ -212,6 +216,12 @@ def _store(
     if kept:
         _judge(list(kept.values()), check, console)
     return kept
+
+
+def _store_failure(directory: Path, case: Case) -> None:
+    outcome, finding = failing(case)
+    needs = None if finding is None else needed_within(NEEDED_S, case, outcome, finding)
+    stored.store(directory, case, needs=needs)
 
 
 def _judge(directories: Sequence[Path], check: bool, console: Console) -> None:

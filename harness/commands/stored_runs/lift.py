@@ -28,10 +28,12 @@ from simulation.runs.failures import SimulationFinding, findings
 from simulation.runs.pool import cores
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import check_names
+from simulation.shrinking.needed import needed_within
 from simulation.shrinking.reduce import CannotShrink, failing
 
 TIME_LIMIT_S = 600.0
 SHRINK_S = 60.0
+NEEDED_S = 15.0
 SEEDS = range(1, 1_000_001)
 SHOW_EVERY_S = 10.0
 _NAMES_WIDTH = 9
@@ -153,7 +155,9 @@ class _Lifter:
         directory = make_run_directory(
             self._store, plain([name, of_simulation(case.overrides).removeprefix("simulation-")]), case.seed
         )
-        stored.store(directory, case)
+        outcome, finding = failing(case)
+        needs = None if finding is None else needed_within(NEEDED_S, case, outcome, finding)
+        stored.store(directory, case, needs=needs)
         report = write_report(directory, partial(click.echo, err=True))
         choices = choice_files.file_in(directory)
         _place("choices", str(choices))

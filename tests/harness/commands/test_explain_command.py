@@ -17,7 +17,7 @@ from harness.commands.simulation.explain import explain
 from harness.terminal.exits import ExitStatus
 from simulation.runs import stored
 from simulation.scenario.case import Case
-from tests.harness.commands.test_simulation_commands import FINE, LYING, harrow
+from tests.harness.commands.test_simulation_commands import FINE, LYING, flags, harrow
 from tests.reports import synthetic_run
 from tests.simulation.small import QUICK
 
@@ -203,3 +203,23 @@ def test_bad_input_is_one_line(arguments: str, expected: str, capsys: pytest.Cap
     assert output.out == ""
     (line,) = output.err.splitlines()
     assert expected in line
+
+
+def test_it_says_which_fault_was_needed_and_whose_mistake_it_is(shrunk: Ended) -> None:
+    told = [line for line in shrunk.lines if line.startswith("  fault needed: ")]
+    assert len(told) == 2, "of the failure and of the smallest one"
+    assert told[1] == "  fault needed: No fault was needed: none had begun by then."
+    blamed = [line for line in shrunk.lines if line.startswith("  whose mistake: ")]
+    assert all("planted flaw ack-before-replication" in line for line in blamed)
+
+
+def test_what_there_was_no_time_for_is_tried_the_next_time(capsys: pytest.CaptureFixture[str]) -> None:
+    # Without time nothing is tried. What is stored says so, and the next explanation fills it in.
+    arguments = flags({**QUICK, "flaws": ("unclean-stays-eligible",)})
+    assert harrow("explain", 2, *arguments, "--no-shrink", "--time-limit", "0") == ExitStatus.ANOMALIES
+    assert "Not tried, for want of time: faults " in capsys.readouterr().out
+    assert harrow("explain", "latest", "--no-shrink", "--time-limit", "10m") == ExitStatus.ANOMALIES
+    output = capsys.readouterr().out
+    assert "Not tried" not in output
+    assert "  fault needed: Needed: " in output
+    assert "  whose mistake: That of the planted flaw unclean-stays-eligible" in output

@@ -1,0 +1,57 @@
+"""Reads and writes what simulating a failure again, without some of its faults, has shown: which of them it needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+FILE_NAME = "needed.json"
+
+
+@dataclass(frozen=True)
+class Needed:
+    """The faults of a simulation that its failure needs, by their numbers, and whether it needs the planted flaws."""
+
+    needed: tuple[int, ...]
+    """With these alone the failure occurs; without any one of them it did not."""
+    not_needed: tuple[int, ...]
+    """Those of the others that had begun by then: without them it occurs, too."""
+    untested: tuple[int, ...]
+    """For these there was no time."""
+    redraws: int
+    """How often each was left out with other random choices, besides once with the same ones."""
+    simulations: int
+    without_flaws: bool | None = None
+    """Whether anything fails without the planted flaws; None if there are none, or if that was not tried."""
+
+
+def write(directory: Path, needed: Needed) -> None:
+    """Write the file of a run's directory."""
+    (directory / FILE_NAME).write_text(json.dumps(asdict(needed), indent=2) + "\n", encoding="utf-8")
+
+
+def read(directory: Path) -> Needed | None:
+    """Read it; None if there is none, or nothing that can be understood."""
+    try:
+        return _parsed(json.loads((directory / FILE_NAME).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _parsed(data: Mapping[str, Any]) -> Needed:
+    numbers = {name: _numbers(data[name]) for name in ("needed", "not_needed", "untested")}
+    without_flaws = data["without_flaws"]
+    if without_flaws is not None and not isinstance(without_flaws, bool):
+        raise ValueError(without_flaws)
+    return Needed(
+        **numbers, redraws=int(data["redraws"]), simulations=int(data["simulations"]), without_flaws=without_flaws
+    )
+
+
+def _numbers(data: Any) -> tuple[int, ...]:  # noqa: ANN401 (anything may stand in a file)
+    if not isinstance(data, list) or not all(type(number) is int for number in data):
+        raise ValueError(data)
+    return tuple(data)

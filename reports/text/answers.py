@@ -1,0 +1,217 @@
+"""Answers what readers ask first of the gravest incident: which fault it needed, whose mistake it is, which records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from common.wording import count, enumeration, partition_name, plural
+from history.anomalies import CATALOGUE, MALFORMED
+from history.contract import ACKS_LEADER, ACKS_NONE
+from incidents import Cause, Incident
+from incidents.evidence import Evidence, Fault
+from incidents.headlines import gravest
+from incidents.model import where
+from incidents.needed import Needed
+from reports.data.stored_run import Run, is_one_of, rows_where
+from reports.text.incidents import promise_of
+
+RECORDS_NAMED = 3
+FAULTS_NAMED = 6
+_ONLY_NEAR = frozenset({"leader-change", "no-progress"})
+"""Kinds of cause whose sentence names the fault before it, and no evidence says that it had to be."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One question and its answer."""
+
+    question: str
+    text: str
+    link: str = ""
+    """The id of the place in the page that has more."""
+    link_text: str = ""
+
+
+def answers(run: Run) -> tuple[Answer, ...]:
+    """Answer for the first violation, else for the first incident within the contract; nothing if there is neither."""
+    incident = next((one for one in run.incidents if not one.within_contract), None)
+    incident = incident or next(iter(run.incidents), None)
+    if incident is None:
+        return ()
+    evidence = Evidence(run.directory)
+    return (
+        Answer("Fault needed", _fault_needed(run, incident, evidence), "faults", "all faults"),
+        Answer("Whose mistake", _whose_mistake(run, incident, evidence.needed)),
+        _records(run, incident),
+    )
+
+
+# --- the fault -------------------------------------------------------------------------------------------------------
+
+
+def _fault_needed(run: Run, incident: Incident, evidence: Evidence) -> str:
+    if run.spec.get("story"):
+        return "Every fault of this run is a step of its schedule, which is played as it is written."
+    if evidence.needed is not None and incident.findings:
+        return _by_simulating(evidence.needed, evidence.faults)
+    before = [fault for fault in evidence.faults if incident.at_ns is None or fault.started_ns <= incident.at_ns]
+    if evidence.is_simulated:
+        told = f"{plural(len(before), 'fault')} began before it" if before else "no fault began before it"
+        return f"Not tried: {told}. `harrow explain` simulates the run again without each of them."
+    return _by_evidence(incident, evidence.faults, before)
+
+
+def _by_simulating(needed: Needed, faults: Sequence[Fault]) -> str:
+    """Tell what simulations without some of the faults have shown."""
+    tries = f"with the same random choices and {needed.redraws} times with others"
+    others = needed.not_needed
+    sentences = []
+    if needed.needed:
+        alone = "With it alone" if len(needed.needed) == 1 else "With these alone"
+        left_out = "without it" if len(needed.needed) == 1 else "without any one of them"
+        sentences.append(
+            f"Needed: {enumeration(_stories(faults, needed.needed))}. {alone} the failure occurs; {left_out} it does"
+            f" not (tried {tries})."
+        )
+    elif not needed.untested:
+        why = f"it occurs without {_numbers(others)}, too" if others else "none had begun by then"
+        sentences.append(f"No fault was needed: {why}.")
+    if others and needed.needed:
+        sentences.append(f"Not needed: {_numbers(others)}.")
+    if needed.untested:
+        sentences.append(f"Not tried, for want of time: {_numbers(needed.untested)}.")
+    return " ".join(sentences)
+
+
+def _by_evidence(incident: Incident, faults: Sequence[Fault], before: Sequence[Fault]) -> str:
+    """Tell what the evidence of a real run says, or that it does not."""
+    if not before and not any(cause.faults for cause in incident.causes):
+        return "No fault had taken effect before it."
+    if len(incident.causes) > 1:
+        open_ones = list(dict.fromkeys(number for cause in incident.causes for number in _decisive(cause)))
+        if open_ones:
+            return f"The evidence leaves it open; it may be {' or '.join(_stories(faults, open_ones))}."
+        return f"The evidence does not tell which of the {plural(len(before), 'fault')} before it was needed, if any."
+    cause = incident.cause
+    guilty = _decisive(cause) if cause is not None else ()
+    if guilty:
+        rest = [fault.number for fault in before if fault.number and fault.number not in guilty]
+        only = f" Nothing in the evidence connects it with what else came before it: {_numbers(rest)}." if rest else ""
+        return f"Made possible by this: {enumeration(_stories(faults, guilty))}.{only}"
+    near = cause.faults if cause is not None else ()
+    nearest = f"; the nearest: {enumeration(_stories(faults, near))}" if near else ""
+    which = "the fault" if len(before) == 1 else f"any of the {count(len(before))} faults"
+    return f"The evidence does not tell whether it needed {which} before it{nearest}."
+
+
+def _decisive(cause: Cause) -> tuple[int, ...]:
+    """The faults that the cause rests on: named in its sentence, or because they kept another node from leading."""
+    if cause.kind in _ONLY_NEAR:
+        return ()
+    told = [cause.sentence, *(line for line in cause.evidence if "could not be elected" in line)]
+    return tuple(number for number in cause.faults if any(f"fault #{number})" in line for line in told))
+
+
+def _stories(faults: Iterable[Fault], numbers: Iterable[int]) -> list[str]:
+    by_number = {fault.number: fault for fault in faults}
+    return [
+        by_number[number].story if number in by_number and by_number[number].targets else f"fault #{number}"
+        for number in numbers
+    ]
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    named = ", ".join(f"#{number}" for number in numbers[:FAULTS_NAMED])
+    more = len(numbers) - FAULTS_NAMED
+    return f"fault{'' if len(numbers) == 1 else 's'} {named}" + (f" and {count(more)} more" if more > 0 else "")
+
+
+# --- the mistake -----------------------------------------------------------------------------------------------------
+
+
+def _whose_mistake(run: Run, incident: Incident, needed: Needed | None) -> str:
+    kinds = {cause.kind for cause in incident.causes}
+    allowed_by = incident.causes[0].allowed_by if incident.causes else ""
+    if kinds == {"sent-again"}:
+        return f"The client's: its library sent the records again in a later epoch of its producer. {allowed_by}"
+    if set(incident.anomalies) == {MALFORMED}:
+        return "The test's own: its history is malformed, which says nothing about the cluster."
+    if incident.within_contract:
+        acks = run.number("acks")
+        whose = "The configuration's" if acks in (ACKS_NONE, ACKS_LEADER) else "Nobody's"
+        return f"{whose}: what happened is within the contract. {allowed_by}".rstrip()
+    flaws = [str(flaw) for flaw in run.settings.get("flaws") or ()]
+    if flaws:
+        return _of_flaws(flaws, needed)
+    promise = promise_of(gravest(incident.anomalies))
+    broken = f" It broke this promise: {promise}" if promise else ""
+    design = f" It is a gap in the protocol itself: {allowed_by}" if allowed_by else ""
+    return f"The cluster's: neither its configuration nor anything that the clients did excuses it.{broken}{design}"
+
+
+def _of_flaws(flaws: Sequence[str], needed: Needed | None) -> str:
+    one = len(flaws) == 1
+    named = f"the planted {'flaw' if one else 'flaws'} {enumeration(list(flaws))}"
+    without = None if needed is None else needed.without_flaws
+    if without is None:
+        return (
+            f"The cluster's, most likely by {named}: neither the configuration nor anything that the clients did"
+            " excuses it. Whether it happens without the flaw was not tried."
+        )
+    if without:
+        return f"The cluster's own: the same simulation fails without {named}, too."
+    tries = "with the same random choices and with others"
+    return f"That of {named}: the same simulation without {'it' if one else 'them'} has no failure ({tries})."
+
+
+# --- the records -----------------------------------------------------------------------------------------------------
+
+
+def _records(run: Run, incident: Incident) -> Answer:
+    name = gravest(incident.anomalies)
+    violations, within = incident.anomalies[name]
+    total = violations or within
+    rows = list(_rows(run, incident, name))
+    named = [_record(run, row) for row in rows[:RECORDS_NAMED] if row["offset"] is not None or row["value"]]
+    if not named:
+        return Answer("Records", f"None in particular: this is about {where(incident.spans)}.")
+    first = f"the first {count(len(named))} of {count(total)}: " if total > len(named) else ""
+    anchor = f"{'violations' if violations else 'allowed'}-{name}"
+    listed = name in CATALOGUE or rows
+    text = f"{first}{'; '.join(named)}."
+    return Answer("Records", text[:1].upper() + text[1:], anchor if listed else "", "all of them" if first else "more")
+
+
+def _rows(run: Run, incident: Incident, name: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the first anomalies of this name in the incident's partitions, by offset."""
+    table = rows_where(run.tables["anomalies"], anomaly=name)
+    table = table.filter(pa.array(is_one_of(table, "within_contract", incident.within_contract)))
+    for span in incident.spans or ():
+        mine = rows_where(table, topic=span.topic, partition=span.partition)
+        if span.first_offset is not None:
+            mine = mine.filter(pc.fill_null(pc.greater_equal(mine.column("offset"), span.first_offset), True))
+        yield from mine.sort_by([("offset", "ascending")]).slice(0, RECORDS_NAMED).to_pylist()
+
+
+def _record(run: Run, row: Mapping[str, Any]) -> str:
+    place = partition_name(row["topic"], row["partition"])
+    offset = "" if row["offset"] is None else f" offset {count(row['offset'])}"
+    values = [row["value"]] if row["value"] is not None else _values_at(run, row)
+    if not values:
+        return f"{place}{offset} (what stood there no client was told)"
+    told = " and ".join(f"value {value}" for value in values)
+    return f"{told} at {place}{offset}" if offset else f"{told} in {place}"
+
+
+def _values_at(run: Run, row: Mapping[str, Any]) -> list[int]:
+    """Find what was acknowledged or read at the offset of an anomaly that is about no value."""
+    found: dict[int, None] = {}
+    for name in ("sends", "reads"):
+        table = rows_where(run.tables[name], topic=row["topic"], partition=row["partition"], offset=row["offset"])
+        found |= dict.fromkeys(value for value in table.column("value").to_pylist() if value is not None)
+    return list(found)[:RECORDS_NAMED]

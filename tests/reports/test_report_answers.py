@@ -1,0 +1,144 @@
+"""What the first screen answers: which fault was needed, whose mistake it is, which records; nothing it cannot know."""
+
+import json
+
+import pytest
+
+from incidents import diagnose, needed
+from incidents.needed import Needed
+from reports.data.stored_run import load_run
+from reports.text.answers import answers
+from tests.incidents.stored import fault, follows, leads, lost, run_in, settings
+
+LOST_PAGE_CACHE = {
+    "cluster": [leads(9, 3, 0, 20, (3,)), leads(15, 3, 1, 10, (3,))],
+    "faults": [
+        fault(1, "connection-resets", [2], 3, 4),
+        fault(4, "kill", [2], 5, 8),
+        fault(6, "page-cache-loss", [3], 12.8, 14),
+        fault(7, "kill", [1], 16, 17),
+    ],
+    "anomalies": [lost(offset, 10) for offset in range(10, 20)],
+}
+CUT = {
+    "cluster": [leads(9, 1, 0, 20, (1, 3)), follows(11, 3, 1, 0, 20), leads(15, 3, 1, 10, (3,))],
+    "anomalies": [lost(15, 10)],
+}
+SIMULATED = {
+    "findings": [{"layer": "invariant", "property_id": "P-15", "what": "log-0: broker 1, leader of epoch 0, acknowledged offset 7, which is in the logs of [1] only; min ISR is 2"}],  # noqa: E501
+    "story": [{"at_us": 20_000_000, "node_id": 0, "text": "VIOLATION of P-15: it did", "source": None}],
+    "faults": [fault(1, "kill", [2], 3, 4), fault(2, "pause", [3], 5, 9), fault(3, "kill", [1], 22, 23)],
+}  # fmt: skip
+
+
+def checked(directory, **rows):
+    """A run with its incidents in `results.json`."""
+    run_in(directory, **rows)
+    found = diagnose(directory)
+    verdict = "valid" if all(one.within_contract for one in found) else "invalid"
+    names = {
+        name: {"violations": broken, "within_contract": within}
+        for one in found
+        for name, (broken, within) in one.anomalies.items()
+    }
+    results = {"verdict": verdict, "anomalies": names, "incidents": [one.to_json() for one in found]}
+    (directory / "results.json").write_text(json.dumps(results))
+    return directory
+
+
+def told(directory):
+    return {answer.question: answer.text for answer in answers(load_run(directory))}
+
+
+def test_the_fault_that_the_cause_rests_on_made_it_possible_and_the_others_only_came_before(tmp_path):
+    text = told(checked(tmp_path, **LOST_PAGE_CACHE))["Fault needed"]
+    assert text.startswith("Made possible by this: broker 3 lost its page cache at 12.800 s (fault #6).")
+    assert text.endswith("Nothing in the evidence connects it with what else came before it: faults #1, #4.")
+    assert "#7" not in text  # it came later
+
+
+def test_faults_that_kept_others_from_leading_made_it_possible_too(tmp_path):
+    cluster = [leads(9, 3, 0, 20, (1, 3)), leads(15, 3, 1, 10, (3,))]
+    faults = [fault(2, "pause", [1], 11, 20), fault(6, "page-cache-loss", [3], 12.8, 14)]
+    text = told(checked(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)]))["Fault needed"]
+    assert "(fault #6) and broker 1 was paused at 11.000 s (fault #2)." in text
+    assert "Nothing in the evidence" not in text
+
+
+def test_where_no_evidence_connects_a_fault_with_it_that_is_said(tmp_path):
+    text = told(checked(tmp_path, **CUT, faults=[fault(1, "kill", [2], 3, 4)]))["Fault needed"]
+    assert text == "The evidence does not tell whether it needed the fault before it."
+
+
+def test_without_faults_none_was_needed(tmp_path):
+    assert told(checked(tmp_path, **CUT))["Fault needed"] == "No fault had taken effect before it."
+
+
+@pytest.mark.parametrize(
+    ("tried", "said"),
+    [
+        (
+            Needed((2,), (1,), (), 3, 9),
+            "Needed: broker 3 was paused at 5.000 s (fault #2). With it alone the failure occurs; without it",
+        ),
+        (
+            Needed((2,), (1,), (), 3, 9),
+            " (tried with the same random choices and 3 times with others). Not needed: fault #1.",
+        ),
+        (Needed((1, 2), (), (), 3, 9), "With these alone the failure occurs; without any one of them it does not"),
+        (Needed((), (1, 2), (), 3, 4), "No fault was needed: it occurs without faults #1, #2, too."),
+        (Needed((), (), (), 3, 4), "No fault was needed: none had begun by then."),
+        (Needed((2,), (), (1,), 3, 9), "Not tried, for want of time: fault #1."),
+        (Needed((), (), (1, 2), 3, 1), "Not tried, for want of time: faults #1, #2."),
+        (None, "Not tried: 2 faults began before it. `harrow explain` simulates"),
+    ],
+)
+def test_a_simulated_failure_tells_what_simulations_without_the_faults_have_shown(tmp_path, tried, said):
+    if tried is not None:
+        needed.write(tmp_path, tried)
+    assert said in told(checked(tmp_path, **SIMULATED))["Fault needed"]
+
+
+def test_the_cause_of_a_simulated_failure_leads_to_the_faults_that_it_needs_alone(tmp_path):
+    needed.write(tmp_path, Needed((2,), (1,), (), 3, 9))
+    (incident,) = diagnose(run_in(tmp_path, **SIMULATED))
+    assert incident.cause.faults == (2,)
+    assert incident.cause.evidence[-1] == "Faults that it needs: broker 3 was paused at 5.000 s (fault #2)."
+
+
+def test_a_broken_promise_without_an_excuse_is_the_clusters_mistake(tmp_path):
+    text = told(checked(tmp_path, **CUT))["Whose mistake"]
+    assert text.startswith("The cluster's: neither its configuration nor anything that the clients did excuses it.")
+    assert "A record whose write was acknowledged stays in the log" in text
+
+
+def test_what_the_configuration_permits_is_not_the_clusters_mistake(tmp_path):
+    rows = [lost(15, 10, within_contract=True)]
+    run = checked(tmp_path, runs=[settings(acks=1)], cluster=CUT["cluster"], anomalies=rows)
+    assert told(run)["Whose mistake"].startswith("The configuration's: what happened is within the contract. acks=1 ")
+
+
+@pytest.mark.parametrize(
+    ("without", "said"),
+    [
+        (False, "That of the planted flaw eager-shrink: the same simulation without it has no failure"),
+        (True, "The cluster's own: the same simulation fails without the planted flaw eager-shrink, too."),
+        (None, "most likely by the planted flaw eager-shrink"),
+    ],
+)
+def test_a_planted_flaw_is_blamed_as_far_as_simulations_without_it_allow(tmp_path, without, said):
+    needed.write(tmp_path, Needed((), (1, 2), (), 3, 9, without_flaws=without))
+    run = checked(tmp_path, **SIMULATED, runs=[settings(flaws=["eager-shrink"])])
+    assert said in told(run)["Whose mistake"]
+
+
+def test_the_first_records_are_named_with_value_and_offset_and_lead_to_all(tmp_path):
+    *_, records = answers(load_run(checked(tmp_path, **LOST_PAGE_CACHE)))
+    assert records.text == (
+        "The first 3 of 10: value 1010 at t-0 offset 10; value 1011 at t-0 offset 11; value 1012 at t-0 offset 12."
+    )
+    assert (records.link, records.link_text) == ("violations-lost-acked-write", "all of them")
+
+
+def test_a_run_without_incidents_answers_nothing(tmp_path):
+    assert answers(load_run(checked(tmp_path))) == ()
