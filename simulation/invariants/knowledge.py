@@ -76,6 +76,12 @@ class BrokerMirror:
     image: Image | None = None
     """The broker's present metadata image."""
 
+    furthest: int = 0
+    """The furthest that it has reached in the metadata, in any process."""
+
+    unseen: tuple[int, int] = (0, 0)
+    """After and up to which offset of the metadata its process before may have come in a step that it did not end."""
+
     clean_epoch: int = -1
     """The broker epoch of an incarnation that ended cleanly, until the next one starts; else -1."""
 

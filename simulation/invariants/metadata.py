@@ -16,7 +16,7 @@ from broker.core.metadata.records import (
 )
 from simulation.invariants import committed, directories, replicas, topics
 from simulation.invariants.ghost import Ghost
-from simulation.invariants.knowledge import Knowledge, Version
+from simulation.invariants.knowledge import BrokerMirror, Knowledge, Version
 from simulation.invariants.partition_state import broken_epochs, compare_sets
 from simulation.invariants.properties import Violation, reassignment_excuse, with_excuse
 
@@ -320,16 +320,30 @@ def remember_again(known: Knowledge, end_offset: int) -> None:
 
 def check_removal(known: Knowledge, ghost: Ghost, holder: int, offset: int, key: tuple[str, int]) -> None:
     """P-27: a running broker deletes a log only if the metadata that it has reached do not assign it."""
-    version = known.versions.get(offset)
-    topic_id, partitions, _ = version.topics.get(ghost.topic, ("", {}, {})) if version is not None else ("", {}, {})
-    assigned = partitions.get(key[1]) if topic_id == key[0] else None
-    if isinstance(assigned, PartitionState) and holder in assigned.replicas:
+    assigned = _assigned(known, ghost, holder, offset, key)
+    if assigned is not None:
         known.fail(
             ghost,
             "P-27",
             f"broker {holder} deleted its log, and the metadata up to {offset} assign it: replicas "
             f"{list(assigned.replicas)}, partition epoch {assigned.partition_epoch}",
         )
+
+
+def may_have_removed(known: Knowledge, ghost: Ghost, broker: BrokerMirror, key: tuple[str, int]) -> bool:
+    """Whether metadata that the process before may have reached in a step that it did not end do not assign its log."""
+    after, to = broker.unseen
+    return any(
+        after < end <= to and _assigned(known, ghost, broker.broker_id, end, key) is None for end in known.versions
+    )
+
+
+def _assigned(known: Knowledge, ghost: Ghost, holder: int, offset: int, key: tuple[str, int]) -> PartitionState | None:
+    """The partition's state by the metadata up to an offset, if they assign it to the holder."""
+    version = known.versions.get(offset)
+    topic_id, partitions, _ = version.topics.get(ghost.topic, ("", {}, {})) if version is not None else ("", {}, {})
+    assigned = partitions.get(key[1]) if topic_id == key[0] else None
+    return assigned if isinstance(assigned, PartitionState) and holder in assigned.replicas else None
 
 
 def check_image(known: Knowledge, holder: int, image: Image) -> None:

@@ -142,6 +142,7 @@ class PropertyObserver:
         if broker.up:
             for key, mirror in broker.mirrors.items():
                 replicas.last_cut(known, known.ghost_held(broker, *key), mirror)
+            broker.unseen = (broker.furthest, known.image.end_offset) if broker.interrupted else (0, 0)
             may_have_stopped = (machine.settings.is_controller or broker.interrupted) and _is_closed(broker)
             _process_ended(broker, clean_epoch=directories.clean_epoch(machine) if may_have_stopped else -1)
         if disk_lost:
@@ -184,6 +185,7 @@ class PropertyObserver:
         before = broker.image_end
         if state.image.end_offset != before:
             broker.image_end = state.image.end_offset
+            broker.furthest = max(broker.furthest, broker.image_end)
             metadata.check_image(known, broker.broker_id, state.image)
             derived.check_min_isr(known, broker.broker_id, state)
             derived.check_settings(known, broker.broker_id, state)
@@ -368,7 +370,8 @@ def _removed(known: Knowledge, broker: BrokerMirror, state: BrokerState, key: tu
         if ghost.mirrors.get(broker.broker_id) is mirror:
             del ghost.mirrors[broker.broker_id]
             if mirror.incarnation != broker.incarnation and not mirror.offline:
-                replicas.vanished(known, ghost, mirror)
+                if not metadata.may_have_removed(known, ghost, broker, (topic_id, number)):
+                    replicas.vanished(known, ghost, mirror)
             else:
                 metadata.check_removal(known, ghost, broker.broker_id, state.image.end_offset, (topic_id, number))
 
