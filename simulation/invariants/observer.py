@@ -10,73 +10,53 @@ from collections.abc import Sequence
 
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.node import BrokerNode
-from broker.core.broker_node.replication import CHANNEL as REPLICATION
 from broker.core.broker_node.requests.deletion import IDLE_PRODUCERS
 from broker.core.broker_node.state import BrokerState
 from broker.core.controller.node import ControllerNode
 from broker.core.messages import (
-    AlterPartitionRequest,
-    DeleteRecordsRequest,
-    DeleteTopicsRequest,
     ElectLeadersRequest,
     FetchRequest,
-    InitProducerIdResponse,
-    ListOffsetsRequest,
-    MetadataResponse,
-    ProduceRequest,
 )
 from broker.core.node import CombinedNode
 from broker.core.ports.events import (
-    Exit,
-    Reply,
     RequestFailed,
     RequestReceived,
     ResponseReceived,
-    Send,
     TimerFired,
 )
 from broker.core.replica.state import Replica, Role
 from broker.core.rules import Rules
-from history.contract import too_many_shutdowns
 from simulation.engine.cluster import EventStep, Observer, SimulatedCluster, fingerprint
-from simulation.engine.machine import SimulatedMachine
-from simulation.engine.transport import CLIENTS_FROM
 from simulation.invariants import (
     checkpoints,
-    clients,
     committed,
     compactions,
     derived,
     directories,
     log_files,
     log_starts,
+    messages,
     metadata,
+    processes,
     quorum,
     recoveries,
     replicas,
     topics,
 )
-from simulation.invariants.administration import answers, deletion, passed_on
+from simulation.invariants.administration import answers, deletion
 from simulation.invariants.answers import (
     controllers_asked,
-    errors,
     followers,
     of_leaders,
-    producer_ids,
     refusals,
-    sessions,
     to_brokers,
 )
-from simulation.invariants.answers import metadata as metadata_answers
-from simulation.invariants.answers.asked import AsksControllers
 from simulation.invariants.expiry import SeenProducers
 from simulation.invariants.ghost import Ghost, ReplicaMirror
-from simulation.invariants.groups import checks, rebalances, silent
+from simulation.invariants.groups import checks, rebalances
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
 from simulation.invariants.progress import isr, requests, stops
 from simulation.invariants.properties import Violation, not_judged
-
-_FROM_CLIENTS = (ProduceRequest, FetchRequest, ListOffsetsRequest)
 
 
 class PropertyObserver:
@@ -117,7 +97,7 @@ class PropertyObserver:
             self._controller(known, step, node.controller, machine.incarnation)
             self._broker(known, step, node.broker.state, machine.incarnation)
         else:
-            _exited(known, step, machine)
+            processes.exited(known, step, machine)
         if machine.node is not None and step.node_id in known.brokers:
             checkpoints.stepped(known, known.brokers[step.node_id], machine, cluster.now_us)
         isr.check(known, cluster)
@@ -127,29 +107,7 @@ class PropertyObserver:
         if self._known is None:
             self._known = Knowledge.of(cluster, self._unjudged)
         with cluster.machines[node_id].disk.laid_open():
-            self._ended(self._known, cluster, node_id, lost_bytes)
-
-    def _ended(self, known: Knowledge, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
-        voter, broker = known.voters.get(node_id), known.brokers.get(node_id)
-        if voter is not None:
-            quorum.ended(known, voter)
-            answers.controller_ended(known, node_id)
-            known.deciding.pop(node_id, None)  # it may have decided in the step that nobody saw the end of
-        if broker is None:
-            return
-        machine = cluster.machines[node_id]
-        disk_lost = lost_bytes >= 0 and not machine.disk.files
-        if broker.up:
-            for key, mirror in broker.mirrors.items():
-                replicas.last_cut(known, known.ghost_held(broker, *key), mirror)
-            broker.unseen = (broker.furthest, known.image.end_offset) if broker.interrupted else (0, 0)
-            may_have_stopped = (machine.settings.is_controller or broker.interrupted) and _is_closed(broker)
-            _process_ended(broker, clean_epoch=directories.clean_epoch(machine) if may_have_stopped else -1)
-        if disk_lost:
-            broker.clean_epoch = -1
-        if lost_bytes >= 0:
-            for key, mirror in broker.mirrors.items():
-                _power_lost(known, known.ghost_held(broker, *key), broker, mirror, disk_lost=disk_lost)
+            processes.crashed(self._known, cluster, node_id, lost_bytes)
 
     # --- controllers -------------------------------------------------------------------------------------------------
 
@@ -173,13 +131,13 @@ class PropertyObserver:
         broker = known.brokers[step.node_id]
         event = step.event
         if broker.incarnation != incarnation:
-            _process_started(known, broker, incarnation, state)
+            processes.started(known, broker, incarnation, state)
             directories.check_owner(known.cluster.machines[step.node_id])
         if broker.failed_directories:
             directories.check_failures(broker, known.cluster.machines[step.node_id])
         if event.__class__ is RequestReceived:
             assert isinstance(event, RequestReceived)
-            _request_arrived(known, broker, event)
+            messages.arrived(known, broker, event)
         elif broker.alterations and isinstance(event, (ResponseReceived, RequestFailed)):
             broker.alterations.pop(event.request_id, None)
         before = broker.image_end
@@ -210,7 +168,7 @@ class PropertyObserver:
         if state.coordinator.shards or broker.groups_seen:
             rebalances.stepped(known, broker, state, event, step.effects)
         if step.effects:
-            _effects(known, broker, state, step, before)
+            messages.sent(known, broker, state, step, before)
         controllers_asked.stepped(known, broker, state, event)
         if event.__class__ is RequestReceived and state.produces:
             assert isinstance(event, RequestReceived)
@@ -244,7 +202,7 @@ class PropertyObserver:
                 continue
             ghost = known.ghost(replica.topic, replica.topic_id, replica.partition)
             if mirror is not None and directories.is_left_behind(broker, mirror, replica):
-                _power_lost(known, ghost, broker, mirror, disk_lost=True)
+                processes.power_lost(known, ghost, broker, mirror, disk_lost=True)
                 mirror = None
             if (
                 mirror is None
@@ -374,149 +332,6 @@ def _removed(known: Knowledge, broker: BrokerMirror, state: BrokerState, key: tu
                     replicas.vanished(known, ghost, mirror)
             else:
                 metadata.check_removal(known, ghost, broker.broker_id, state.image.end_offset, (topic_id, number))
-
-
-def _effects(known: Knowledge, broker: BrokerMirror, state: BrokerState, step: EventStep, before: int) -> None:
-    """Check what a broker sends. `before`: what its image had reached before the step."""
-    for effect in step.effects:
-        kind = effect.__class__
-        if kind is Reply:
-            assert isinstance(effect, Reply)
-            if effect.response is None:
-                continue
-            if effect.response.__class__ is MetadataResponse:
-                assert isinstance(effect.response, MetadataResponse)
-                metadata_answers.answered(known, broker, effect.response)
-            elif effect.response.__class__ is InitProducerIdResponse:
-                assert isinstance(effect.response, InitProducerIdResponse)
-                producer_ids.answered(known, broker.broker_id, step.event, effect.response)
-            if broker.asked:
-                sessions.answered(broker, effect.request_id, effect.response)
-                errors.answered(known, broker, state, effect.request_id, effect.response, before)
-            if broker.writes or broker.reads:
-                clients.answered(known, broker, state, effect.request_id, effect.response)
-            if broker.group_requests:
-                checks.answered(known, broker, effect.request_id, effect.response)
-            if known.administered.forwarded:
-                answers.broker_answered(known, broker.broker_id, effect.request_id, effect.response)
-        elif kind is Send:
-            assert isinstance(effect, Send)
-            if isinstance(effect.request, AlterPartitionRequest):
-                replicas.request_sent(known, broker, effect.request_id, effect.request)
-            elif effect.channel == REPLICATION:
-                of_leaders.asked(broker, state, effect)
-            elif effect.request.__class__ in controllers_asked.CHECKED:
-                controllers_asked.sent(known, broker, effect)
-            elif known.administered.forwarded:
-                passed_on.sent(known, broker.broker_id, effect)
-
-
-# --- processes -------------------------------------------------------------------------------------------------------
-
-
-def _process_started(known: Knowledge, broker: BrokerMirror, incarnation: int, state: BrokerState) -> None:
-    answers.broker_ended(known, broker.broker_id)
-    if incarnation != broker.incarnation + 1 or state.failed_directories:
-        known.failed_before.add(state.incarnation_id)
-    broker.incarnation = incarnation
-    broker.up = True
-    broker.has_started = False
-    broker.broker_epoch = -1
-    broker.image_end = 0
-    broker.failed_directories = state.failed_directories
-    known.ended_cleanly[state.incarnation_id] = broker.clean_epoch
-    directories.opened(broker, known.cluster.machines[broker.broker_id])
-    broker.clean_epoch = -1
-
-
-def _process_ended(broker: BrokerMirror, clean_epoch: int) -> None:
-    broker.up = broker.interrupted = False
-    broker.clean_epoch = clean_epoch
-    _forget_requests(broker)
-    for mirror in broker.mirrors.values():
-        mirror.role = Role.NONE
-
-
-def _forget_requests(broker: BrokerMirror) -> None:
-    """None of these will be answered."""
-    broker.alterations.clear()
-    broker.fetches.clear()
-    broker.reads.clear()
-    broker.writes.clear()
-    broker.group_requests.clear()
-    broker.groups_seen.clear()
-    broker.members_answered.clear()
-    broker.asked.clear()
-    broker.sessions.clear()
-    broker.session_epochs.clear()
-    broker.in_turn.clear()
-    broker.deleting.clear()
-    broker.compaction = None
-    broker.followers.clear()
-    broker.asking = AsksControllers()
-
-
-def _request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestReceived) -> None:
-    if event.request.__class__ in errors.CHECKED:
-        broker.asked[event.request_id] = event.request
-        sessions.asked(broker, event.request_id, event.request)
-    if event.request.__class__ in silent.OF_MEMBERS:
-        silent.heard(known, broker.broker_id, event)
-    if event.request.__class__ in _FROM_CLIENTS:
-        clients.request_arrived(known, broker, event)
-    elif event.request.__class__ is DeleteRecordsRequest:
-        assert isinstance(event.request, DeleteRecordsRequest)
-        deletion.arrived(broker, event.request)
-        log_starts.asked(broker, event.request)
-    elif event.request.__class__ in checks.CHECKED:
-        checks.request_arrived(known, broker, event)
-    elif event.connection >= CLIENTS_FROM:
-        answers.broker_asked(known, broker.broker_id, event)
-
-
-def _exited(known: Knowledge, step: EventStep, machine: SimulatedMachine) -> None:
-    """A process that ended in this step, cleanly if its status is 0; what was asked of it may be in its log."""
-    if isinstance(step.event, RequestReceived) and isinstance(step.event.request, DeleteTopicsRequest):
-        known.administered.interrupted.append(step.event.request)
-    answers.controller_ended(known, step.node_id)
-    known.deciding.pop(step.node_id, None)
-    broker = known.brokers.get(step.node_id)
-    if broker is None:
-        return
-    if isinstance(step.event, RequestReceived):
-        _request_arrived(known, broker, step.event)
-        _forget_requests(broker)
-    if not broker.up:
-        return
-    broker.interrupted = not step.effects
-    for effect in step.effects:
-        if isinstance(effect, Exit) and effect.status == 0:
-            checkpoints.closed(known, broker, machine.disk)
-            checkpoints.check_synced(broker, machine)
-            log_files.closed(known, broker, machine.disk)
-            directories.closed(broker, machine)
-            _process_ended(broker, clean_epoch=-1 if broker.failed_directories else broker.broker_epoch)
-
-
-def _is_closed(broker: BrokerMirror) -> bool:
-    """Whether a broker's logs were flushed completely before it ended."""
-    logs = [mirror.log for mirror in broker.mirrors.values() if mirror.log is not None]
-    return all(log.flushed_offset == log.end_offset for log in logs)
-
-
-def _power_lost(
-    known: Knowledge, ghost: Ghost | None, broker: BrokerMirror, mirror: ReplicaMirror, *, disk_lost: bool
-) -> None:
-    """ST-3, ST-4, ST-8: data that were not synced may be lost; if too many replicas lost data, nothing is promised."""
-    mirror.power_lost = True
-    if disk_lost:
-        mirror.durable = 0
-    if ghost is None or mirror.durable >= len(mirror.entries):
-        return
-    mirror.suspected |= broker.broker_id not in ghost.lossy
-    ghost.lossy[broker.broker_id] = max(broker.broker_epoch, known.image.broker_epoch(broker.broker_id))
-    if too_many_shutdowns(len(ghost.lossy), known.min_isr(ghost)):
-        ghost.trusted = False
 
 
 def property_observers(unjudged: frozenset[str] = frozenset()) -> Sequence[Observer]:
