@@ -259,6 +259,7 @@ def _pause(broker: BrokerState, replica: Replica, *, asks_for_place: bool = Fals
 def _go_on(broker: BrokerState, replica: Replica) -> None:
     """TR-8: fetch without further delay; a leader whose log start moves on might be out of reach again."""
     replica.retry_fetch_at_ms = broker.runtime.now_ms
+    replica.asks_for_place = False
     fetch_from(broker, replica.leader)
 
 

@@ -27,6 +27,7 @@ def become_follower(replica: Replica, rules: Rules, *, new_leader: bool) -> int 
     replica.pending_isr = None
     replica.remotes = {}
     replica.retry_fetch_at_ms = 0
+    replica.asks_for_place = False
     replica.compares_logs = rules.truncation.compares_logs(replica.compares_logs, new_leader=new_leader)
     offset = rules.truncation.on_becoming_follower(replica.high_watermark, replica.log.end_offset)
     return None if offset is None else truncate(replica, offset)
