@@ -18,6 +18,7 @@ from checkers.anomalies.bookkeeping import RESOLVED, malformed_history, resolved
 from checkers.anomalies.objects import Decided, decide, nonlinearizable, write_verdict
 from checkers.explanations.explanation import explained
 from checkers.input.frames import unite
+from checkers.input.room import BYTES_OF_A_ROW, need_room
 from checkers.input.run_facts import RunFacts, facts_of
 from checkers.input.sizes import Size, partitions_for, rows_of, settings_for, size_of
 from checkers.input.tables import RunFiles, share_files, survey, survey_dataset
@@ -61,7 +62,8 @@ def check(
     (`checkers.relations.records`). Without `spark`, or if one of its calls was interrupted, a session is
     started on `master` (all cores of this machine by default) and kept for the next call.
     No content of a history raises. Raises `NoHistoryError` for a directory without a history,
-    `checkers.spark.SparkUnavailableError` where Spark cannot start, `OSError` where results cannot be written.
+    `checkers.spark.SparkUnavailableError` where Spark cannot start, `checkers.input.room.NoRoomError` where the disk
+    has too little room, `OSError` where results cannot be written.
     """
     for directory in run_directories:
         if not (directory / "history").is_dir():
@@ -147,6 +149,7 @@ def _check_closely(
     resolve_outcomes: bool,
 ) -> list[RunResult]:
     size, partitions = size_of(runs), partitions_for(runs)
+    need_room(spark, rows_of(runs), BYTES_OF_A_ROW)
     in_driver = screen_in_driver(runs) if size is Size.SHORT else None
     for name, value in {**SQL_SETTINGS, **settings_for(runs)}.items():
         spark.conf.set(name, value)

@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -50,6 +51,8 @@ TUNED_LARGE = (
 """What every row goes through is called millions of times and is worth optimizing; what plans the check is not."""
 JAVA_END_S = 10
 """A virtual machine that has not ended so long after the request to end is killed."""
+LOCAL = "local[*]"
+"""The master for all cores of this machine."""
 LOOPBACK = "127.0.0.1"
 _INTERRUPTED = "harrow_interrupted"
 """Attribute of a gateway to Java, set once a call was interrupted before its answer was read."""
@@ -145,13 +148,13 @@ def start_session(master: str | None = None, *, large: bool = False) -> SparkSes
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     atexit.register(end_java)
     log = scratch / "spark.log"
-    settings = _settings(master or "local[*]", scratch, log, large=large)
+    settings = _settings(master or LOCAL, scratch, log, large=large)
     try:
         with (
             log.open("ab") as errors,
             _environment(
                 JAVA_HOME=str(java.home),
-                SPARK_LOCAL_IP=LOOPBACK,
+                **_own_address(master or LOCAL),
                 PYTHONSAFEPATH="1",  # for Python workers: the folder where we are may have a package of our names
             ),
         ):
@@ -255,6 +258,23 @@ def _settings(master: str, scratch: Path, log: Path, *, large: bool) -> SparkCon
             # the heap were in use at the end of that check, and with this 140 MB.
             settings["spark.buffer.pageSize"] = "1m"
     return SparkConf(loadDefaults=False).setAll(list(settings.items()))
+
+
+def _own_address(master: str) -> dict[str, str]:
+    """Return the setting of the address at which a cluster's workers reach the driver, if we can tell and nobody has.
+
+    It is that of the network interface towards the master. By default Spark asks what this machine's name resolves to,
+    which is a loopback address on many.
+    """
+    if master.startswith("local"):
+        return {"SPARK_LOCAL_IP": LOOPBACK}
+    match = re.match(r"spark://([^:,/]+):(\d+)", master)
+    if match is None or "SPARK_LOCAL_IP" in os.environ:
+        return {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as towards, suppress(OSError):
+        towards.connect((match[1], int(match[2])))  # sends nothing
+        return {"SPARK_LOCAL_IP": towards.getsockname()[0]}
+    return {}
 
 
 def _for_libraries(scratch: Path) -> Path:

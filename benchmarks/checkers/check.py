@@ -33,20 +33,21 @@ JEPSEN = (
 
 def processor_seconds(session: SparkSession) -> float:
     """Processor time of Java and of its Python workers, which does not depend on other load of the machine."""
-    return sum(_processor_seconds(process) for process in _with_children(session.sparkContext._gateway.proc.pid))
+    return sum(map(processor_seconds_of, with_children(session.sparkContext._gateway.proc.pid)))
 
 
-def _with_children(process: int) -> Iterator[int]:
+def with_children(process: int) -> Iterator[int]:
+    """Yield a process and all below it."""
     yield process
     for children in Path(f"/proc/{process}/task").glob("*/children"):
         for child in children.read_text().split():
-            yield from _with_children(int(child))
+            yield from with_children(int(child))
 
 
-def _processor_seconds(process: int) -> float:
-    """Processor time of a process, with its children that have ended."""
+def processor_seconds_of(process: int, *, ended_children: bool = True) -> float:
+    """Return the processor time of a process, with its children that have ended."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, fields[11 : 15 if ended_children else 13])) / os.sysconf("SC_CLK_TCK")
 
 
 def peak_memory_gb(session: SparkSession) -> float:

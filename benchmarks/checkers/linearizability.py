@@ -6,7 +6,8 @@
 `corpus` prints a line a file: operations, configurations visited, medians of processor and wall time, verdict; then the
 sums of the medians. The kernels run on one thread: on an idle machine both times are the same.
 Where the directory has a `linearizability.json` with the known verdicts, a wrong one ends the command with status 1.
-`large` prints operations a second of processor time, for the special cases and for searches.
+`large` prints operations a second of processor time, for the special cases and for searches, and the memory that the
+kernel took beyond the history. With `--clients 30 --unknown 0.05` thousands of operations have no known outcome.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import resource
 import statistics
 import sys
 import time
@@ -31,10 +33,18 @@ OPERATIONS = {
     "append-only-log": 1_000_000,
     "set": 1_000_000,
     "fifo-queue": 1_000_000,
+    "kv": 1_000_000,
+    "multi-register": 200_000,
+    "mutex": 200_000,
     "cas-register": 200_000,
     "counter": 200_000,
 }
-CONCURRENCY = 8
+CLIENTS = 8
+NAMES = ("a", "b", "c", "d", "e")
+"""Of registers of one key."""
+
+Request = tuple[str, object, object, str]
+"""Function, argument, result, status."""
 
 
 def decided(
@@ -88,90 +98,134 @@ def corpus(directory: Path, rounds: int) -> int:
     return 1 if wrong else 0
 
 
-def requests(model: str, draw: random.Random, count: int) -> Iterator[tuple[str, object, object]]:
-    """Yield operations of a correct object, in order: function, argument, result."""
+def requests(model: str, draw: random.Random, count: int, unknown: float) -> Iterator[Request]:
+    """Yield operations of a correct object, in order. Half of those of unknown outcome happen."""
     value: object = None
+    text = ""
     number = 0
+    held = False
     queue: list[int] = []
     taken = 0
     elements: list[int] = []
+    several = dict.fromkeys(NAMES)
     for index in range(count):
-        coin = draw.random()
+        coin, fate = draw.random(), draw.random()
+        happens, status = fate >= unknown / 2, "info" if fate < unknown else "ok"
         if model == "register":
             if coin < 0.5:
-                value = index
-                yield "write", index, UNKNOWN
+                value = index if happens else value
+                yield "write", index, UNKNOWN, status
             else:
-                yield "read", None, value
+                yield "read", None, value, status
+        elif model == "kv":
+            if coin < 0.5:
+                text = str(index) if happens else text
+                yield "put", str(index), UNKNOWN, status
+            else:
+                yield "get", None, text, status
+        elif model == "multi-register":
+            names = draw.sample(NAMES, 2)
+            if coin < 0.5:
+                several |= dict.fromkeys(names, index) if happens else {}
+                yield (
+                    "txn",
+                    [("write", name, index) for name in names],
+                    [("write", name, index) for name in names],
+                    status,
+                )
+            else:
+                yield "txn", [("read", name, None) for name in names], [("read", n, several[n]) for n in names], status
         elif model == "append-only-log":
             if coin < 0.5 or not elements:
-                elements.append(index)
-                yield "append", index, len(elements) - 1
+                if happens:
+                    elements.append(index)
+                yield "append", index, len(elements) - 1, status
             else:
                 offset = draw.randrange(len(elements) + 1)
-                yield "read", offset, elements[offset] if offset < len(elements) else None
+                yield "read", offset, elements[offset] if offset < len(elements) else None, status
         elif model == "set":
             if coin < 0.5 or not elements:
-                elements.append(index)
-                yield "add", index, UNKNOWN
+                if happens:
+                    elements.append(index)
+                yield "add", index, UNKNOWN, status
             else:
                 known = coin < 0.9
-                yield "contains", draw.choice(elements) if known else -index, known
+                yield "contains", draw.choice(elements) if known else -index, known, status
         elif model == "fifo-queue":
             if coin < 0.5:
-                queue.append(index)
-                yield "enqueue", index, UNKNOWN
+                if happens:
+                    queue.append(index)
+                yield "enqueue", index, UNKNOWN, status
             elif taken < len(queue):
-                taken += 1
-                yield "dequeue", None, queue[taken - 1]
+                taken += happens
+                yield "dequeue", None, queue[taken - happens], status
             else:
-                yield "dequeue", None, None
+                yield "dequeue", None, None, status
         elif model == "cas-register":
             old, new = draw.randrange(5), draw.randrange(5)
             if coin < 0.3:
-                value = new
-                yield "write", new, UNKNOWN
+                value = new if happens else value
+                yield "write", new, UNKNOWN, status
             elif coin < 0.6:
-                yield "read", None, value
+                yield "read", None, value, status
             else:
                 swapped = value == old
-                value = new if swapped else value
-                yield "cas", (old, new), swapped
+                value = new if swapped and happens else value
+                yield "cas", (old, new), swapped, status
+        elif model == "mutex":
+            function = "release" if held else "acquire"
+            held = held != happens
+            yield function, None, UNKNOWN, status
         elif coin < 0.5:
-            number += 1
-            yield "add", 1, UNKNOWN
+            number += happens
+            yield "add", 1, UNKNOWN, status
         else:
-            yield "read", None, number
+            yield "read", None, number, status
 
 
-def made_up(model: str, count: int) -> list[Operation]:
-    """Generate a history in which about `CONCURRENCY` operations are open at a time."""
+def made_up(model: str, count: int, clients: int, unknown: float) -> list[Operation]:
+    """Generate a history in which so many clients have an operation open nearly all the time.
+
+    A client whose operation has no known outcome goes on under another number.
+    """
     draw = random.Random(f"{model}/{count}")
-    reach = 10 * CONCURRENCY
+    reach = 10 * clients
     return [
         Operation(
-            index % CONCURRENCY,
+            index % clients if status == "ok" else clients + index,
             10 * index - draw.randrange(reach // 2),
-            10 * index + draw.randrange(reach // 2),
+            10 * index + draw.randrange(reach // 2) if status == "ok" else None,
             function,
             argument,
             result,
+            "ok" if status == "ok" else "info",
         )
-        for index, (function, argument, result) in enumerate(requests(model, draw, count))
+        for index, (function, argument, result, status) in enumerate(requests(model, draw, count, unknown))
     ]
 
 
-def large(only: str | None) -> int:
-    print(f"{'model':<18} {'operations':>12} {'configurations':>14} {'CPU s':>9} {'operations/s':>14}  verdict")
-    for model, count in OPERATIONS.items():
+def large(only: str | None, count: int | None, clients: int, unknown: float) -> int:
+    print(f"{clients} clients, {unknown:.0%} of unknown outcome")
+    print(
+        f"{'model':<18} {'operations':>12} {'configurations':>14} {'CPU s':>9} {'operations/s':>14} {'GB':>5}  verdict"
+    )
+    for model, usual in OPERATIONS.items():
         if only in (None, model):
-            operations = made_up(model, count)
+            operations = made_up(model, count or usual, clients, unknown)
+            before_gb = _memory_gb()
             seconds, _, verdict = decided(operations, model, DEFAULT, 1)
-            visited = verdict.counts["configurations"]
+            number, visited = len(operations), verdict.counts["configurations"]
             print(
-                f"{model:<18} {count:>12,} {visited:>14,} {seconds:>9.2f} {count / seconds:>14,.0f}  {verdict.outcome}"
+                f"{model:<18} {number:>12,} {visited:>14,} {seconds:>9.2f} {number / seconds:>12,.0f} "
+                f"{max(0.0, _memory_gb() - before_gb):>5.1f}  {verdict.outcome}: {verdict.reason}",
+                flush=True,
             )
     return 0
+
+
+def _memory_gb() -> float:
+    """The most memory that this process has held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
 def main() -> int:
@@ -180,9 +234,15 @@ def main() -> int:
     of_corpus = commands.add_parser("corpus")
     of_corpus.add_argument("directory", type=Path)
     of_corpus.add_argument("--rounds", type=int, default=7)
-    commands.add_parser("large").add_argument("--model", choices=sorted(OPERATIONS))
+    of_large = commands.add_parser("large")
+    of_large.add_argument("--model", choices=sorted(OPERATIONS))
+    of_large.add_argument("--operations", type=int, help="a million or 200,000 by default")
+    of_large.add_argument("--clients", type=int, default=CLIENTS)
+    of_large.add_argument("--unknown", type=float, default=0.0, help="share of operations of unknown outcome")
     chosen = parser.parse_args()
-    return corpus(chosen.directory, chosen.rounds) if chosen.command == "corpus" else large(chosen.model)
+    if chosen.command == "corpus":
+        return corpus(chosen.directory, chosen.rounds)
+    return large(chosen.model, chosen.operations, chosen.clients, chosen.unknown)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from checkers.input.room import EXCHANGED_BYTES_OF_A_ROW, need_room
 from checkers.input.run_facts import RunFacts
 from checkers.input.sizes import rows_of
 from checkers.input.tables import RunFiles, share_files
@@ -46,7 +47,7 @@ def ordinary_runs(spark: SparkSession, runs: Sequence[RunFiles], facts: Sequence
     """Return what is to be told of the runs that are ordinary, by run id.
 
     One task reads all of a run. Runs that share files (`checkers.input.tables.survey_dataset`) have one task together.
-    Longer runs are divided, one after the other.
+    Longer runs are divided, one after the other. Raises `checkers.input.room.NoRoomError`.
     """
     context = spark.sparkContext
     rows_max = ROWS_OF_A_LONE_RUN_MAX if len(runs) == 1 else ROWS_OF_A_RUN_MAX
@@ -57,6 +58,7 @@ def ordinary_runs(spark: SparkSession, runs: Sequence[RunFiles], facts: Sequence
     found = {run_id: run for of_task in in_tasks for run_id, run in of_task.items() if run_id in short}
     for run, of_run in zip(runs, facts, strict=True) if not share_files(runs) else ():
         if run.run_id in candidates - short and not of_run.deleted_topics:
+            need_room(spark, rows_of([run]), EXCHANGED_BYTES_OF_A_ROW)
             work = work_on(run, of_run, context.defaultParallelism)
             long = None if work is None else recognised_in_chunks(SparkEngine(context, work), of_run)
             found |= {} if long is None else {run.run_id: long}

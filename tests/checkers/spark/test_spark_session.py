@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -89,6 +91,24 @@ def test_a_cache_on_a_file_system_without_programs_is_no_obstacle(
     home = find_java().home
     assert (home / "bin" / "java").is_file()
     assert not home.is_relative_to(nowhere / "cache")
+
+
+def test_workers_of_a_cluster_are_told_the_address_of_the_interface_towards_the_master(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    assert spark._own_address("local[2]") == {"SPARK_LOCAL_IP": "127.0.0.1"}
+    assert spark._own_address("spark://127.0.0.7:7077") == {"SPARK_LOCAL_IP": "127.0.0.1"}
+    assert spark._own_address("spark://127.0.0.7:7077,127.0.0.8:7077") == {"SPARK_LOCAL_IP": "127.0.0.1"}
+    assert spark._own_address("spark://no-such-machine.invalid:7077") == {}
+    assert spark._own_address("yarn") == {}
+    with patch.object(socket.socket, "getsockname", return_value=("10.1.2.3", 5)):
+        assert spark._own_address("spark://127.0.0.7:7077") == {"SPARK_LOCAL_IP": "10.1.2.3"}
+
+
+def test_the_address_that_the_environment_names_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_IP", "10.9.9.9")
+    assert spark._own_address("spark://127.0.0.7:7077") == {}
 
 
 OTHER_PANDAS = """
