@@ -91,12 +91,12 @@ def make_system(spec: Spec) -> System:
         )
     if isinstance(first, BrokerFromImage) and isinstance(second, BrokerFromImage):
         return UpgradableFromImages(first, second)
-    if isinstance(first, BrokerFromImage) or isinstance(second, BrokerFromImage):
-        having, lacking = (first, second) if isinstance(first, BrokerFromImage) else (second, first)
-        raise SpecError(
-            f"upgrade-to: expected an image of both versions or of none, found {having.image} of {having.name} and "
-            f"none of {lacking.name}"
-        )
+    for having, lacking in ((first, second), (second, first)):
+        if isinstance(having, BrokerFromImage):
+            raise SpecError(
+                f"upgrade-to: expected an image of both versions or of none, found {having.image} of {having.name} and "
+                f"none of {lacking.name}"
+            )
     return UpgradableSystem(first, second)
 
 
