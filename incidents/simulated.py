@@ -113,7 +113,12 @@ def _enabling(evidence: Evidence, finding: Finding) -> list[Fault]:
     if evidence.needed is not None and not evidence.needed.untested:
         return [fault for fault in evidence.faults if fault.number in evidence.needed.needed]
     until_ns = finding.at_ns
-    before = [fault for fault in evidence.faults if until_ns is None or fault.started_ns <= until_ns]
+    left_out = evidence.needed.not_needed if evidence.needed is not None else ()
+    before = [
+        fault
+        for fault in evidence.faults
+        if fault.number not in left_out and (until_ns is None or fault.started_ns <= until_ns)
+    ]
     named = [fault for fault in before if set(finding.brokers) & fault.targets]
     others = [fault for fault in before if fault not in named]
     return [*reversed(named), *reversed(others)][:3]

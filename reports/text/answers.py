@@ -81,7 +81,7 @@ def _by_simulating(needed: Needed, faults: Sequence[Fault]) -> str:
     elif not needed.untested:
         why = f"it occurs without {_numbers(others)}, too" if others else "none had begun by then"
         sentences.append(f"No fault was needed: {why}.")
-    if others and needed.needed:
+    if others and (needed.needed or needed.untested):
         sentences.append(f"Not needed: {_numbers(others)}.")
     if needed.untested:
         sentences.append(f"Not tried, for want of time: {_numbers(needed.untested)}.")

@@ -89,6 +89,7 @@ def test_without_faults_none_was_needed(tmp_path):
         (Needed((), (1, 2), (), 3, 4), "No fault was needed: it occurs without faults #1, #2, too."),
         (Needed((), (), (), 3, 4), "No fault was needed: none had begun by then."),
         (Needed((2,), (), (1,), 3, 9), "Not tried, for want of time: fault #1."),
+        (Needed((), (1,), (2,), 3, 1), "Not needed: fault #1. Not tried, for want of time: fault #2."),
         (Needed((), (), (1, 2), 3, 1), "Not tried, for want of time: faults #1, #2."),
         (None, "Not tried: 2 faults began before it. `harrow explain` simulates"),
     ],
@@ -104,6 +105,13 @@ def test_the_cause_of_a_simulated_failure_leads_to_the_faults_that_it_needs_alon
     (incident,) = diagnose(run_in(tmp_path, **SIMULATED))
     assert incident.cause.faults == (2,)
     assert incident.cause.evidence[-1] == "Faults that it needs: broker 3 was paused at 5.000 s (fault #2)."
+
+
+def test_while_that_is_open_the_faults_known_to_be_not_needed_are_left_out(tmp_path):
+    needed.write(tmp_path, Needed((), (2,), (1,), 3, 9))
+    (incident,) = diagnose(run_in(tmp_path, **SIMULATED))
+    assert incident.cause.faults == (1,)
+    assert incident.cause.evidence[-1] == "Faults before it: broker 2 was killed at 3.000 s (fault #1)."
 
 
 def test_a_broken_promise_without_an_excuse_is_the_clusters_mistake(tmp_path):
