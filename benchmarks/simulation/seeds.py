@@ -4,6 +4,7 @@
     python -m benchmarks.simulation.seeds                      speed of the standard scenario
     python -m benchmarks.simulation.seeds --memory 100000      memory of a sweep, at intervals
     python -m benchmarks.simulation.seeds --profile            profile by function
+    python -m benchmarks.simulation.seeds --versions 40        processor time of 40 seeds in each design, beside K5
 
 The standard scenario: 3 controllers, 3 brokers, 2 partitions with 3 replicas each, 200 sends, 200 polls, 60 virtual
 seconds with all kinds of faults, the sole-survivor phase, final reads. The target is 2,000 seeds a minute on 2 cores,
@@ -17,8 +18,10 @@ import cProfile
 import pstats
 import resource
 import time
+from collections import Counter
 from itertools import count, takewhile
 
+from broker.zookeeper.choices import ZOOKEEPER_GENERATIONS
 from simulation.runs.compiled_copy import Compiled, CopyChoice
 from simulation.runs.pool import cores
 from simulation.runs.sweep import simulate, sweep
@@ -44,9 +47,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0, help="length of each measurement")
     parser.add_argument("--memory", type=int, metavar="SEEDS", help="simulate so many seeds and print memory")
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--versions", type=int, metavar="SEEDS", help="compare the designs on ZooKeeper with K5")
     arguments = parser.parse_args()
     if arguments.memory:
         memory(arguments.memory)
+    elif arguments.versions:
+        versions(arguments.versions)
     elif arguments.profile:
         profile()
     else:
@@ -98,6 +104,19 @@ def memory(seeds: int) -> None:
         simulate(seed, STANDARD, True)
         if seed % step == 0 or seed == 10:
             print(f"{seed:>8,} seeds  {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:8.1f}", flush=True)
+
+
+def versions(seeds: int) -> None:
+    """Each seed in each version in turn, observed, in this process: other load falls on all of them."""
+    spent: Counter[str] = Counter()
+    for seed in range(1, seeds + 1):
+        for version in ("K5", *ZOOKEEPER_GENERATIONS):
+            began = time.process_time()
+            simulate(seed, STANDARD | {"generation": version}, True)
+            spent[version] += time.process_time() - began
+    print(f"standard scenario, {seeds} seeds each, one process, observed, plain")
+    for version, busy in spent.items():
+        print(f"{version:<6} {busy / seeds * 1000:6.1f} ms of CPU a seed; {busy / spent['K5']:4.2f} of K5")
 
 
 def profile() -> None:

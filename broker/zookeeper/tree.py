@@ -209,6 +209,12 @@ class ZooKeeperTree:
             for sessions in watches.values()
         )
 
+    def watched(self) -> Iterator[tuple[str, int]]:
+        """The watched paths, and by how many sessions; a path twice if its data and its children are watched."""
+        for watches in (self._data_watches, self._child_watches):
+            for path, sessions in watches.items():
+                yield path, len(sessions)
+
     def paths(self) -> Iterator[str]:
         """All nodes."""
         return iter(self._nodes)

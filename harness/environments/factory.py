@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.environments.base import Environment, System
+from harness.spec.designs import ON_ZOOKEEPER
 from harness.spec.spec import EXISTING, OWN_SYSTEM, Spec
 from harness.store.journal import Journal
 from nemesis.capabilities.cluster import Capability
+
+if TYPE_CHECKING:
+    from harness.environments.docker.environment import Programs
 
 
 def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: System, journal: Journal) -> Environment:
@@ -37,7 +42,7 @@ def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: Syst
             page_cache=spec.page_cache,
             image_name=spec.image,
             limits=Limits(spec.node_memory, spec.node_cpus),
-            programs="image" if spec.system == OWN_SYSTEM else "machine",
+            programs=_programs(spec),
             contents=system if isinstance(system, BrokerFromImage | UpgradableFromImages) else None,
             needs=needs,
             journal=journal,
@@ -54,6 +59,11 @@ def make(spec: Spec, needs: frozenset[Capability], directory: Path, system: Syst
         journal=journal,
         combined=spec.combined,
     )
+
+
+def _programs(spec: Spec) -> Programs:
+    """The image made of this machine's Python has neither Java nor an ensemble's member."""
+    return "image" if spec.system == OWN_SYSTEM and spec.generation not in ON_ZOOKEEPER else "machine"
 
 
 def _over_ssh(

@@ -236,9 +236,16 @@ def _check_machines(spec: Spec) -> None:
 
 
 def _check_design(spec: Spec) -> None:
-    """The designs on ZooKeeper have less than what came of them, and their ensemble runs on this machine alone."""
+    """The designs on ZooKeeper have less than what came of them, and their nodes run the programs of this machine."""
     design = spec.generation
-    expect(spec.environment == "local", "environment", f"local for {design}", spec.environment)
+    expect(spec.environment in ("local", "docker"), "environment", f"local or docker for {design}", spec.environment)
+    expect(
+        not spec.image,
+        "image",
+        f"none for {design}, whose nodes run this machine's programs",
+        spec.image,
+        "leave it out",
+    )
     whole("controllers", spec.controllers, 1, 9, f"members of the ensemble of {design}")
     expect(not spec.combined, "combined", f"none for {design}, which has no controllers", "it on")
     expect(

@@ -47,12 +47,17 @@ def play_schedule(
     also: Sequence[str] = (),
     keep_log: bool = False,
     recorders: Sequence[Observer] = (),
+    generation: str = "",
 ) -> ScheduleResult:
     """Run a schedule file, with the flaws `also` in both builds. Recorders only record.
+
+    `generation`: another protocol version than the file's, as it is, without any of the file's flaws.
 
     Raises `DirectedScheduleError` if a step is impossible and nothing was found before it.
     """
     schedule = load(path)
+    if generation:
+        schedule = replace(schedule, generation=generation, flaws=(), masks=())
     flaws = (*schedule.masks, *also, *(schedule.flaws if flawed else ()))
     lacking = frozenset(broken for name in schedule.masks for broken in FLAWS[name].properties)
     watch = FirstViolation(property_observers(lacking))

@@ -1,7 +1,8 @@
 """Writes `docs/reference/history.md`: which flaw each protocol version has, from the first ZooKeeper design to KRaft.
 
-Run with `python -m simulation.known_flaws.history > docs/reference/history.md`. It simulates every seed in the table,
-and fails if one of them does not show its flaw any more.
+Run with `python -m simulation.known_flaws.history > docs/reference/history.md`, and with `--html` for the page to click
+through, `docs/reference/history.html`. It simulates every seed in the table, plays every schedule, and fails if one of
+them does not show its flaw any more.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import Final, NamedTuple
 import click
 
 from broker.core.rules.flaws import FLAWS
+from broker.core.rules.generations import GENERATIONS
 from broker.zookeeper.choices import C1, C2, C3, V1, V2, ZOOKEEPER_GENERATIONS
 from simulation.directed.files import schedules
+from simulation.directed.runner import play_schedule
 from simulation.runs.sweep import simulate
 from simulation.scenario.overrides import repeat_command
 from simulation.zookeeper import evidence, observer
@@ -39,18 +42,29 @@ class Story(NamedTuple):
     name: str
 
 
-Cell = Seed | Story | None
+class Played(NamedTuple):
+    """The directed schedule of a flaw of KRaft, whose rule this version does not have yet; `sign` as of a seed."""
+
+    flaw: str
+    sign: str
+
+
+Cell = Seed | Story | Played | None
 """What shows that a version has a flaw; None if it has not."""
 
 
 class FlawHistory(NamedTuple):
-    """One flaw of the catalogue. `cure` is the rule that came of it, `flaw` what removes that rule from KRaft."""
+    """One flaw of the catalogue. `cure` is the rule that came of it, `flaw` what removes that rule from KRaft.
+
+    `after` are the flaws whose cure it came with: what those rules left open.
+    """
 
     number: str
     what: str
     cells: Mapping[str, Cell]
     cure: str
     flaw: str = ""
+    after: tuple[str, ...] = ()
 
 
 def _both(file: str, name: str) -> dict[str, Cell]:
@@ -59,6 +73,10 @@ def _both(file: str, name: str) -> dict[str, Cell]:
 
 def _steps(name: str, *generations: str) -> dict[str, Cell]:
     return {generation: Story("test_controller_stories.py", name) for generation in generations}
+
+
+def _played(flaw: str, sign: str, *generations: str) -> dict[str, Cell]:
+    return dict.fromkeys(generations, Played(flaw, sign))
 
 
 HISTORY: Sequence[FlawHistory] = (
@@ -127,7 +145,7 @@ HISTORY: Sequence[FlawHistory] = (
             V2: Seed(1630007, observer.NOT_SYNCED),
             **_steps("test_two_hard_failures_after_which_the_shorter_log_leads", C1),
         },
-        "the same (KIP-101, 0.11)",
+        "it cuts to where the epoch of its last record ends at the leader (KIP-101, 0.11)",
         "logs-not-compared",
     ),
     FlawHistory(
@@ -136,6 +154,7 @@ HISTORY: Sequence[FlawHistory] = (
         _steps("test_a_follower_of_an_epoch_that_its_leader_never_heard_of", C2),
         "the answer says of which epoch it is (KIP-279, 2.0)",
         "epochless-divergence-answer",
+        ("B-11", "B-12"),
     ),
     FlawHistory(
         "B-15",
@@ -150,6 +169,7 @@ HISTORY: Sequence[FlawHistory] = (
         _steps("test_a_leader_that_has_appended_nothing_does_not_know_its_epoch", C2, C3),
         "the epoch is noted on becoming leader (KAFKA-7415, 2.1)",
         "epoch-cached-at-first-append",
+        ("B-11", "B-12"),
     ),
     FlawHistory(
         "B-18",
@@ -160,6 +180,7 @@ HISTORY: Sequence[FlawHistory] = (
         },
         "logs are compared in every new epoch (KAFKA-7164, 2.1)",
         "compare-only-with-new-leader",
+        ("B-11", "B-12"),
     ),
     FlawHistory(
         "B-19",
@@ -174,43 +195,69 @@ HISTORY: Sequence[FlawHistory] = (
         _steps("test_a_request_to_stop_of_an_earlier_process_is_obeyed", C1, C2, C3),
         "requests have the broker's epoch (KIP-380, 2.2)",
         "stale-broker-epoch-obeyed",
+        ("B-05", "B-08"),
     ),
     FlawHistory(
         "KAFKA-1120",
         "a broker that was away between two looks of the controller is told nothing, and leads nothing",
         _steps("test_a_broker_that_was_away_between_two_looks_of_the_controller_is_told_nothing", C1, C2, C3),
         "brokers have epochs, which the controller compares (KIP-380, 2.2)",
+        after=("B-05", "B-08"),
+    ),
+    FlawHistory(
+        "B-50",
+        "a broker that has restarted without its last records is taken back for what it had before",
+        _played("rebooted-joins-isr", "P-2", "K2"),
+        "the leader names the process of each member, by its broker epoch (KIP-903, 3.5)",
+        "rebooted-joins-isr",
     ),
     FlawHistory(
         "B-52",
         "the last member of an ISR loses what it had not synced",
-        {generation: Seed(1700001, evidence.UNSYNCED) for generation in (C1, C2, C3)},
+        {
+            **{generation: Seed(1700001, evidence.UNSYNCED) for generation in (C1, C2, C3)},
+            **_played("keep-last-in-sync", "P-2", "K1", "K2", "K3"),
+        },
         "those that left an ISR below its minimum stay eligible (KIP-966)",
         "keep-last-in-sync",
+    ),
+    FlawHistory(
+        "B-55",
+        "a reassignment ends once the added replicas are in sync, with fewer members than the min ISR",
+        _played("reassignment-ends-early", "P-23", "K1", "K2", "K3", "K4"),
+        "it ends when the new replicas that are in sync are enough (KAFKA-15665)",
+        "reassignment-ends-early",
     ),
 )
 """In the order of the catalogue."""
 
 
-def shows(generation: str, seed: Seed) -> bool:
-    """Whether the seed still finds its flaw in this version."""
-    found = simulate(seed.number, {"generation": generation, **seed.overrides}, observed=True).findings
-    return bool(found) and (seed.sign in found[0].what or found[0].property_id == seed.sign)
+def shows(generation: str, cell: Seed | Played) -> bool:
+    """Whether the first finding of the seed, or of the schedule, still is the flaw in this version."""
+    match cell:
+        case Seed(number, sign, overrides):
+            found = simulate(number, {"generation": generation, **overrides}, observed=True).findings[:1]
+        case Played(flaw, sign):
+            found = play_schedule(schedules()[flaw][0], flawed=False, generation=generation).findings[:1]
+    return any(sign in one.what or one.property_id == sign for one in found)
 
 
 def page() -> str:
     """The page, without looking whether the seeds still show what they should."""
-    head = ("flaw", "what happens", *(f"`{one}`" for one in ZOOKEEPER_GENERATIONS), "cure", "KRaft without it")
+    versions = (*ZOOKEEPER_GENERATIONS, *GENERATIONS)
+    head = ("flaw", "what happens", *(f"`{one}`" for one in versions), "cure", "KRaft without it")
     lines = [
         "# History of the protocol",
         "",
-        "Each row is a flaw of the catalogue, each column a protocol version on [ZooKeeper](zookeeper.md), in order.",
-        "A number is a random seed whose first finding is that flaw, and *story* a test that stages it; the command is",
-        "below. A version without either has not been seen to have the flaw. *Cure* is the rule that came of it, with",
-        "Kafka's release. K1 to K5 keep it, but for the [flaw](flaws.md) in the last column, whose directed schedule",
-        "shows the same on KRaft.",
+        "Each row is a flaw of the catalogue, each column a protocol version, on [ZooKeeper](zookeeper.md) and then",
+        "with KRaft, in order. A number is a random seed whose first finding is that flaw, *story* a test that stages",
+        "it, and *schedule* the directed one of the last column, which fails with that version as it is. The commands",
+        "of the seeds are below. A version without any of them has not been seen to have the flaw. *Cure* is the rule",
+        "that came of it, with Kafka's release. The versions of the last column keep it, but for the [flaw](flaws.md)",
+        "there, whose directed schedule shows the same.",
         "",
-        "Made by `python -m simulation.known_flaws.history`, which runs every seed.",
+        "The same [as a page to click through](history.html), with what each rule left open: save it and open it in a",
+        "browser. Made by `python -m simulation.known_flaws.history`, which runs every seed and schedule.",
         "",
         f"| {' | '.join(head)} |",
         f"|{'---|' * len(head)}",
@@ -224,7 +271,7 @@ def page() -> str:
 
 
 def _row(one: FlawHistory) -> str:
-    cells = [_cell(one.cells.get(generation)) for generation in ZOOKEEPER_GENERATIONS]
+    cells = [_cell(one.cells.get(generation)) for generation in (*ZOOKEEPER_GENERATIONS, *GENERATIONS)]
     return f"| {' | '.join((one.number, one.what, *cells, one.cure, _of_kraft(one.flaw)))} |"
 
 
@@ -234,6 +281,8 @@ def _cell(cell: Cell) -> str:
             return str(number)
         case Story(file, _):
             return f"[story]({_STORIES}/{file})"
+        case Played():
+            return "schedule"
         case None:
             return ""
 
@@ -251,20 +300,26 @@ def _commands() -> list[str]:
     for one in HISTORY:
         for generation, cell in one.cells.items():
             if isinstance(cell, Seed):
-                words = ["sim", "--seed", str(cell.number)]
-                command = repeat_command(words, {"generation": generation, **cell.overrides})
-                commands.append(f"{command}    # {one.number}")
+                commands.append(f"{command_of(generation, cell)}    # {one.number}")
     return commands
 
 
+def command_of(generation: str, seed: Seed) -> str:
+    """The command that runs a seed again."""
+    return repeat_command(["sim", "--seed", str(seed.number)], {"generation": generation, **seed.overrides})
+
+
 @click.command
-def main() -> None:
-    """Simulate every seed of the table, and print the page."""
+@click.option("--html", is_flag=True, help="As a page to click through.")
+def main(html: bool) -> None:
+    """Simulate every seed of the table, play every schedule, and print the page."""
+    from simulation.known_flaws.history_page import html as clickable
+
     for one in HISTORY:
         for generation, cell in one.cells.items():
-            if isinstance(cell, Seed) and not shows(generation, cell):
-                raise click.ClickException(f"expected seed {cell.number} of {generation} to show {one.number}")
-    click.echo(page(), nl=False)
+            if not (cell is None or isinstance(cell, Story) or shows(generation, cell)):
+                raise click.ClickException(f"expected {cell} of {generation} to show {one.number}")
+    click.echo(clickable() if html else page(), nl=False)
 
 
 if __name__ == "__main__":

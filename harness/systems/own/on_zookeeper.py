@@ -45,8 +45,8 @@ _OF_A_QUORUM = (
 _OF_A_CONTROLLER = ("min.insync.replicas",)
 """Settings that the designs without a controller do not have either."""
 
-_ENDED_BY_SIGTERM = 143
-"""What a JVM exits with."""
+_ENDED_BY_SIGTERM = (143, -15)
+"""What a JVM exits with; of a container this is the status of one that the signal has killed."""
 
 _TREE_TIMEOUT_S = 2.0
 
@@ -58,7 +58,7 @@ class HarrowOnZooKeeper(HarrowBroker):
     @property
     def traits(self) -> Traits:
         """An ensemble's members end in their own way."""
-        return Traits(orderly_exits=frozenset({0, _ENDED_BY_SIGTERM}), versions={"ensemble": ensemble.version()})
+        return Traits(orderly_exits=frozenset({0, *_ENDED_BY_SIGTERM}), versions={"ensemble": ensemble.version()})
 
     def cannot(self, network: str, page_cache: str) -> frozenset[Capability]:  # noqa: ARG002
         """The designs have few requests of administrators. Members tell each other addresses behind the proxies."""

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -16,6 +17,7 @@ from broker.shell.properties import load
 from broker.zookeeper import choices
 from common.names import SpecError
 from harness.commands import cli
+from harness.environments import factory
 from harness.environments.base import EnvironmentFailed, NodePlan
 from harness.environments.possible_faults import refuse_impossible
 from harness.spec import designs
@@ -103,7 +105,6 @@ def test_the_command_that_repeats_a_run_makes_the_same_specification() -> None:
 @pytest.mark.parametrize(
     ("setting", "value", "line"),
     [
-        ("environment", "docker", "environment: expected local for zk-v2, found docker"),
         ("controllers", 0, "controllers: expected a whole number from 1 to 9"),
         ("combined", True, "combined: expected none for zk-v2"),
         ("idempotence", True, "idempotence: expected none for zk-v2"),
@@ -116,6 +117,23 @@ def test_the_command_that_repeats_a_run_makes_the_same_specification() -> None:
 def test_what_a_design_does_not_have_is_refused_in_one_line(setting: str, value: object, line: str) -> None:
     with pytest.raises(SpecError, match=line):
         spec_of(**{setting: value})
+
+
+def test_a_design_is_refused_on_other_machines_and_in_other_images() -> None:
+    with pytest.raises(SpecError, match="environment: expected local or docker for zk-v2, found ssh"):
+        spec_of(environment="ssh", inventory="hosts.toml")
+    with pytest.raises(SpecError, match="image: expected none for zk-v2, whose nodes run this machine's programs"):
+        spec_of(environment="docker", image="mine:1")
+
+
+def test_the_nodes_of_a_design_in_containers_run_the_programs_of_this_machine() -> None:
+    assert factory._programs(spec_of(environment="docker")) == "machine"
+    assert factory._programs(resolve({"environment": "docker"}, 1)) == "image"
+
+
+def test_a_member_that_was_asked_to_end_may_have_been_killed_by_that_in_a_container() -> None:
+    with mock.patch.object(ensemble, "version", return_value="ZooKeeper 3.8.0"):
+        assert HarrowOnZooKeeper(spec_of()).traits.orderly_exits == {0, 143, -15}
 
 
 def harrow(*arguments: str) -> int:
