@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.core.broker_node.state import BrokerState
 from broker.core.log.log import Log
 from broker.core.messages import (
+    NO_PREFERRED_REPLICA,
     AnyResponse,
     FetchedPartition,
     FetchRequest,
@@ -27,6 +28,7 @@ from broker.core.records import (
     read_header,
     with_records,
 )
+from broker.core.replica.state import Role
 from simulation.invariants.answers import refusals
 from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror, batches_in, describe, pieces
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
@@ -194,6 +196,8 @@ def _read(
         if batch.epoch < epoch:
             known.fail(ghost, "P-24", f"{who} gave a consumer {batch} after a record of epoch {epoch}")
         epoch = batch.epoch
+    if mirror.role is not Role.LEADER or part.preferred_read_replica != NO_PREFERRED_REPLICA:
+        return  # a follower may be behind, and who is sent to one reads there (KIP-392)
     if not part.records and part.error_code == ErrorCode.NONE and not ghost.is_stale(mirror):
         if fetch_offset < acknowledged_end:
             known.fail(

@@ -10,6 +10,7 @@ from broker.core.messages import (
     FetchRequest,
     InitProducerIdResponse,
     ListOffsetsRequest,
+    MetadataRequest,
     MetadataResponse,
     ProduceRequest,
 )
@@ -18,7 +19,7 @@ from simulation.engine.cluster import EventStep
 from simulation.engine.transport import CLIENTS_FROM
 from simulation.invariants import clients, log_starts, replicas
 from simulation.invariants.administration import answers, deletion, passed_on
-from simulation.invariants.answers import controllers_asked, errors, of_leaders, producer_ids, sessions
+from simulation.invariants.answers import controllers_asked, descriptions, errors, of_leaders, producer_ids, sessions
 from simulation.invariants.answers import metadata as metadata_answers
 from simulation.invariants.groups import checks, silent
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
@@ -56,9 +57,13 @@ def sent(known: Knowledge, broker: BrokerMirror, state: BrokerState, step: Event
             if effect.response.__class__ is MetadataResponse:
                 assert isinstance(effect.response, MetadataResponse)
                 metadata_answers.answered(known, broker, effect.response)
+                if isinstance(step.event, RequestReceived) and step.event.request.__class__ is MetadataRequest:
+                    descriptions.named(broker, state, step.event, step.effects)
             elif effect.response.__class__ is InitProducerIdResponse:
                 assert isinstance(effect.response, InitProducerIdResponse)
                 producer_ids.answered(known, broker.broker_id, step.event, effect.response)
+            if isinstance(step.event, RequestReceived) and step.event.request_id == effect.request_id:
+                descriptions.answered(known, broker, state, step.event, effect.response)
             if broker.asked:
                 sessions.answered(broker, effect.request_id, effect.response)
                 errors.answered(known, broker, state, effect.request_id, effect.response, before)

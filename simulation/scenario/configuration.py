@@ -128,6 +128,12 @@ class Configuration:
     repeated_of_1000: int = 0
     sole_survivor: bool = True
     compacted: bool = False
+    dirty_percent: int = 0
+    """`min.cleanable.dirty.ratio` of a compacted topic, in percent."""
+
+    delete_retention_ms: int = 86_400_000
+    """`delete.retention.ms` of a compacted topic."""
+
     min_isr_of_brokers: int = 0
     """What the files of brokers say that are no controllers, where it differs: it must not matter. 0: the same."""
 
@@ -175,6 +181,12 @@ class Configuration:
 
     log_directories: int = 1
     """How many log directories each broker has."""
+
+    inquiries: bool = False
+    """Whether an administrator asks brokers what is so, and names settings twice and topics that are not there."""
+
+    racks: str = ""
+    """`replica.selector.class` of brokers that are in racks, `leader` or `rack-aware`; "": they are in none."""
 
     search: str = "usual"
     """Which simulations the seeds are spent on (`simulation.scenario.search`)."""
@@ -284,6 +296,27 @@ def draw_directories(stream: Stream) -> int:
     It has a stream of its own, so that the other seeds are what they were before there was such a choice.
     """
     return 1 + (stream.draw("two log directories", 5) == 4)
+
+
+def draw_inquiries(stream: Stream, drawn: Configuration, *, keyed: bool) -> Configuration:
+    """Draw what administrators ask, in a quarter of the seeds, and compacted topics of clients, in an eighth.
+
+    It has a stream of its own, so that the other seeds are what they were before there was such a choice. `keyed`:
+    whether the clients send records with keys, as those of a compacted topic must have.
+    """
+    chosen = stream.draw("inquiries", 4) == 3
+    compacted = stream.draw("compacted topic", 8) == 7
+    if chosen:
+        drawn = replace(drawn, inquiries=True, racks=("", "rack-aware", "leader")[stream.draw("racks", 3)])
+    if compacted and keyed and not (drawn.retention_ms or drawn.retention_bytes):
+        drawn = replace(
+            drawn,
+            compacted=True,
+            dirty_percent=stream.pick("dirty percent", (0, 50)),
+            delete_retention_ms=stream.pick("tombstones stay", (86_400_000, 1_000)),
+            index_interval_bytes=stream.pick("index interval of a compacted topic", (4_096, 0)),
+        )
+    return drawn
 
 
 def draw_recipes(stream: Stream, drawn: Configuration) -> Configuration:

@@ -26,6 +26,7 @@ from simulation.scenario.groups import SimulatedGroup, group_settings
 from simulation.scenario.phases import RECOVERY_MS, SimulatedTest, SimulationOutcome, unreliable_network
 from simulation.scenario.search import configuration_of
 from simulation.workload.clients import TOPIC
+from simulation.workload.inquiries import Inquirer
 from simulation.workload.interfaces import Clients
 from simulation.workload.making import clients_of
 from simulation.workload.recording import SimulatedHistory
@@ -41,8 +42,9 @@ _QUORUM_FETCH_WAIT_MS = 1_000
 _SNAPSHOT_PIECE_BYTES = 256
 """At least: a snapshot sent byte by byte takes ten thousand requests, and tests nothing that five would not."""
 
-_COMPACTED_TOPIC = (("cleanup.policy", "compact"), ("segment.bytes", "300"), ("min.cleanable.dirty.ratio", "0"))
+_COMPACTED_TOPIC = (("cleanup.policy", "compact"), ("segment.bytes", "300"))
 _COMPACTION_MS = 500
+_RACKS = 2
 
 _RETRY_MS = 250
 """Longer than the broker's default: a broker that is not registered yet repeats its requests all the time."""
@@ -91,7 +93,9 @@ def settings_of(configuration: Configuration) -> list[Settings]:
                 metadata_snapshot_fetch_max_bytes=max(configuration.metadata_fetch_bytes, _SNAPSHOT_PIECE_BYTES),
                 generation=configuration.generation,
                 flaws=configuration.flaws,
-                auto_create_topics_enable=False,
+                auto_create_topics_enable=configuration.inquiries,
+                rack=f"rack-{node_id % _RACKS}" if configuration.racks else None,
+                replica_selector="rack-aware" if configuration.racks == "rack-aware" else "leader",
                 log_cleaner_backoff_ms=_COMPACTION_MS,
                 producer_id_expiration_ms=configuration.producer_expiration_ms or _DAY_MS,
                 producer_id_expiration_check_interval_ms=(
@@ -107,7 +111,12 @@ def settings_of(configuration: Configuration) -> list[Settings]:
 
 def _topic_configs(configuration: Configuration) -> tuple[tuple[str, str], ...]:
     if configuration.compacted:
-        return _COMPACTED_TOPIC
+        return (
+            *_COMPACTED_TOPIC,
+            ("index.interval.bytes", str(configuration.index_interval_bytes)),
+            ("delete.retention.ms", str(configuration.delete_retention_ms)),
+            ("min.cleanable.dirty.ratio", str(configuration.dirty_percent / 100)),
+        )
     configs = []
     if configuration.segment_bytes:
         configs.append(("segment.bytes", str(configuration.segment_bytes)))
@@ -195,6 +204,8 @@ class _Test(SimulatedTest):
         initial = dict(_topic_configs(configuration))
         self.side_settings = SettingsOperator(next(ids), configuration, initial, self.nemesis.losses)
         cluster.clients[self.side_settings.client_id] = self.side_settings
+        self.inquirer = Inquirer(next(ids), configuration)
+        cluster.clients[self.inquirer.client_id] = self.inquirer
 
     def _main_phase(self) -> None:
         with unreliable_network(self.cluster, self.configuration):
@@ -205,11 +216,14 @@ class _Test(SimulatedTest):
                 self.side_topics.start(self.cluster)
             if self.configuration.changing_settings:
                 self.side_settings.start(self.cluster)
+            if self.configuration.inquiries:
+                self.inquirer.start(self.cluster)
             self.cluster.run_until(self.configuration.duration_ms * MS)
         self.cluster.say("everything is healed")
         self.nemesis.heal()
         if self.configuration.changing_settings:
             self.side_settings.restore(self.cluster)
+        self.inquirer.stopped = True
 
     def _recover(self) -> None:
         self.side_topics.stopped = True

@@ -19,6 +19,7 @@ from simulation.scenario.configuration import (
     Configuration,
     draw_configuration,
     draw_directories,
+    draw_inquiries,
     draw_later,
     draw_recipes,
 )
@@ -130,7 +131,8 @@ def configuration_of(choices: ChoiceSequence, overrides: Mapping[str, object] | 
     searched = SEARCHES[str(given.get("search", USUAL))](stream, drawn)
     later = draw_later(stream, searched)
     several = replace(later, log_directories=draw_directories(choices["directories"]))
-    configuration = replace(several, **given)  # type: ignore[arg-type]
+    asked = draw_inquiries(choices["inquiries"], several, keyed=given.get("client", "model") == "model")
+    configuration = replace(asked, **given)  # type: ignore[arg-type]
     if configuration.log_directories > 1 and "faults" not in given:
         return replace(configuration, faults=(*configuration.faults, *DIRECTORY_FAULTS))
     return configuration

@@ -55,6 +55,8 @@ def configured(drawn: Configuration) -> Configuration:
         compression="none",
         group_members=0,
         side_topics=False,
+        inquiries=False,
+        racks="",
         changing_settings=False,
         log_directories=1,
         in_flight=1,

@@ -25,6 +25,9 @@ QUICK: dict[str, object] = {
     "clock_error_ms": 0,
     "producer_expiration_ms": 0,
     "log_directories": 1,
+    "inquiries": False,
+    "racks": "",
+    "compacted": False,
 }
 """A seed of this takes some ten milliseconds."""
 

@@ -30,6 +30,8 @@ from broker.core.messages import (
     ElectLeadersResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
     NewPartitions,
     NewTopic,
     Reassignment,
@@ -64,6 +66,8 @@ def meaning(request: AnyRequest, response: AnyResponse, versions: Versions, min_
         case AlterPartitionReassignmentsRequest(), AlterPartitionReassignmentsResponse():
             for asked, answered in zip(request.reassignments, response.results, strict=True):
                 found.append(_reassigned(asked, answered.error_code, versions, min_isr_of_files))
+        case ListPartitionReassignmentsRequest(), ListPartitionReassignmentsResponse():
+            found.append(_listed(request, response, versions))
         case ElectLeadersRequest(), ElectLeadersResponse():
             preferred = request.election_type == _PREFERRED
             found.append(_left_out(request, response, versions[0], preferred=preferred))
@@ -188,6 +192,29 @@ def _reassigned(asked: Reassignment, error: int, versions: Versions, min_isr_of_
         return f"had no reason to be refused with {ErrorCode(error).name}, for the partition was {before}"
     same = (before.replicas, before.adding, before.removing) == (after.replicas, after.adding, after.removing)
     return "" if same else f"the partition went from {before} to {after}"
+
+
+def _listed(
+    request: ListPartitionReassignmentsRequest, response: ListPartitionReassignmentsResponse, versions: Versions
+) -> str:
+    """Reassignments under way, of the partitions that were asked for, in any of the states since then."""
+    told = {(one.topic, one.partition): (one.replicas, one.adding, one.removing) for one in response.reassignments}
+    under_way = []
+    for version in versions:
+        states = {
+            (name, number): cast("PartitionState", state)
+            for name, (_, partitions, _) in version.topics.items()
+            for number, state in partitions.items()
+            if request.partitions is None or (name, number) in request.partitions
+        }
+        under_way.append(
+            {
+                key: (state.replicas, state.adding, state.removing)
+                for key, state in states.items()
+                if state.adding or state.removing
+            }
+        )
+    return "" if told in under_way else f"the reassignments under way are {under_way[-1]}"
 
 
 def _left_out(request: ElectLeadersRequest, response: ElectLeadersResponse, before: Version, *, preferred: bool) -> str:

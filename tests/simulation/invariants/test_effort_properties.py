@@ -25,7 +25,6 @@ from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.knowledge import Deciding, Knowledge
 from simulation.invariants.recoveries import check_needed
 from simulation.runs.sweep import simulate
-from simulation.scenario import scenario
 from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.scenario.scenario import settings_of
 from tests.simulation.invariants.planting import Plant, broken_by, controller_of, observe
@@ -61,10 +60,8 @@ def test_a_follower_that_never_counts_as_caught_up_breaks_p_63(monkeypatch: pyte
     assert observe().failed_property == "P-63"
 
 
-def compact_whatever_there_is(monkeypatch: pytest.MonkeyPatch, dirty_ratio: str) -> None:
-    """Let brokers compact the closed segments of any log, and the topic's settings ask for a share that is not."""
-    ratio = ("min.cleanable.dirty.ratio", dirty_ratio)
-    monkeypatch.setattr(scenario, "_COMPACTED_TOPIC", (*scenario._COMPACTED_TOPIC[:-1], ratio))
+def compact_whatever_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let brokers compact the closed segments of any log."""
 
     def uncompacted(_broker: object, replica: Any) -> tuple[float, list[Any]]:
         log = replica.log
@@ -75,12 +72,12 @@ def compact_whatever_there_is(monkeypatch: pytest.MonkeyPatch, dirty_ratio: str)
     monkeypatch.setattr(compaction, "_uncompacted", uncompacted)
 
 
-@pytest.mark.parametrize(("dirty_ratio", "broken"), [("0.95", "P-64"), ("0", None)])
+@pytest.mark.parametrize(("dirty_percent", "broken"), [(95, "P-64"), (0, None)])
 def test_a_compaction_of_what_is_compacted_for_the_most_part_breaks_p_64(
-    monkeypatch: pytest.MonkeyPatch, dirty_ratio: str, broken: str | None
+    monkeypatch: pytest.MonkeyPatch, dirty_percent: int, broken: str | None
 ) -> None:
-    compact_whatever_there_is(monkeypatch, dirty_ratio)
-    assert observe(**COMPACTED).failed_property == broken
+    compact_whatever_there_is(monkeypatch)
+    assert observe(**COMPACTED, dirty_percent=dirty_percent).failed_property == broken
 
 
 def test_a_compaction_that_leaves_two_records_of_a_key_breaks_p_64(monkeypatch: pytest.MonkeyPatch) -> None:
