@@ -52,8 +52,8 @@ def test_an_isr_that_shrinks_too_early_needs_no_fault() -> None:
 
 def test_a_candidate_that_is_busy_for_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the usual room this failure needs one send; without room for its events no candidate can show it."""
-    monkeypatch.setattr(module, "_EVENTS_TIMES", 0)
-    monkeypatch.setattr(module, "_EVENTS_MIN", 10)
+    monkeypatch.setattr(module, "EVENTS_TIMES", 0)
+    monkeypatch.setattr(module, "EVENTS_MIN", 10)
     outcome, finding = failing(quick(1, flaws=("ack-before-replication",)))
     assert finding is not None
     budget = iter(range(30))
