@@ -42,13 +42,9 @@ def test_a_fault_has_the_mechanisms_that_can_inject_it(kind: str, mechanisms: st
 
 
 def test_containers_offer_what_processes_do_but_proxies() -> None:
-    of_processes_alone = {"upgrade"}
     for kind in KINDS.values():
         offered = fault_matrix.cell(kind, docker)
-        if kind.name in of_processes_alone:
-            assert (fault_matrix.cell(kind, capabilities), offered) == (fault_matrix.ALWAYS, fault_matrix.NEVER)
-        else:
-            assert offered == fault_matrix.cell(kind, capabilities).replace(", proxies", "")
+        assert offered == fault_matrix.cell(kind, capabilities).replace(", proxies", "")
 
 
 @pytest.mark.parametrize(
