@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import click
 import jinja2
 
 from broker.core.rules.flaws import FLAWS
 from broker.core.rules.generations import GENERATIONS
 from broker.zookeeper.choices import ZOOKEEPER_GENERATIONS
 from simulation.directed.files import schedule_name, schedules
-from simulation.known_flaws.history import HISTORY, Cell, FlawHistory, Played, Seed, Story, command_of
+from simulation.known_flaws.history import HISTORY, Cell, FlawHistory, Played, Seed, Story, check_cells, command_of
 
 VERSIONS: Final = (*ZOOKEEPER_GENERATIONS, *GENERATIONS)
 _TEMPLATE: Final = Path(__file__).with_name("history.html")
@@ -102,3 +103,14 @@ def _shown(row: FlawHistory, version: str) -> ShownCell:
 def _play(flaw: str) -> str:
     played: Mapping[str, list[Path]] = schedules()
     return f"harrow sim --schedule {schedule_name(played[flaw][0])}"
+
+
+@click.command()
+def main() -> None:
+    """Check every cell of the table, and print the page."""
+    check_cells()
+    click.echo(html(), nl=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -29,7 +29,7 @@ def test_the_page_is_that_of_the_table() -> None:
 
 def test_the_page_to_click_through_is_that_of_the_table() -> None:
     written = (ROOT / "docs/reference/history.html").read_text(encoding="utf-8")
-    assert written == history_page.html(), "run the same with --html > docs/reference/history.html"
+    assert written == history_page.html(), "python -m simulation.known_flaws.history_page > docs/reference/history.html"
 
 
 def test_every_link_of_the_page_leads_somewhere_on_it_and_nothing_is_fetched() -> None:
