@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import shlex
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -126,9 +126,13 @@ _MOMENTS = pa.schema(
 
 
 def store(
-    directory: Path, case: Case, *, observed: bool = True, needs: Needed | None = None
+    directory: Path,
+    case: Case,
+    *,
+    observed: bool = True,
+    needs: Callable[[SimulationOutcome, SimulationFinding], Needed] | None = None,
 ) -> Sequence[SimulationFinding]:
-    """Simulate a case again and write its run, with what its failure needs, into an empty directory.
+    """Simulate a case and write its run into an empty directory, with what `needs` tells of its first finding.
 
     Returns the findings.
     """
@@ -145,8 +149,8 @@ def store(
     story = story_of(recorder, outcome.history, outcome.log_entries or ())
     _write_json(directory / "story.json", story)
     tables.write(directory, "0", [tables.Recorded(run_id, NAME, outcome, sampler.samples)])
-    if needs is not None:
-        needed.write(directory, needs)
+    if needs is not None and found:
+        needed.write(directory, needs(outcome, found[0]))
     write_results(directory, run_id, found)
     return found
 

@@ -114,7 +114,7 @@ class _Explainer:
             click.echo(f"{name}: nothing wrong, hash {outcome.digest}")
             return ExitStatus.VALID
         directory = make_run_directory(self._store, of_simulation(case.overrides), case.seed)
-        stored.store(directory, case, needs=self._needs(case, outcome, finding))
+        stored.store(directory, case, needs=partial(self._needs, case))
         explanation = _explained(directory)
         _print_next(directory)
         self._shrink(outcome, finding, directory)
@@ -169,9 +169,7 @@ class _Explainer:
             return
         case = smallest.shrunk.choice_file.case()
         directory = make_run_directory(self._store, plain([of_simulation(case.overrides), "shrunk"]), case.seed)
-        small_outcome, small_finding = failing(case)
-        needs = None if small_finding is None else self._needs(case, small_outcome, small_finding)
-        stored.store(directory, case, needs=needs)
+        stored.store(directory, case, needs=partial(self._needs, case))
         click.echo()
         _print_place("smallest", str(smallest))
         _print_place("of", str(origin))

@@ -31,7 +31,6 @@ from simulation.runs.sweep import SeedResult, Tally, sweep, until
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import repeat_command
 from simulation.shrinking.needed import needed_within
-from simulation.shrinking.reduce import failing
 
 INVALID_SHOWN = 10
 
@@ -203,7 +202,8 @@ def _store(
         except StoreError as error:
             console.print(f"not stored: {error}", style="yellow", soft_wrap=True)
             break
-        _store_failure(directory, Case(failure.seed, overrides))
+        case = Case(failure.seed, overrides)
+        stored.store(directory, case, needs=partial(needed_within, NEEDED_S, case))
         kept[failure.seed] = directory
         if failure.compiled and stored.digest_in(directory) != failure.digest:
             why = f"seed {failure.seed}: hash {failure.digest} compiled, {stored.digest_in(directory)} plain"
@@ -216,12 +216,6 @@ def _store(
     if kept:
         _judge(list(kept.values()), check, console)
     return kept
-
-
-def _store_failure(directory: Path, case: Case) -> None:
-    outcome, finding = failing(case)
-    needs = None if finding is None else needed_within(NEEDED_S, case, outcome, finding)
-    stored.store(directory, case, needs=needs)
 
 
 def _judge(directories: Sequence[Path], check: bool, console: Console) -> None:

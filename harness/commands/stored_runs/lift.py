@@ -155,9 +155,7 @@ class _Lifter:
         directory = make_run_directory(
             self._store, plain([name, of_simulation(case.overrides).removeprefix("simulation-")]), case.seed
         )
-        outcome, finding = failing(case)
-        needs = None if finding is None else needed_within(NEEDED_S, case, outcome, finding)
-        stored.store(directory, case, needs=needs)
+        stored.store(directory, case, needs=partial(needed_within, NEEDED_S, case))
         report = write_report(directory, partial(click.echo, err=True))
         choices = choice_files.file_in(directory)
         _place("choices", str(choices))
