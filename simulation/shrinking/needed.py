@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from incidents.needed import Needed
 from simulation.invariants.observer import property_observers
-from simulation.runs.failures import SimulationFinding
+from simulation.runs.failures import SimulationFinding, findings
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.phases import SimulationOutcome
@@ -132,7 +132,7 @@ class _Search:
         sound = {**vars(self._outcome.configuration), "flaws": ()}
         variants = (self._variant(places, redraw) for redraw in (None, *range(1, REDRAWS + 1)))
         outcomes = (self._simulate(replace(variant, overrides=sound)) for variant in variants)
-        return any(outcome.failed_property not in (None, PATIENCE) for outcome in outcomes)
+        return any(outcome.failed_property != PATIENCE and bool(findings(outcome)) for outcome in outcomes)
 
     def _variant(self, places: Sequence[int], redraw: int | None) -> Case:
         faults = tuple(self._outcome.faults[place] for place in sorted(places))

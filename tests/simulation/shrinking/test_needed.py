@@ -15,6 +15,7 @@ from incidents import needed as stored_needed
 from incidents.needed import Needed
 from simulation.faults.recipes import STEPS
 from simulation.invariants.observer import property_observers
+from simulation.invariants.properties import CORRUPT
 from simulation.runs.failures import Layer, SimulationFinding
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
@@ -66,6 +67,11 @@ def test_a_failure_that_does_not_need_the_flaw_is_said_to_occur_without_it(monke
     assert made_up(monkeypatch, 3, {1}, flaws=("unclean-election",)).without_flaws is True
 
 
+def test_what_only_the_final_logs_show_without_the_flaw_is_a_failure_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert made_up(monkeypatch, 3, {1}, flaws=("unclean-election",), in_logs=True).without_flaws is True
+    assert made_up(monkeypatch, 3, {7}, flaws=("unclean-election",), in_logs=True).without_flaws is False
+
+
 @given(st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), max_size=4))))
 def test_the_needed_ones_are_found_among_any(drawn: tuple[int, set[int]]) -> None:
     number, guilty = drawn
@@ -108,8 +114,12 @@ def made_up(
     flaws: tuple[str, ...] = (),
     lucky: int | None = None,
     stopped: bool = False,
+    in_logs: bool = False,
 ) -> Needed:
-    """Search where a failure occurs with all faults of one of these sets, or with one draw of the random choices."""
+    """Search where a failure occurs with all faults of one of these sets, or with one draw of the random choices.
+
+    No property is broken by it if it is `in_logs`: the log of a broker cannot be read to its end.
+    """
     outcome = without_faults()
     faults = tuple(SimulatedFault(2_000 + 100 * place, "kill", place, 100, 0) for place in range(number))
     rows = [FaultRow(10 + place, "kill", (1,), "{}", 0, None, place) for place in range(number)]
@@ -120,13 +130,19 @@ def made_up(
         history=replace(outcome.history, faults=rows),
     )
 
+    if in_logs:
+        finding = SimulationFinding(Layer.LOGS, CORRUPT, "it does")
+        failed = replace(outcome, logs={place: log._replace(damage="it does") for place, log in outcome.logs.items()})
+    else:
+        finding = SimulationFinding(Layer.INVARIANT, "P-1", "it does")
+        failed = replace(outcome, failed_property="P-1", failure="it does")
+
     def run(case: Case, *_: object) -> SimulationOutcome:
         left = {fault.target for fault in case.faults or ()}
         fails = any(set(wanted) <= left for wanted in guilty) or (lucky is not None and case.refill == lucky)
-        return replace(outcome, failed_property="P-1", failure="it does") if fails else outcome
+        return failed if fails else outcome
 
     patch.setattr(search.cases, "run", run)
-    finding = SimulationFinding(Layer.INVARIANT, "P-1", "it does")
     return needed_faults(quick(1), outcome, finding, lambda: stopped)
 
 
