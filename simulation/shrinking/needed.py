@@ -4,7 +4,7 @@ Leaving out a fault changes all that comes after it, by chance too. So a fault c
 does not occur without it either when the random choices are others. Faults are left out from the last one before the
 violation backwards, and stay out if the failure still occurs:
 
-    faults   1  2  3  4  ✕                 ✕ violates P-1
+    faults   1  2  3  4  ✕                 ✕ is the failure
              1  2  3  -  ✕                 4 is not needed
              1  2  -  -     (and 3 redraws)  3 is
              1  -  3  -  ✕                 2 is not

@@ -20,7 +20,7 @@ Numbers = dict[Name, int]
 
 @dataclass(frozen=True)
 class OrdinaryRun:
-    """What is to be told of a run in which nothing can be an anomaly."""
+    """The numbers of a run in which no anomaly is possible, and its sends whose outcome was resolved."""
 
     numbers: Numbers
     resolved: tuple[ResolvedSend, ...]

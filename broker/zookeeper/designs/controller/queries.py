@@ -1,4 +1,4 @@
-"""Answers what clients and followers ask: metadata as the controller has told them, and where an epoch ends."""
+"""Answers clients and followers: Metadata from the controller's last UpdateMetadata, and where a leader epoch ends."""
 
 from __future__ import annotations
 
