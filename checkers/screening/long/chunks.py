@@ -114,11 +114,9 @@ def _row_groups(files: Iterable[Path], column: str | None = None) -> Iterator[Ro
             if column is None:
                 yield RowGroup(path, number, group.num_rows)
                 continue
-            index = metadata.schema.to_arrow_schema().get_field_index(column)
-            found = next(
-                each.statistics for each in map(group.column, range(group.num_columns)) if each.path_in_schema == column
-            )
-            if index < 0 or found is None or not found.has_min_max or not found.has_null_count or found.null_count:
+            columns = map(group.column, range(group.num_columns))
+            found = next((each.statistics for each in columns if each.path_in_schema == column), None)
+            if found is None or not found.has_min_max or not found.has_null_count or found.null_count:
                 yield None
             else:
                 yield RowGroup(path, number, group.num_rows, found.min, found.max)
