@@ -46,7 +46,8 @@ class CombinedNode:
         """Open the logs of both parts. Raises `StorageError`, `UnknownRules`."""
         self.controller = ControllerNode(settings, files, incarnation_id)
         self.broker = BrokerNode(settings, files, incarnation_id)
-        self._broker_has_ended = False
+        self.broker_has_ended = False
+        """Whether the broker has stopped, and the controller has not yet: the broker gets no events any more."""
 
     def handle(self, now_ms: int, event: Event) -> list[Effect]:
         """Pass an event to the part, or parts, that it concerns."""
@@ -73,13 +74,13 @@ class CombinedNode:
         return (self.controller if event.listener == CONTROLLER_LISTENER else self.broker).after_error(event)
 
     def _to(self, part: int, now_ms: int, event: Event) -> list[Effect]:
-        if part == _BROKER and self._broker_has_ended:
+        if part == _BROKER and self.broker_has_ended:
             return []  # its logs are closed, and its marker says so (BL-8)
         node = self.controller if part == _CONTROLLER else self.broker
         effects: list[Effect] = []
         for effect in node.handle(now_ms, event):
             if isinstance(effect, Exit) and part == _BROKER and effect.status == 0:
-                self._broker_has_ended = True
+                self.broker_has_ended = True
                 effects += self._to(_CONTROLLER, now_ms, StopRequested())
             else:
                 effects.append(_named(part, effect))

@@ -169,7 +169,9 @@ class PropertyObserver:
             rebalances.stepped(known, broker, state, event, step.effects)
         if step.effects:
             messages.sent(known, broker, state, step, before)
-        controllers_asked.stepped(known, broker, state, event)
+        node = known.cluster.machines[step.node_id].node
+        if not (isinstance(node, CombinedNode) and node.broker_has_ended):
+            controllers_asked.stepped(known, broker, state, event)
         if event.__class__ is RequestReceived and state.produces:
             assert isinstance(event, RequestReceived)
             refusals.accepted(known, broker, state, event, before)

@@ -82,9 +82,13 @@ def test_a_recovery_without_a_reason_breaks_p_68(
     assert broken_by(lambda: _check_reason(knowledge, ghost, state, now, before, event)) == broken
 
 
-def test_a_broker_that_asks_a_dead_controller_again_breaks_p_69(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("combined", [False, True])
+def test_a_broker_that_asks_a_dead_controller_again_breaks_p_69(
+    monkeypatch: pytest.MonkeyPatch, combined: bool
+) -> None:
     monkeypatch.setattr(lifecycle, "try_another_controller", lambda *_: None)
-    assert observe(faults=CONTROLLERS_DIE).failed_property == "P-69"
+    faults = [fault._replace(target=number) for number, fault in enumerate(CONTROLLERS_DIE)] if combined else None
+    assert observe(faults=faults or CONTROLLERS_DIE, combined=combined).failed_property == "P-69"
 
 
 def asked(number: int, request: AnyRequest) -> Send:

@@ -88,6 +88,7 @@ def test_some_seeds_of_the_correct_build_break_nothing() -> None:
         pytest.param(1_000_660, id="a reassignment that is cancelled when a member of the ISR has lost its data"),
         pytest.param(1_002_416, id="a recipe that takes all replicas but one away"),
         pytest.param(1_111_306, id="a late vote elects a controller when the next epoch has committed more"),
+        pytest.param(1_236, id="a broker that has ended in a node whose controller has not"),
         pytest.param(1_004_860, id="a leader by recovery that stops uncleanly before another replica joins it"),
     ],
 )
