@@ -186,12 +186,13 @@ def _check_recovery(known: Knowledge, ghost: Ghost, old: PartitionState, new: Pa
     """P-1 where losses are not accepted: no replica is elected that lacks committed records.
 
     Except when no replica is eligible any more; then a balanced recovery finds what one of the last known ones holds.
-    In K5 one of these is complete, as long as nothing excuses that there are too few of them (P-18).
+    In K5 one of these is complete, as long as nothing excuses that there are too few of them (P-18). And except when the
+    recovery takes back what an unclean election before it gave up, see `_overrules_election`.
     """
     if losses_accepted(known, ghost):
         return
     end = len(ghost.committed)
-    if _is_complete(ghost, new.leader):
+    if _is_complete(ghost, new.leader) or _overrules_election(known, ghost, old, new.leader):
         return
     eligible = {*old.isr, *old.elr, *(old.last_known_elr if known.generation == "K5" else ())}
     for member in sorted(eligible):
@@ -221,6 +222,22 @@ def losses_accepted(known: Knowledge, ghost: Ghost, image: Image | None = None) 
         by.setting(ghost.topic, _STRATEGY),
     )
     return accepted or proactive or ghost.unclean_wanted or not ghost.trusted
+
+
+def _overrules_election(known: Knowledge, ghost: Ghost, old: PartitionState, elected: int) -> bool:
+    """Whether a recovery among all replicas elects a log that an unclean election before it has passed over.
+
+    UR-8 goes by the leader epochs of records, and the leader of that election has committed none of its own, so that
+    its log ranks below one that ends with an epoch between. UR-6 asks everybody only where fewer than min ISR replicas
+    may be complete.
+    """
+    mirror = ghost.mirrors.get(elected)
+    if known.generation != "K5" or mirror is None or not ghost.since_epoch:
+        return False
+    last = next((batch.epoch for batch in reversed(mirror.entries) if batch is not None), -1)
+    committed = next((batch.epoch for batch in reversed(ghost.committed) if batch is not None), -1)
+    few = not old.isr and not old.elr and len(old.last_known_elr) < known.min_isr(ghost)
+    return few and committed < last < ghost.since_epoch
 
 
 def _is_complete(ghost: Ghost, member: int) -> bool:

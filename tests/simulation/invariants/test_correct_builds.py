@@ -110,6 +110,10 @@ def test_seeds_of_the_whole_world_that_once_failed_pass(seed: int) -> None:
     assert simulate(seed, {}, observed=True).findings == ()
 
 
+def test_a_recovery_may_take_back_what_an_operator_gave_up() -> None:
+    assert simulate(2_000_101, {"search": "mixed"}, observed=True).findings == ()
+
+
 def test_a_static_member_may_get_another_id_before_its_generation_is_stored() -> None:
     overrides = {"changing_settings": False, "producer_expiration_ms": 0, "log_directories": 1}
     assert simulate(1_200_578, overrides, observed=True).findings == ()

@@ -21,7 +21,7 @@ from simulation.invariants.ghost import Batch, ReplicaMirror
 from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.properties import Violation
 from simulation.scenario.configuration import SimulatedFault
-from tests.simulation.invariants.planting import Plant, change_rules, observe, replica_of
+from tests.simulation.invariants.planting import Plant, broken_by, change_rules, observe, replica_of
 
 LAST_ONE_LEFT = (SimulatedFault(5_000, "kill", 1, 20_000, 0), SimulatedFault(10_000, "kill", 2, 1_000, 0))
 
@@ -264,6 +264,30 @@ def test_a_recovery_that_finds_nobody_complete_breaks_p_1_unless_too_few_were_re
     with pytest.raises(Violation, match="one member had to have it") as found:
         metadata.commit(knowledge, [(7, PartitionSet("id", 0, elected))], 8)
     assert found.value.property_id == "P-1"
+
+
+@pytest.mark.parametrize(
+    ("committed", "found", "remembered", "broken"),
+    [
+        pytest.param(2, 3, (3,), None, id="a log that was passed over, and of which all replicas are asked"),
+        pytest.param(2, 3, (1, 3), "P-1", id="enough replicas may be complete: no other is to be elected"),
+        pytest.param(5, 3, (3,), "P-1", id="the leader of the election before has committed a record"),
+        pytest.param(2, 2, (3,), "P-1", id="a log that ranks no higher than what is committed"),
+        pytest.param(2, 6, (3,), "P-1", id="a later log, which was not passed over"),
+    ],
+)
+def test_a_recovery_may_only_take_back_what_an_unclean_election_passed_over(
+    committed: int, found: int, remembered: tuple[int, ...], broken: str | None, knowledge: Knowledge
+) -> None:
+    """Broker 3 was elected uncleanly in epoch 5, and now broker 1; epochs of the last committed and the found batch."""
+    ghost = knowledge.ghost("log", "id", 0)
+    ghost.since_epoch = 5
+    ghost.committed = [Batch(0, 0, committed, 7, -1, -1, -1, control=False)]
+    ghost.mirrors[1] = ReplicaMirror(1, entries=[Batch(0, 0, found, 8, -1, -1, -1, control=False)])
+    ghost.mirrors[3] = ReplicaMirror(3, entries=list(ghost.committed))
+    leaderless = PartitionState((1, 2, 3), (), -1, 6, 9, last_known_elr=remembered)
+    elected = leaderless._replace(isr=(1,), leader=1, leader_epoch=7, last_known_elr=(), recovery_state=RECOVERING)
+    assert broken_by(lambda: metadata._check_recovery(knowledge, ghost, leaderless, elected)) == broken
 
 
 ON = ConfigChanged("log", "unclean.leader.election.enable", "true")
