@@ -186,8 +186,8 @@ def _check_recovery(known: Knowledge, ghost: Ghost, old: PartitionState, new: Pa
     """P-1 where losses are not accepted: no replica is elected that lacks committed records.
 
     Except when no replica is eligible any more; then a balanced recovery finds what one of the last known ones holds.
-    In K5 one of these is complete, as long as nothing excuses that there are too few of them (P-18). And except when the
-    recovery takes back what an unclean election before it gave up, see `_overrules_election`.
+    In K5 one of these is complete, as long as nothing excuses that there are too few of them (P-18). And except when
+    the recovery takes back what an unclean election before it gave up, see `_overrules_election`.
     """
     if losses_accepted(known, ghost):
         return
