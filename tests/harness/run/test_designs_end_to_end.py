@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.environments.docker.capabilities import try_docker
 from harness.environments.machine.kernel import process_identity
 from harness.run.context import Plan
 from harness.spec.designs import ON_ZOOKEEPER, WITH_EPOCHS
@@ -36,6 +37,30 @@ SURVIVED = (
 def _an_ensemble() -> None:
     if reason := zookeeper.missing():
         pytest.skip(reason)
+
+
+@pytest.mark.docker
+def test_a_design_and_its_ensemble_run_in_containers(tmp_path: Path) -> None:
+    if not (engine := try_docker()).available:
+        pytest.skip(f"docker: {engine}")
+    faults = (
+        ScheduledFault(1, 2_000, "kill", FaultTarget("leader"), 3_000, {}),
+        ScheduledFault(2, 8_000, "restart", FaultTarget("active-controller"), 2_000, {}),
+    )
+    settings = {"environment": "docker", "duration": 16.0, "rate": 60.0, "faults": ("kill", "restart")}
+    spec = resolve({"generation": "zk-v2", **settings}, 1_900_104)
+    perform(Plan(spec, Schedule(faults), tmp_path, "harrow run"), HarrowOnZooKeeper(spec))
+    assert read_table(tmp_path, "troubles").to_pylist() == []
+    done = sorted(read_table(tmp_path, "faults").to_pylist(), key=lambda fault: fault["started_ns"])
+    assert [(one["kind"], one["took_hold"], one["healed"]) for one in done] == [
+        ("kill", True, True),
+        ("restart", True, True),
+    ]
+    assert done[1]["targets"][0] >= 100
+    operations = read_table(tmp_path, "operations").to_pylist()
+    sent = [one for one in operations if one["kind"] == "send" and one["status"] == "ok"]
+    assert [one for one in sent if one["invoked_ns"] > done[1]["ended_ns"]]
+    assert read_table(tmp_path, "logs").to_pandas().broker.nunique() == 3
 
 
 @pytest.mark.clients
