@@ -111,6 +111,8 @@ def need_root() -> None:
         raise EnvironmentFailed("this user is not root", NotRoot())
 
 
+_BECOMES_S = 10.0
+"""How long the first process of a container may take to be seen here."""
 _HOLD = "import signal; signal.pause()"
 _HOLD_BRIEFLY = "import time; time.sleep(60)"
 
@@ -150,8 +152,9 @@ def hold_namespace(
         container.reload()
     holders[endpoint] = str(container.id)
     pid = int(container.attrs["State"]["Pid"])
-    # The pid may be that of another process, if the engine runs on a remote machine.
-    if pid not in process_identity.of_run(token):
+    # The pid may be that of another process, if the engine runs on a remote machine. Here it has the mark as soon as the
+    # engine's own process has become the container's, which on a busy machine is after the engine has answered.
+    if not process_identity.wait_until(lambda: pid in process_identity.of_run(token), _BECOMES_S):
         raise EnvironmentFailed(
             "expected the engine's containers to run on this machine, found no process of theirs",
             Unfit("Docker engine"),
