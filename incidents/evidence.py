@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 from common.wording import labelled, moment, nodes
 from history.contract import ENDING_KINDS, LOSSY_KINDS
 from history.reader import load_table
-from incidents import needed
+from incidents import needed, node_logs
 from incidents.needed import Needed
+from incidents.node_logs import Complaint
 from incidents.partition_history import PartitionHistory, partition_history
 
 TOPIC_OF_SIMULATIONS = "log"
@@ -232,6 +233,10 @@ class Evidence:
         wanted = pc.is_in(logs.column("offset"), value_set=pa.array(list(records), pa.int64()))
         rows = logs.filter(pc.and_(here, wanted)).to_pylist()
         return frozenset(row["broker"] for row in rows if records[row["offset"]] == row["value"])
+
+    def complaint(self, node: int, topic: str, partition: int) -> Complaint | None:
+        """What a node's log says against a partition when it ends; None if nothing."""
+        return node_logs.complaint(self._directory, node, topic, partition)
 
     def faults_on(self, node: int, start_ns: int, end_ns: int) -> list[Fault]:
         """The faults that touched a node in a stretch of time."""

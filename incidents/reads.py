@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from common.wording import moment, nodes, partition_name
+from incidents import out_of_isr
 from incidents.evidence import Evidence, Fault
 from incidents.model import Cause
 
@@ -168,6 +169,10 @@ def _unavailable(evidence: Evidence, row: Row) -> Cause:
         "no-progress-of-readers": "a reader got nothing",
         "isr-not-full": "the ISR did not become full again",
     }.get(str(details.get("what")), "a service was missing")
+    if details.get("what") == "isr-not-full" and row["topic"] is not None and row["partition"] is not None:
+        why = out_of_isr.reason(evidence, row["topic"], row["partition"])
+        if why is not None:
+            return Cause("no-progress", f"{what}: {why.sentence}", why.evidence, row["at_ns"], why.node)
     last = max(evidence.faults, key=lambda fault: fault.ended_ns or fault.started_ns, default=None)
     after = f" after {last.story}" if last is not None else ""
     numbers = (last.number,) if last is not None and last.number else ()

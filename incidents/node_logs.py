@@ -1,0 +1,98 @@
+"""Reads the logs of nodes: their lines with times, and what a log says at its end against one partition."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from common.wording import printable
+
+TEXT_CHARACTERS: Final = 240
+_READ_BYTES: Final = 4 << 20
+_STAMP_WITHIN: Final = 60
+_STAMP: Final = re.compile(r"\[?(?:(\d{4}-\d\d-\d\d)[ T])?([01]\d|2[0-3]):([0-5]\d):([0-5]\d)[.,](\d{3})\]?")
+_DAY_MS: Final = 24 * 3_600_000
+_COMPLAINT: Final = re.compile(r"\W*(?:ERROR|WARN|WARNING|FATAL)\b\W*")
+_LAST_MS: Final = 30_000
+"""A complaint that is older than this when a log ends was about something that is over."""
+
+
+class LogLine(NamedTuple):
+    """A line of a node's log. `at_ms` is on the run's clock, or on one that `stamped_lines` tells."""
+
+    at_ms: int
+    node: int
+    text: str
+
+
+class Complaint(NamedTuple):
+    """What a node's log says against a partition when it ends, and how many lines say it, with whatever numbers."""
+
+    text: str
+    times: int
+
+    def __str__(self) -> str:
+        often = f" {self.times:,} times, with this as the last" if self.times > 1 else ""
+        return f"its log says{often}: “{self.text}”"
+
+
+def stamped_lines(path: Path, day: datetime) -> Iterator[LogLine]:
+    """The lines of `nodes/<number>/<name>.log` that have a time, by the clock of UTC; of a long log those at its end.
+
+    A time without a date is of `day`, and one that goes back is of the day after. No content of a log raises.
+    """
+    later_ms = before_ms = 0
+    for line in _text(path).splitlines():
+        found = _STAMP.search(line, 0, _STAMP_WITHIN)
+        if found is None:
+            continue
+        date, hours, minutes, seconds, thousandths = found.groups()
+        of_day = timedelta(
+            hours=int(hours), minutes=int(minutes), seconds=int(seconds), milliseconds=int(thousandths)
+        )  # fmt: skip
+        try:
+            began = datetime.fromisoformat(f"{date}T00:00:00+00:00") if date else day
+        except ValueError:
+            continue
+        at_ms = round((began + of_day).timestamp() * 1000) + (0 if date else later_ms)
+        if not date and at_ms < before_ms - _DAY_MS // 2:
+            later_ms += _DAY_MS
+            at_ms += _DAY_MS
+        before_ms = at_ms
+        text = printable(" ".join(f"{line[: found.start()]}{line[found.end() :]}".split()))
+        cut = text if len(text) <= TEXT_CHARACTERS else f"{text[:TEXT_CHARACTERS]}…"
+        yield LogLine(at_ms, int(path.parent.name), cut)
+
+
+def complaint(directory: Path, node: int, topic: str, partition: int) -> Complaint | None:
+    """The last warning or error with a partition's name in a node's log, if it is of the log's last half minute."""
+    named = re.compile(rf"(?<![\w.-]){re.escape(topic)}-{partition}(?![\w-])")
+    latest: LogLine | None = None
+    last_ms = 0
+    times: dict[str, int] = {}
+    for path in sorted((directory / "nodes" / str(node)).glob("*.log")):
+        for line in stamped_lines(path, datetime.fromtimestamp(0, UTC)):
+            last_ms = max(last_ms, line.at_ms)
+            if _COMPLAINT.match(line.text) and named.search(line.text):
+                latest = line if latest is None or line.at_ms >= latest.at_ms else latest
+                same = _without_numbers(line.text)
+                times[same] = times.get(same, 0) + 1
+    if latest is None or latest.at_ms < last_ms - _LAST_MS:
+        return None
+    return Complaint(_COMPLAINT.sub("", latest.text, count=1), times[_without_numbers(latest.text)])
+
+
+def _without_numbers(text: str) -> str:
+    return re.sub(r"\d+", "#", text)
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _READ_BYTES))
+            return file.read(_READ_BYTES).decode("utf-8", errors="replace")
+    except OSError:
+        return ""

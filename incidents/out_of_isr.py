@@ -1,0 +1,76 @@
+"""Finds why an ISR did not become full again: which replicas stay out of it, and whether they or their leader fail."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from common.wording import nodes
+from incidents.evidence import Evidence
+from incidents.node_logs import Complaint
+from incidents.partition_history import PartitionHistory, Sample
+
+_LATER_NS = 2_000_000_000
+"""A follower that has what its leader had this long ago has caught up: the samples are not of one moment."""
+
+_COMMIT_LOOP = (
+    "This design looks at the ISR only when it commits a batch, and then takes in the followers that have the batch "
+    "already (Z-13). A leader that is alone in the ISR commits at once, before any follower can have it."
+)
+_LOOKS_WHILE_COMMITTING = frozenset({"zk-v1", "zk-v2"})
+
+
+class Reason(NamedTuple):
+    """Why replicas stay out: a clause that can follow a colon, what speaks for it, and the node that fails."""
+
+    sentence: str
+    evidence: tuple[str, ...]
+    node: int
+
+
+def reason(evidence: Evidence, topic: str, partition: int) -> Reason | None:
+    """What the last samples and the nodes' logs say of the replicas outside the ISR; None if they tell nothing.
+
+    What a replica's own log says against the partition comes first. Without that, replicas that have caught up and are
+    not taken in are their leader's failure.
+    """
+    history: PartitionHistory = evidence.history_of(topic, partition)
+    if not history.leading:
+        return None
+    leader = history.leading[-1]
+    latest = {sample.broker: sample for sample in history.samples}
+    outside = [sample for broker, sample in sorted(latest.items()) if broker not in leader.isr]
+    complaints = {
+        sample.broker: found
+        for sample in outside
+        if (found := evidence.complaint(sample.broker, topic, partition)) is not None
+    }
+    caught_up = [
+        sample.broker for sample in outside if sample.broker not in complaints and _is_caught_up(history, sample)
+    ]
+    rule = (_COMMIT_LOOP,) if evidence.settings.get("generation") in _LOOKS_WHILE_COMMITTING else ()
+    if complaints:
+        first = next(iter(complaints))
+        others = [_of(broker, said) for broker, said in complaints.items() if broker != first]
+        if caught_up:
+            others += [f"{_not_taken_in(caught_up, leader)}.", *rule]
+        return Reason(_of(first, complaints[first]), tuple(others), first)
+    if caught_up and len(caught_up) == len(outside):
+        return Reason(_not_taken_in(caught_up, leader), rule, leader.broker)
+    return None
+
+
+def _is_caught_up(history: PartitionHistory, sample: Sample) -> bool:
+    leader = history.leading[-1]
+    before = [led.log_end for led in history.leading if led.at_ns <= sample.at_ns - _LATER_NS]
+    follows = sample.leader == leader.broker and sample.at_ns >= leader.at_ns - _LATER_NS
+    return follows and sample.log_end is not None and bool(before) and sample.log_end >= (before[-1] or 0)
+
+
+def _of(broker: int, said: Complaint) -> str:
+    return f"{nodes([broker])} stays out of it, and {said}"
+
+
+def _not_taken_in(brokers: list[int], leader: Sample) -> str:
+    have = "has" if len(brokers) == 1 else "have"
+    take = "it" if len(brokers) == 1 else "them"
+    return f"{nodes(brokers)} {have} caught up, and the leader, {nodes([leader.broker])}, does not take {take} in"

@@ -1,0 +1,82 @@
+"""An ISR that did not become full again: the page says which replica stays out, and whether it or its leader fails."""
+
+import json
+
+import pytest
+
+from incidents import diagnose
+from incidents.node_logs import complaint
+from tests.incidents.stored import fault, follows, leads, lost, run_in, settings
+
+MISFIT = "t-0: expected a batch at offset 18 of t-0, found 15"
+REFUSED = f"00:00:39.800 ERROR   {MISFIT}"
+NOT_FULL = lost(None, 40, anomaly="unavailable", evidence=json.dumps({"what": "isr-not-full"}))
+PAUSE = fault(7, "pause", [3], 10, 20)
+
+
+def samples(end_of_follower=90):
+    of_leader = [leads(30 + second, 1, 4, 10 * second, (1, 2)) for second in range(10)]
+    return [*of_leader, follows(39.1, 2, 1, 4, 90), follows(39.1, 3, 1, 4, end_of_follower)]
+
+
+def cause_of(directory, cluster, logs=(), **changed):
+    for node, lines in dict(logs).items():
+        folder = directory / "nodes" / str(node)
+        folder.mkdir(parents=True)
+        (folder / "node.log").write_text("\n".join(lines))
+    run = run_in(directory, cluster=cluster, faults=[PAUSE], anomalies=[NOT_FULL], runs=[settings(**changed)])
+    (incident,) = diagnose(run)
+    return incident.cause
+
+
+def test_a_replica_whose_log_speaks_against_the_partition_is_quoted_and_no_fault_is_blamed(tmp_path):
+    log = ["00:00:20.000 INFO    t-0: cut from 20 to 18", *[REFUSED.replace("15", "14")] * 2, REFUSED]
+    cause = cause_of(tmp_path, samples(end_of_follower=18), {3: log, 2: ["00:00:39.000 INFO    nothing"]})
+    assert cause.sentence == (
+        "the ISR did not become full again: broker 3 stays out of it, and its log says 3 times, with this as the last: "
+        f"“{MISFIT}”"
+    )
+    assert (cause.node, cause.faults) == (3, ())
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param([REFUSED, "00:02:00.000 INFO    goes on"], id="it is over"),
+        pytest.param([REFUSED.replace("ERROR", "INFO")], id="no complaint"),
+        pytest.param([REFUSED.replace("t-0", "t-01")], id="another partition"),
+        pytest.param([REFUSED.replace("t-0", "other.t-0")], id="another topic"),
+        pytest.param(["no time at all: ERROR t-0"], id="no time"),
+        pytest.param(["\udcff\x00ERROR t-0".encode("utf-8", "surrogateescape").decode("latin-1")], id="no text"),
+    ],
+)
+def test_a_log_that_does_not_speak_against_the_partition_at_its_end_is_not_quoted(lines, tmp_path):
+    cause = cause_of(tmp_path, samples(end_of_follower=18), {3: lines})
+    assert cause.sentence == "the ISR did not become full again after broker 3 was paused at 10.000 s (fault #7)"
+    assert complaint(tmp_path, 3, "t", 0) is None
+
+
+def test_a_replica_that_has_caught_up_and_is_not_taken_in_is_the_failure_of_its_leader(tmp_path):
+    cause = cause_of(tmp_path, samples())
+    assert cause.sentence == (
+        "the ISR did not become full again: broker 3 has caught up, and the leader, broker 1, does not take it in"
+    )
+    assert (cause.node, cause.evidence) == (1, ())
+
+
+def test_the_designs_that_look_at_the_isr_only_while_they_commit_say_so(tmp_path):
+    cause = cause_of(tmp_path, samples(), generation="zk-v2")
+    assert "(Z-13)" in "".join(cause.evidence)
+
+
+@pytest.mark.parametrize(
+    "latest",
+    [
+        pytest.param(follows(39.1, 3, 2, 3, 90), id="it follows another leader"),
+        pytest.param(follows(31.1, 3, 1, 4, 90), id="nothing was heard of it since"),
+        pytest.param(follows(39.1, 3, 1, 4, 60), id="it lags"),
+    ],
+)
+def test_a_replica_that_does_not_follow_is_not_called_caught_up(latest, tmp_path):
+    cause = cause_of(tmp_path, [*samples()[:-1], latest])
+    assert cause.faults == (7,)
