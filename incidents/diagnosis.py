@@ -246,7 +246,10 @@ def _with_exact_numbers(incident: Incident, found: Sequence[Incident], totals: T
         )
     if exact == dict(incident.anomalies):
         return incident
-    words = headline(exact, incident.spans, incident.causes, incident.election)
+    name = gravest(exact)
+    words = headline(
+        exact, incident.spans, incident.causes, incident.election, all_known=exact[name] == incident.anomalies[name]
+    )
     return replace(incident, headline=words, anomalies=exact)
 
 

@@ -43,6 +43,25 @@ def test_a_page_cache_loss_of_the_last_replica_is_named_with_its_fault(tmp_path)
     assert any("Broker 1 was paused at 16.560 s (fault #1)" in sentence for sentence in incident.cause.evidence)
 
 
+def lost_by_a_last_replica(directory, *, pauses):
+    """Broker 1 leaves the ISR after a record is acknowledged, then broker 3 loses its page cache."""
+    cluster = [leads(9, 3, 0, 20, (1, 3)), leads(12, 3, 0, 20, (3,)), leads(27, 3, 2, 0, (3,))]
+    faults = [fault(1, "pause", [1], *pauses), fault(3, "page-cache-loss", [3], 22, 26)]
+    return only(run_in(directory, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
+
+
+def test_a_fault_that_put_a_replica_out_of_the_isr_is_one_of_those_that_made_the_loss_possible(tmp_path):
+    cause = lost_by_a_last_replica(tmp_path, pauses=(11, 30))
+    assert cause.faults == (3, 1)
+    assert cause.evidence[-1] == (
+        "Broker 1 was paused at 11.000 s (fault #1), had left the ISR and could not be elected."
+    )
+
+
+def test_a_fault_that_was_over_when_the_leader_lost_its_data_is_none_of_them(tmp_path):
+    assert lost_by_a_last_replica(tmp_path, pauses=(11, 14)).faults == (3,)
+
+
 def test_a_leader_that_was_alone_in_the_isr_acknowledged_alone(tmp_path):
     cluster = [leads(9, 3, 0, 10, (3,)), leads(11, 3, 0, 20, (3,)), leads(15, 3, 1, 10, (3,))]
     faults = [fault(6, "page-cache-loss", [3], 12.8, 14)]
@@ -141,6 +160,25 @@ def test_a_late_sample_of_the_same_leader_is_no_new_leader(tmp_path):
     assert incident.cause.node == 2
 
 
+def of_the_first_leader(directory, *, final_epoch):
+    """The first sample comes late, and shows the log from before an acknowledgement that is dated before it."""
+    cluster = [leads(10.3, 3, 0, 15, (1, 3)), leads(12, 3, 0, 40, (1, 3)), leads(20, 3, 2, 0, (3,))]
+    logs = [{**written(15, final_epoch), "value": 7}]
+    faults = [fault(3, "page-cache-loss", [3], 14, 16)]
+    return diagnose(run_in(directory, cluster=cluster, logs=logs, faults=faults, anomalies=[lost(15, 10.1)]))
+
+
+def test_a_first_sample_from_before_the_acknowledgement_shows_no_election(tmp_path):
+    (incident,) = of_the_first_leader(tmp_path, final_epoch=2)
+    assert (incident.cause.kind, incident.cause.faults, incident.election.epoch) == ("storage-loss", (3,), 2)
+
+
+def test_a_first_leader_that_wrote_another_record_there_lacked_the_lost_one(tmp_path):
+    (incident,) = of_the_first_leader(tmp_path, final_epoch=0)
+    assert incident.election.epoch == 0
+    assert "storage-loss" not in {cause.kind for cause in incident.causes}
+
+
 def test_what_retells_a_loss_is_part_of_its_incident_and_what_does_not_is_not(tmp_path):
     cluster = [leads(9, 3, 0, 20, (3,)), leads(15, 3, 1, 10, (3,))]
     faults = [fault(3, "page-cache-loss", [3], 12, 14)]
@@ -178,7 +216,9 @@ def test_exact_numbers_count_where_all_rows_that_were_kept_are_in_one_incident(t
     cluster = [leads(9, 3, 0, 20, (3,)), leads(15, 3, 1, 10, (3,))]
     faults = [fault(3, "page-cache-loss", [3], 12, 14)]
     run = run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10), lost(16, 10)])
-    assert only(run, {"lost-acked-write": (1655, 0)}).headline.startswith("1,655 acknowledged writes")
+    headline = only(run, {"lost-acked-write": (1655, 0)}).headline
+    assert headline.startswith("1,655 acknowledged writes to t-0 (among them offsets 15\N{EN DASH}16) were lost")
+    assert "among them" not in only(run, {"lost-acked-write": (2, 0)}).headline
 
 
 @pytest.mark.parametrize("table", sorted(TABLES))
