@@ -1,4 +1,4 @@
-"""Answers what readers ask first of the gravest incident: which fault it needed, whose mistake it is, which records."""
+"""Answers what readers ask first of the gravest incident: what was promised, which fault it needed, whose mistake."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ def answers(run: Run) -> tuple[Answer, ...]:
     if incident is None:
         return ()
     evidence = Evidence(run.directory)
+    promise = promise_of(gravest(incident.anomalies))
+    promised = [Answer("The rule" if incident.within_contract else "Promised", promise)] if promise else []
     return (
+        *promised,
         Answer("Fault needed", _fault_needed(run, incident, evidence), "faults", "all faults"),
         Answer("Whose mistake", _whose_mistake(run, incident, evidence.needed)),
         _records(run, incident),
@@ -119,10 +122,7 @@ def _decisive(cause: Cause) -> tuple[int, ...]:
 
 def _stories(faults: Iterable[Fault], numbers: Iterable[int]) -> list[str]:
     by_number = {fault.number: fault for fault in faults}
-    return [
-        by_number[number].story if number in by_number and by_number[number].targets else f"fault #{number}"
-        for number in numbers
-    ]
+    return [by_number[number].story if number in by_number else f"fault #{number}" for number in numbers]
 
 
 def _numbers(numbers: Sequence[int]) -> str:
@@ -148,10 +148,8 @@ def _whose_mistake(run: Run, incident: Incident, needed: Needed | None) -> str:
     flaws = [str(flaw) for flaw in run.settings.get("flaws") or ()]
     if flaws:
         return _of_flaws(flaws, needed)
-    promise = promise_of(gravest(incident.anomalies))
-    broken = f" It broke this promise: {promise}" if promise else ""
     design = f" It is a gap in the protocol itself: {allowed_by}" if allowed_by else ""
-    return f"The cluster's: neither its configuration nor anything that the clients did excuses it.{broken}{design}"
+    return f"The cluster's: neither its configuration nor anything that the clients did excuses it.{design}"
 
 
 def _of_flaws(flaws: Sequence[str], needed: Needed | None) -> str:

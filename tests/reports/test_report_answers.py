@@ -116,8 +116,28 @@ def test_while_that_is_open_the_faults_known_to_be_not_needed_are_left_out(tmp_p
 
 def test_a_broken_promise_without_an_excuse_is_the_clusters_mistake(tmp_path):
     text = told(checked(tmp_path, **CUT))["Whose mistake"]
-    assert text.startswith("The cluster's: neither its configuration nor anything that the clients did excuses it.")
-    assert "A record whose write was acknowledged stays in the log" in text
+    assert text == "The cluster's: neither its configuration nor anything that the clients did excuses it."
+
+
+def test_what_was_promised_comes_first_and_is_a_sentence(tmp_path):
+    first, *_ = answers(load_run(checked(tmp_path / "real", **CUT)))
+    assert first.question == "Promised"
+    assert first.text.startswith("A record whose write was acknowledged stays in the log")
+    first, *_ = answers(load_run(checked(tmp_path / "simulated", **SIMULATED)))
+    assert (first.question, first.text[0], first.text[-1]) == ("Promised", "A", ".")
+    allowed = {**CUT, "runs": [settings(acks=1)], "anomalies": [lost(15, 10, within_contract=True)]}
+    first, *_ = answers(load_run(checked(tmp_path / "allowed", **allowed)))
+    assert first.question == "The rule"
+
+
+def test_a_needed_fault_without_targets_is_told_too(tmp_path):
+    faults = [fault(1, "moved-leader", [], 3, 4), fault(2, "late-connection", [3, 1], 5, 9)]
+    needed.write(tmp_path, Needed((1, 2), (), (), 3, 9))
+    text = told(checked(tmp_path, **{**SIMULATED, "faults": faults}))["Fault needed"]
+    assert text.startswith(
+        "Needed: leaders were elected in quick succession at 3.000 s (fault #1) and brokers 1 and 3 had one connection"
+        " between them delayed at 5.000 s (fault #2)."
+    )
 
 
 def test_what_the_configuration_permits_is_not_the_clusters_mistake(tmp_path):
