@@ -87,7 +87,9 @@ def _by_simulating(needed: Needed, faults: Sequence[Fault]) -> str:
     if others and (needed.needed or needed.untested):
         sentences.append(f"Not needed: {_numbers(others)}.")
     if needed.untested:
-        sentences.append(f"Not tried, for want of time: {_numbers(needed.untested)}.")
+        sentences.append(
+            f"Not tried, for want of time: {_numbers(needed.untested)}; `harrow explain RUN --time-limit 5m` goes on."
+        )
     return " ".join(sentences)
 
 

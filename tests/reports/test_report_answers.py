@@ -88,9 +88,12 @@ def test_without_faults_none_was_needed(tmp_path):
         (Needed((1, 2), (), (), 3, 9), "With these alone the failure occurs; without any one of them it does not"),
         (Needed((), (1, 2), (), 3, 4), "No fault was needed: it occurs without faults #1, #2, too."),
         (Needed((), (), (), 3, 4), "No fault was needed: none had begun by then."),
-        (Needed((2,), (), (1,), 3, 9), "Not tried, for want of time: fault #1."),
-        (Needed((), (1,), (2,), 3, 1), "Not needed: fault #1. Not tried, for want of time: fault #2."),
-        (Needed((), (), (1, 2), 3, 1), "Not tried, for want of time: faults #1, #2."),
+        (
+            Needed((2,), (), (1,), 3, 9),
+            "Not tried, for want of time: fault #1; `harrow explain RUN --time-limit 5m` goes on.",
+        ),
+        (Needed((), (1,), (2,), 3, 1), "Not needed: fault #1. Not tried, for want of time: fault #2;"),
+        (Needed((), (), (1, 2), 3, 1), "Not tried, for want of time: faults #1, #2;"),
         (None, "Not tried: 2 faults began before it. `harrow explain` simulates"),
     ],
 )
