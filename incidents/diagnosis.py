@@ -134,6 +134,8 @@ def _with_others(evidence: Evidence, groups: list[_Group], rows: Sequence[Row]) 
         causes = causes_of_row(evidence, row) if row["topic"] is not None or row["broker"] is not None else ()
         family = "stale" if row["anomaly"] in STALE else row["anomaly"]
         apart = (family, row["topic"], row["partition"], row["broker"] if family == "node-lost" else None)
+        if family == "stale" and [cause.kind for cause in causes] == ["acknowledged-early"]:
+            apart = (family, "acknowledged-early", causes[0].node, None)  # one mistake of one leader, in any partition
         own.append(((family, row["within_contract"], _key(causes, apart)), _Group(causes, [row])))
     return [*groups, *_merged(own)]
 

@@ -360,7 +360,10 @@ def _still_held(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
 
 def _early(loss: Loss) -> tuple[str, str]:
     """What a leader did too early with records that were not committed: the kind of cause, and the deed."""
-    return ("acknowledged-early", "acknowledged") if loss.was_acknowledged else ("dirty-read", "read")
+    if not loss.was_acknowledged:
+        return "dirty-read", "read"
+    by = {row.get("broker") for row in loss.rows if row["anomaly"] == "lost-acked-write"}
+    return "acknowledged-early", f"acknowledged by {nodes(by)}" if len(by) == 1 and None not in by else "acknowledged"
 
 
 def _set(brokers: Sequence[int]) -> str:

@@ -361,3 +361,53 @@ def test_exact_numbers_leave_the_decisive_election_in_the_headline(tmp_path):
     (incident,) = diagnose(run, {"lost-acked-write": (7, 0)})
     assert incident.headline.startswith("7 acknowledged writes")
     assert incident.headline.endswith("(leader epoch 2 of t-0, the second election since).")
+
+
+def stale(directory, *, epochs=(4, 4, 4), answered_by=1, acknowledged_by=1, within_contract=False, changes=()):
+    """A reader misses at 12 s what was acknowledged at 10 s; leaders are sampled before, between and after."""
+    cluster = [leads(at, 1, epoch, 20, (1, 2), 12) for at, epoch in zip((9, 11, 13), epochs, strict=True)]
+    evidence = json.dumps({"witness": {"offset": 15, "node": acknowledged_by, "completed_ns": 10 * S}})
+    row = lost(12, 12, anomaly="stale-read", broker=answered_by, evidence=evidence, within_contract=within_contract)
+    (incident,) = diagnose(run_in(directory, cluster=[*cluster, *changes], anomalies=[row]))
+    return [cause.kind for cause in incident.causes]
+
+
+def test_a_leader_that_does_not_show_what_it_has_acknowledged_itself_acknowledged_early(tmp_path):
+    assert stale(tmp_path / "server", answered_by=1) == ["acknowledged-early"]
+    assert stale(tmp_path / "unknown", answered_by=None) == ["acknowledged-early"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"epochs": (4, 4, 5)},
+        {"epochs": (3, 4, 4)},
+        {"epochs": (None, None, None)},
+        {"acknowledged_by": 2},
+        {"answered_by": 2},
+        {"changes": [leads(11.5, 2, 4, 20, (1, 2))]},
+        {"within_contract": True},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_a_reader_that_may_have_asked_another_leader_does_not_show_that(tmp_path, other):
+    assert "acknowledged-early" not in stale(tmp_path, **other)
+
+
+def test_early_acknowledgements_of_one_leader_are_one_incident_in_all_partitions(tmp_path):
+    cluster = [leads(at, 1, 4, 20, (1, 2), 12, partition=number) for number in (0, 1) for at in (9, 13)]
+    evidence = json.dumps({"witness": {"offset": 15, "node": 1, "completed_ns": 10 * S}})
+    rows = [lost(12, 12, number, "stale-read", broker=1, evidence=evidence) for number in (0, 1)]
+    assert only(run_in(tmp_path, cluster=cluster, anomalies=rows)).headline == (
+        "2 reads of 2 partitions (t-0, t-1) were answered without a write that had been acknowledged before: broker 1"
+        " acknowledged writes before they were committed, and showed readers only what was."
+    )
+
+
+def test_the_broker_that_acknowledged_early_is_named(tmp_path):
+    cluster = [leads(9, 1, 0, 20, (1, 2, 3)), follows(10.5, 2, 1, 0, 12), leads(15, 2, 1, 12, (2, 3))]
+    rows = [lost(15, 10, broker=1), lost(16, 10, broker=1)]
+    assert (
+        "they were acknowledged by broker 1 before broker 2 had them"
+        in only(run_in(tmp_path, cluster=cluster, anomalies=rows)).headline
+    )
