@@ -201,8 +201,8 @@ def _incident(evidence: Evidence, group: _Group) -> Incident:
     election = decisive_election(evidence, group.losses, name)
     times = [cause.at_ns for cause in group.causes if cause.at_ns is not None]
     times = times or [row["at_ns"] for row in group.rows if row["at_ns"] is not None]
-    return Incident(
-        headline=headline(anomalies, spans, group.causes, election),
+    incident = Incident(
+        headline="",
         within_contract=all(violations == 0 for violations, _ in anomalies.values()),
         anomalies=dict(sorted(anomalies.items(), key=lambda pair: _rank(pair[0]))),
         spans=spans,
@@ -210,6 +210,9 @@ def _incident(evidence: Evidence, group: _Group) -> Incident:
         at_ns=min(times, default=None),
         findings=tuple(str(finding) for finding in group.findings),
         election=election,
+    )
+    return replace(
+        incident, headline=headline(anomalies, spans, group.causes, election, found_first=incident.found_first)
     )
 
 
@@ -250,7 +253,12 @@ def _with_exact_numbers(incident: Incident, found: Sequence[Incident], totals: T
         return incident
     name = gravest(exact)
     words = headline(
-        exact, incident.spans, incident.causes, incident.election, all_known=exact[name] == incident.anomalies[name]
+        exact,
+        incident.spans,
+        incident.causes,
+        incident.election,
+        all_known=exact[name] == incident.anomalies[name],
+        found_first=incident.found_first,
     )
     return replace(incident, headline=words, anomalies=exact)
 

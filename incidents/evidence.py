@@ -83,6 +83,12 @@ class Finding(NamedTuple):
     offset: int | None
     brokers: tuple[int, ...]
 
+    @property
+    def value(self) -> int | None:
+        """The record that a finding of the clients' history is about."""
+        about = _VALUE.match(self.what) if self.layer == "history" else None
+        return int(about[1]) if about is not None else None
+
     def __str__(self) -> str:
         return labelled(self.property_id, self.what)
 
@@ -237,6 +243,7 @@ def finding_rows(directory: Path, known: Iterable[str] = ()) -> list[dict[str, A
             "topic": finding.topic,
             "partition": finding.partition,
             "offset": finding.offset,
+            "value": finding.value,
             "broker": finding.brokers[0] if finding.brokers else None,
             "at_ns": finding.at_ns,
             "explanation": str(finding),
@@ -247,10 +254,14 @@ def finding_rows(directory: Path, known: Iterable[str] = ()) -> list[dict[str, A
     ]
 
 
-_PARTITION = re.compile(rf"\b{TOPIC_OF_SIMULATIONS}-(\d+)\b|\bpartition (\d+)\b")
-_POSITION = re.compile(r"\b(\d+)/(\d+)\b")
-_OFFSET = re.compile(r"\boffsets? (\d+)\b|\bat (\d+)\b(?!/| ms)|\bup to (\d+)\b|what was at (\d+)")
-_BROKER = re.compile(r"\bbroker (\d+)\b|\bnode (\d+)\b|\bcontroller (\d+)\b|\bvoter (\d+)\b")
+# Numbers are no longer than columns of the tables are wide: a file may say anything.
+_VALUE = re.compile(r"(\d{1,18}) (?:was|is) ")
+_PARTITION = re.compile(rf"\b{TOPIC_OF_SIMULATIONS}-(\d{{1,9}})\b|\bpartition (\d{{1,9}})\b")
+_POSITION = re.compile(r"\b(\d{1,9})/(\d{1,18})\b")
+_OFFSET = re.compile(
+    r"\boffsets? (\d{1,18})\b|\bat (\d{1,18})\b(?!/| ms)|\bup to (\d{1,18})\b|what was at (\d{1,18})\b"
+)
+_BROKER = re.compile(r"\bbroker (\d{1,9})\b|\bnode (\d{1,9})\b|\bcontroller (\d{1,9})\b|\bvoter (\d{1,9})\b")
 
 
 def _finding(layer: str, property_id: str, what: str, at_ns: int | None) -> Finding:

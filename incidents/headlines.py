@@ -48,10 +48,12 @@ def headline(
     election: Election | None = None,
     *,
     all_known: bool = True,
+    found_first: str = "",
 ) -> str:
     """Return the sentence that says what happened, and why as far as it is known.
 
-    `all_known`: whether the spans are those of all anomalies, not only of the rows that were kept.
+    `all_known`: whether the spans are those of all anomalies, not only of the rows that were kept. `found_first`: the
+    property that the simulator saw broken first, which the cause is about; the graver harm came later.
     """
     name = gravest(anomalies)
     effect = _effect(name, sum(anomalies[name]), where(spans, all_known=all_known), causes)
@@ -59,6 +61,8 @@ def headline(
     if not told or effect is None:
         return f"{_capital(told[0]) if told else effect or name}."
     which = _which(election)
+    if found_first not in ("", name):
+        return f"{_capital('; or '.join(told))}{which}. Later {effect}."
     if len(told) == 1:
         return f"{effect}: {told[0]}{which}."
     return f"{effect}; the evidence leaves {len(told)} causes: {'; or '.join(told)}{which}."

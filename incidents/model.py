@@ -97,6 +97,11 @@ class Incident:
         return self.causes[0] if len(self.causes) == 1 else None
 
     @property
+    def found_first(self) -> str:
+        """The property that the simulator saw broken first; empty if it found nothing by itself."""
+        return self.findings[0].partition(": ")[0] if self.findings else ""
+
+    @property
     def violations(self) -> int:
         """All violations of the incident."""
         return sum(violations for violations, _ in self.anomalies.values())

@@ -61,7 +61,8 @@ def _fault_needed(run: Run, incident: Incident, evidence: Evidence) -> str:
     if run.spec.get("story"):
         return "Every fault of this run is a step of its schedule, which is played as it is written."
     if evidence.needed is not None and incident.findings:
-        return _by_simulating(evidence.needed, evidence.faults)
+        later = incident.found_first != gravest(incident.anomalies)
+        return _by_simulating(evidence.needed, evidence.faults, " for the first violation" if later else "")
     before = [fault for fault in evidence.faults if incident.at_ns is None or fault.started_ns <= incident.at_ns]
     if evidence.is_simulated:
         told = f"{plural(len(before), 'fault')} began before it" if before else "no fault began before it"
@@ -69,8 +70,8 @@ def _fault_needed(run: Run, incident: Incident, evidence: Evidence) -> str:
     return _by_evidence(incident, evidence.faults, before)
 
 
-def _by_simulating(needed: Needed, faults: Sequence[Fault]) -> str:
-    """Tell what simulations without some of the faults have shown."""
+def _by_simulating(needed: Needed, faults: Sequence[Fault], what_for: str) -> str:
+    """Tell what simulations without some of the faults have shown; `what_for` says of which harm."""
     tries = f"with the same random choices and {needed.redraws} times with others"
     others = needed.not_needed
     sentences = []
@@ -78,12 +79,12 @@ def _by_simulating(needed: Needed, faults: Sequence[Fault]) -> str:
         alone = "With it alone" if len(needed.needed) == 1 else "With these alone"
         left_out = "without it" if len(needed.needed) == 1 else "without any one of them"
         sentences.append(
-            f"Needed: {enumeration(_stories(faults, needed.needed))}. {alone} the failure occurs; {left_out} it does"
-            f" not (tried {tries})."
+            f"Needed{what_for}: {enumeration(_stories(faults, needed.needed))}. {alone} the failure occurs; {left_out}"
+            f" it does not (tried {tries})."
         )
     elif not needed.untested:
         why = f"it occurs without {_numbers(others)}, too" if others else "none had begun by then"
-        sentences.append(f"No fault was needed: {why}.")
+        sentences.append(f"No fault was needed{what_for}: {why}.")
     if others and (needed.needed or needed.untested):
         sentences.append(f"Not needed: {_numbers(others)}.")
     if needed.untested:

@@ -171,5 +171,30 @@ def test_the_first_records_are_named_with_value_and_offset_and_lead_to_all(tmp_p
     assert (records.link, records.link_text) == ("violations-lost-acked-write", "all of them")
 
 
+LATER = {**SIMULATED, "findings": [
+    *SIMULATED["findings"],
+    {"layer": "history", "property_id": "lost-acked-write", "what": "102 was acknowledged at 0/101, and the final reads do not show it"},  # noqa: E501
+]}  # fmt: skip
+
+
+def test_a_graver_harm_that_came_later_is_told_from_the_first_violation(tmp_path):
+    needed.write(tmp_path, Needed((), (1, 2), (), 3, 4))
+    found = told(checked(tmp_path, **LATER))
+    assert found["Fault needed"].startswith("No fault was needed for the first violation: it occurs without")
+    assert found["Records"] == "Value 102 at log-0 offset 101."
+    (incident,) = diagnose(tmp_path)
+    assert incident.headline.endswith(". Later 1 acknowledged write to log-0 (offset 101) was lost.")
+    assert incident.headline.startswith("Broker 1 acknowledged the record at offset 7 of log-0, which only [1] had")
+
+
+def test_findings_with_numbers_that_no_table_can_hold_do_no_harm(tmp_path):
+    huge = "9" * 30
+    findings = [
+        {"layer": "history", "property_id": "lost-acked-write", "what": f"{huge} was acknowledged at {huge}/{huge}"},
+        {"layer": "invariant", "property_id": "P-3", "what": f"log-{huge}: broker {huge} has nothing at offset {huge}"},
+    ]
+    assert "Promised" in told(checked(tmp_path, **{**SIMULATED, "findings": findings}))
+
+
 def test_a_run_without_incidents_answers_nothing(tmp_path):
     assert answers(load_run(checked(tmp_path))) == ()
