@@ -134,6 +134,8 @@ def _with_others(evidence: Evidence, groups: list[_Group], rows: Sequence[Row]) 
         causes = causes_of_row(evidence, row) if row["topic"] is not None or row["broker"] is not None else ()
         family = "stale" if row["anomaly"] in STALE else row["anomaly"]
         apart = (family, row["topic"], row["partition"], row["broker"] if family == "node-lost" else None)
+        if family == "stale" and [cause.kind for cause in causes] == ["acknowledged-early"]:
+            apart = (family, "acknowledged-early", causes[0].node, None)  # one mistake of one leader, in any partition
         own.append(((family, row["within_contract"], _key(causes, apart)), _Group(causes, [row])))
     return [*groups, *_merged(own)]
 
@@ -199,8 +201,8 @@ def _incident(evidence: Evidence, group: _Group) -> Incident:
     election = decisive_election(evidence, group.losses, name)
     times = [cause.at_ns for cause in group.causes if cause.at_ns is not None]
     times = times or [row["at_ns"] for row in group.rows if row["at_ns"] is not None]
-    return Incident(
-        headline=headline(anomalies, spans, group.causes, election),
+    incident = Incident(
+        headline="",
         within_contract=all(violations == 0 for violations, _ in anomalies.values()),
         anomalies=dict(sorted(anomalies.items(), key=lambda pair: _rank(pair[0]))),
         spans=spans,
@@ -208,6 +210,9 @@ def _incident(evidence: Evidence, group: _Group) -> Incident:
         at_ns=min(times, default=None),
         findings=tuple(str(finding) for finding in group.findings),
         election=election,
+    )
+    return replace(
+        incident, headline=headline(anomalies, spans, group.causes, election, found_first=incident.found_first)
     )
 
 
@@ -246,7 +251,15 @@ def _with_exact_numbers(incident: Incident, found: Sequence[Incident], totals: T
         )
     if exact == dict(incident.anomalies):
         return incident
-    words = headline(exact, incident.spans, incident.causes, incident.election)
+    name = gravest(exact)
+    words = headline(
+        exact,
+        incident.spans,
+        incident.causes,
+        incident.election,
+        all_known=exact[name] == incident.anomalies[name],
+        found_first=incident.found_first,
+    )
     return replace(incident, headline=words, anomalies=exact)
 
 

@@ -19,6 +19,7 @@ from common.wording import labelled, moment, nodes
 from history.contract import ENDING_KINDS, LOSSY_KINDS
 from history.reader import load_table
 from incidents import needed, node_logs
+from incidents.deeds import DEEDS, EVENTS
 from incidents.needed import Needed
 from incidents.node_logs import Complaint
 from incidents.partition_history import PartitionHistory, partition_history
@@ -29,30 +30,8 @@ _STORY_VIOLATION = "VIOLATION"
 
 _NOTHING_LOST = re.compile(r"\b0 bytes lost")
 """In the parameters of a simulated fault that could have lost data and did not."""
-
-_DEEDS: Mapping[str, str] = {
-    "page-cache-loss": "lost its page cache",
-    "torn-page-cache-loss": "lost a part of its page cache",
-    "lossy-restart": "lost its page cache",
-    "lying-fsync": "lost what its disk only claimed to have synced",
-    "bit-flip": "had a bit of its files flipped",
-    "file-truncation": "had a file truncated",
-    "file-loss": "had a file removed",
-    "disk-loss": "lost its disk",
-    "disk-rollback": "had its disk rolled back",
-    "interrupted-change": "lost power in the middle of a change to its files",
-    "kill": "was killed",
-    "power-cut": "was killed with others",
-    "crash-loop": "was killed over and over",
-    "pause": "was paused",
-    "restart": "was restarted",
-    "rolling-restart": "was restarted",
-    "isolate": "was cut off",
-    "halves": "was cut off from half of the cluster",
-    "one-way": "was cut off in one direction",
-    "disk-error": "had its disk fail",
-    "directory-error": "had a log directory fail",
-}
+_DISK_LOST = "disk lost"
+"""In those of one that lost what was synced, too: the simulation calls that a loss of the page cache."""
 
 
 class Fault(NamedTuple):
@@ -68,16 +47,25 @@ class Fault(NamedTuple):
     @property
     def deed(self) -> str:
         """What it did to its target, with time and number: "lost its page cache at 22.834 s (fault #3)"."""
-        what = _DEEDS.get(self.kind, f"was under the fault {self.kind}")
-        number = f" (fault #{self.number})" if self.number else ""
-        return f"{what} at {moment(self.started_ns)}{number}"
+        return f"{self._did} {self._when}"
 
     @property
     def story(self) -> str:
         """Whom it hit, and what it did to them: "brokers 1 and 2 were paused at 3.120 s (fault #4)"."""
-        deed = self.deed
-        many = len(self.targets) > 1 and deed.startswith("was ")
-        return f"{nodes(self.targets)} {'were ' + deed.removeprefix('was ') if many else deed}"
+        if not self.targets:
+            return f"{EVENTS.get(self.kind, f'there was the fault {self.kind}')} {self._when}"
+        did = self._did
+        if len(self.targets) > 1:
+            did = re.sub(r"^was\b", "were", re.sub(r"\bits\b", "their", did))
+        return f"{nodes(self.targets)} {did} {self._when}"
+
+    @property
+    def _did(self) -> str:
+        return DEEDS.get(self.kind, f"was under the fault {self.kind}")
+
+    @property
+    def _when(self) -> str:
+        return f"at {moment(self.started_ns)}" + (f" (fault #{self.number})" if self.number else "")
 
     def touches(self, start_ns: int, end_ns: int) -> bool:
         """Whether it lasted at some time of this stretch."""
@@ -95,6 +83,12 @@ class Finding(NamedTuple):
     partition: int | None
     offset: int | None
     brokers: tuple[int, ...]
+
+    @property
+    def value(self) -> int | None:
+        """The record that a finding of the clients' history is about."""
+        about = _VALUE.match(self.what) if self.layer == "history" else None
+        return int(about[1]) if about is not None else None
 
     def __str__(self) -> str:
         return labelled(self.property_id, self.what)
@@ -131,7 +125,7 @@ class Evidence:
         found = [
             Fault(
                 row["fault"] or 0,
-                row["kind"] or "unknown",
+                "disk-loss" if _DISK_LOST in (row["parameters"] or "") else row["kind"] or "unknown",
                 frozenset(row["targets"] or ()),
                 row["started_ns"],
                 row["ended_ns"],
@@ -254,6 +248,7 @@ def finding_rows(directory: Path, known: Iterable[str] = ()) -> list[dict[str, A
             "topic": finding.topic,
             "partition": finding.partition,
             "offset": finding.offset,
+            "value": finding.value,
             "broker": finding.brokers[0] if finding.brokers else None,
             "at_ns": finding.at_ns,
             "explanation": str(finding),
@@ -264,10 +259,14 @@ def finding_rows(directory: Path, known: Iterable[str] = ()) -> list[dict[str, A
     ]
 
 
-_PARTITION = re.compile(rf"\b{TOPIC_OF_SIMULATIONS}-(\d+)\b|\bpartition (\d+)\b")
-_POSITION = re.compile(r"\b(\d+)/(\d+)\b")
-_OFFSET = re.compile(r"\boffsets? (\d+)\b|\bat (\d+)\b(?!/| ms)|\bup to (\d+)\b|what was at (\d+)")
-_BROKER = re.compile(r"\bbroker (\d+)\b|\bnode (\d+)\b|\bcontroller (\d+)\b|\bvoter (\d+)\b")
+# Numbers are no longer than columns of the tables are wide: a file may say anything.
+_VALUE = re.compile(r"(\d{1,18}) (?:was|is) ")
+_PARTITION = re.compile(rf"\b{TOPIC_OF_SIMULATIONS}-(\d{{1,9}})\b|\bpartition (\d{{1,9}})\b")
+_POSITION = re.compile(r"\b(\d{1,9})/(\d{1,18})\b")
+_OFFSET = re.compile(
+    r"\boffsets? (\d{1,18})\b|\bat (\d{1,18})\b(?!/| ms)|\bup to (\d{1,18})\b|what was at (\d{1,18})\b"
+)
+_BROKER = re.compile(r"\bbroker (\d{1,9})\b|\bnode (\d{1,9})\b|\bcontroller (\d{1,9})\b|\bvoter (\d{1,9})\b")
 
 
 def _finding(layer: str, property_id: str, what: str, at_ns: int | None) -> Finding:

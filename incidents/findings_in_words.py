@@ -81,7 +81,46 @@ _SETS: Final = (
     r"replicas \[([\d, ]*)\], ISR \[([\d, ]*)\], ELR \[([\d, ]*)\], last known ELR \[([\d, ]*)\], min ISR (\d+), "
     r"partition epoch \d+"
 )
+_BATCH_OF: Final = r"\d+…\d+ of epoch (\d+)"
 _KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
+    "P-1": (
+        (
+            r"broker (\d+) leads epoch (\d+) with the log end \d+, and has nothing at (\d+), where .* is committed",
+            r"broker \1, leader of {name} in leader epoch \2, lacks the record that is committed at offset \3",
+        ),
+        (
+            (
+                rf"broker (\d+) leads epoch (\d+) with the log end \d+, and has {_BATCH_OF} at (\d+), where {_BATCH_OF}"
+                r" is committed"
+            ),
+            (
+                r"broker \1, leader of {name} in leader epoch \2, holds another record than the committed one at"
+                r" offset \4 (its record is of leader epoch \3, the committed one of \5)"
+            ),
+        ),
+    ),
+    "P-2": (
+        (
+            (
+                r"broker (\d+) of epoch \d+ is in the (?:ISR|ELR) \(ISR (\[.*\]), ELR (\[.*\]), partition epoch \d+\)"
+                r" and has (?:nothing|no log) at (\d+), where .* is committed"
+            ),
+            (
+                r"broker \1 may be elected for {name} (ISR \2, ELR \3), and lacks the record that is committed at"
+                r" offset \4"
+            ),
+        ),
+        (
+            (
+                r"broker (\d+) of epoch \d+ is in the (?:ISR|ELR) \(ISR (\[.*\]), ELR (\[.*\]), partition epoch \d+\)"
+                rf" and has {_BATCH_OF} at (\d+), where {_BATCH_OF} is committed"
+            ),
+            (
+                r"broker \1 may be elected for {name} (ISR \2, ELR \3), and holds another record than the committed one"
+                r" at offset \5 (its record is of leader epoch \4, the committed one of \6)"
+            ),
+        ),
+    ),
     "P-3": (
         (
             (
@@ -96,6 +135,15 @@ _KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
         (
             r"broker (\d+) has no batch at (\d+), only other bytes",
             r"the log of {name} on broker \1 holds bytes at offset \2 that are no record",
+        ),
+    ),
+    "P-4": (
+        (
+            rf"at (\d+) {_BATCH_OF} is committed, and broker (\d+), leader of epoch (\d+), commits .*",
+            (
+                r"broker \3, leader of {name} in leader epoch \4, takes another record for committed at offset \1 than"
+                r" the one that is"
+            ),
         ),
     ),
     "P-5": (

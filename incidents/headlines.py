@@ -46,14 +46,23 @@ def headline(
     spans: Sequence[Span],
     causes: Sequence[Cause],
     election: Election | None = None,
+    *,
+    all_known: bool = True,
+    found_first: str = "",
 ) -> str:
-    """Return the sentence that says what happened, and why as far as it is known."""
+    """Return the sentence that says what happened, and why as far as it is known.
+
+    `all_known`: whether the spans are those of all anomalies, not only of the rows that were kept. `found_first`: the
+    property that the simulator saw broken first, which the cause is about; the graver harm came later.
+    """
     name = gravest(anomalies)
-    effect = _effect(name, sum(anomalies[name]), spans, causes)
+    effect = _effect(name, sum(anomalies[name]), where(spans, all_known=all_known), causes)
     told = [_agreeing(cause.sentence, sum(anomalies[name])) for cause in causes]
     if not told or effect is None:
         return f"{_capital(told[0]) if told else effect or name}."
     which = _which(election)
+    if found_first not in ("", name):
+        return f"{_capital('; or '.join(told))}{which}. Later {effect}."
     if len(told) == 1:
         return f"{effect}: {told[0]}{which}."
     return f"{effect}; the evidence leaves {len(told)} causes: {'; or '.join(told)}{which}."
@@ -77,16 +86,16 @@ def _agreeing(sentence: str, number: int) -> str:
     return sentence
 
 
-def _effect(name: str, number: int, spans: Sequence[Span], causes: Sequence[Cause]) -> str | None:
+def _effect(name: str, number: int, place: str, causes: Sequence[Cause]) -> str | None:
     if name in _NOUNS:
         noun, preposition, happened = _NOUNS[name]
         things = plural(number, noun, _PLURALS.get(noun))
-        return f"{things} {preposition} {where(spans)} {'was' if number == 1 else 'were'} {happened}"
+        return f"{things} {preposition} {place} {'was' if number == 1 else 'were'} {happened}"
     if name == MALFORMED:
         return f"{plural(number, 'row')} of the history {'is' if number == 1 else 'are'} malformed"
     if name in CATALOGUE:
         known = CATALOGUE[name]
-        return None if causes and name == "node-lost" else f"{_capital(known.breach)} ({number}) in {where(spans)}"
+        return None if causes and name == "node-lost" else f"{_capital(known.breach)} ({number}) in {place}"
     if causes:
         return None
     return failure_sentences().get(name)

@@ -85,12 +85,11 @@ def _takeover(evidence: Evidence, row: Row) -> Takeover | None:
         return None
     history = evidence.history_of(row["topic"], row["partition"])
     leading = history.leading
+    written_in = evidence.final_epochs(row["topic"], row["partition"]).get(offset, frozenset())
     before = [sample for sample in leading if sample.at_ns <= at_ns]
-    if not before and leading and (leading[0].log_end or 0) > offset:
-        before = list(leading[:1])  # the first sample is younger than the record, and shows it or what replaced it
+    before = before or _of_the_first_leader(evidence, leading, offset, written_in)
     epoch = before[-1].leader_epoch if before else -1
     end_before = before[-1].log_end or 0 if before else 0
-    written_in = evidence.final_epochs(row["topic"], row["partition"]).get(offset, ())
     previous_ns = before[-1].at_ns if before else 0
     for sample in leading[len(before) :]:
         log_end = sample.log_end or 0
@@ -104,6 +103,25 @@ def _takeover(evidence: Evidence, row: Row) -> Takeover | None:
                 return Takeover(sample.leader_epoch, sample.broker, previous_ns, sample.at_ns, brought)
         previous_ns, end_before = sample.at_ns, max(end_before, log_end)
     return None
+
+
+def _of_the_first_leader(
+    evidence: Evidence, leading: Sequence[Sample], offset: int, written_in: frozenset[int]
+) -> list[Sample]:
+    """Return the samples of the first leader up to the one that shows a record from before all samples, if one does.
+
+    Those before that one are dated after the record, but show the log from before it. A later sample may also show what
+    replaced the record: where the logs after the run have another record of that epoch, it does.
+    """
+    shown: list[Sample] = []
+    for sample in leading:
+        if shown and (sample.broker, sample.leader_epoch) != (shown[0].broker, shown[0].leader_epoch):
+            return []
+        shown.append(sample)
+        if (sample.log_end or 0) > offset:
+            replaced = not evidence.logs_have_epochs or sample.leader_epoch in written_in
+            return shown if len(shown) == 1 or not replaced else []
+    return []
 
 
 def _brought(history: PartitionHistory, leads: Sample, after_ns: int) -> int | None:
@@ -172,9 +190,16 @@ def _storage_loss(
         if other != leader
         for excuse in [f for f in evidence.faults_on(other, fault.started_ns, fault.started_ns) if f != fault]
     ]
+    left = {member for sample in _since(before, loss.first_ns) for member in sample.isr} - {leader, *isr}
+    outside = [
+        (other, excuse)
+        for other in sorted(left)
+        for excuse in [f for f in evidence.faults_on(other, fault.started_ns, fault.started_ns) if f != fault]
+    ]
     until = f"before fault #{fault.number}" if fault.number else "before that"
     spoken = [*seen, f"The ISR last seen {until} was {_set(isr)}."] if isr else [*seen]
     spoken += [f"Broker {other} {excuse.deed} and could not be elected." for other, excuse in others]
+    spoken += [f"Broker {other} {excuse.deed}, had left the ISR and could not be elected." for other, excuse in outside]
     acknowledged = "acknowledged them alone, " if alone else ""
     sentence = f"broker {leader} {acknowledged}{fault.deed} and was elected {'again' if led else 'leader'}"
     return Cause(
@@ -183,9 +208,15 @@ def _storage_loss(
         tuple(spoken),
         fault.started_ns,
         leader,
-        (fault.number, *(excuse.number for _, excuse in others)) if fault.number else (),
+        (fault.number, *(excuse.number for _, excuse in (*others, *outside))) if fault.number else (),
         _why_it_could_lead(evidence, loss, leader, isr),
     )
+
+
+def _since(samples: Sequence[Sample], at_ns: int) -> list[Sample]:
+    """Return the samples from the last one that is not after a moment."""
+    earlier = sum(sample.at_ns <= at_ns for sample in samples)
+    return list(samples[max(earlier - 1, 0) :])
 
 
 def _why_it_could_lead(evidence: Evidence, loss: Loss, leader: int, isr: tuple[int, ...]) -> str:
@@ -329,7 +360,10 @@ def _still_held(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
 
 def _early(loss: Loss) -> tuple[str, str]:
     """What a leader did too early with records that were not committed: the kind of cause, and the deed."""
-    return ("acknowledged-early", "acknowledged") if loss.was_acknowledged else ("dirty-read", "read")
+    if not loss.was_acknowledged:
+        return "dirty-read", "read"
+    by = {row.get("broker") for row in loss.rows if row["anomaly"] == "lost-acked-write"}
+    return "acknowledged-early", f"acknowledged by {nodes(by)}" if len(by) == 1 and None not in by else "acknowledged"
 
 
 def _set(brokers: Sequence[int]) -> str:

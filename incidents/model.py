@@ -97,6 +97,11 @@ class Incident:
         return self.causes[0] if len(self.causes) == 1 else None
 
     @property
+    def found_first(self) -> str:
+        """The property that the simulator saw broken first; empty if it found nothing by itself."""
+        return self.findings[0].partition(": ")[0] if self.findings else ""
+
+    @property
     def violations(self) -> int:
         """All violations of the incident."""
         return sum(violations for violations, _ in self.anomalies.values())
@@ -111,15 +116,19 @@ class Incident:
         return data
 
 
-def where(spans: Sequence[Span]) -> str:
-    """Name the partitions and offsets of an incident: "harrow-3 (offsets 2,683 to 2,830)"."""
+def where(spans: Sequence[Span], *, all_known: bool = True) -> str:
+    """Name the partitions and offsets of an incident: "harrow-3 (offsets 2,683 to 2,830)".
+
+    Unless `all_known`, say that there are more offsets than these.
+    """
     if not spans:
         return "the run as a whole"
+    among = "" if all_known else "among them "
     if len(spans) == 1:
-        return f"{spans[0].name} ({spans[0].offsets})" if spans[0].offsets else spans[0].name
+        return f"{spans[0].name} ({among}{spans[0].offsets})" if spans[0].offsets else spans[0].name
     named = [f"{span.name} {span.offsets.partition(' ')[2]}".strip() for span in spans[:SPANS_NAMED_MAX]]
     more = ", …" if len(spans) > SPANS_NAMED_MAX else ""
-    kind = "offsets of " if spans[0].offsets else ""
+    kind = f"{among}offsets of " if spans[0].offsets else ""
     return f"{count(len(spans))} partitions ({kind}{', '.join(named)}{more})"
 
 

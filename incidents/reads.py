@@ -10,6 +10,7 @@ from common.wording import moment, nodes, partition_name
 from incidents import out_of_isr
 from incidents.evidence import Evidence, Fault
 from incidents.model import Cause
+from incidents.partition_history import PartitionHistory
 
 Row = Mapping[str, Any]
 
@@ -138,10 +139,38 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
         return (replaced,)
     if "new" in because:
         return (new,)
+    early = _acknowledged_early(history, row, details)
+    if early is not None and not row["within_contract"]:
+        return (early,)
     claimed = any(broker == server and abs(at - (at_ns or 0)) <= RECENT_NS for at, broker, _ in history.claims)
     if claimed or (led is not None and server is not None and led.leader not in (server, -1)):
         return (replaced,)
     return (replaced, new)
+
+
+def _acknowledged_early(history: PartitionHistory, row: Row, details: Mapping[str, Any]) -> Cause | None:
+    """The same leader acknowledged and answered, in one leader epoch: it had not committed what it acknowledged."""
+    witness = details.get("witness")
+    operation = witness if isinstance(witness, dict) else {}
+    node, since_ns = operation.get("node"), operation.get("completed_ns")
+    if not isinstance(node, int) or not isinstance(since_ns, int) or row["at_ns"] is None:
+        return None
+    before = [sample for sample in history.leading if sample.at_ns <= since_ns][-1:]
+    meanwhile = [sample for sample in history.leading if since_ns < sample.at_ns < row["at_ns"]]
+    after = [sample for sample in history.leading if sample.at_ns >= row["at_ns"]][:1]
+    leaders = {(sample.broker, sample.leader_epoch) for sample in (*before, *meanwhile, *after)}
+    if not before or not after or row["broker"] not in (None, node) or len(leaders) != 1:
+        return None
+    leader, epoch = next(iter(leaders))
+    if leader != node or epoch < 0:
+        return None
+    name = partition_name(row["topic"], row["partition"])
+    spoken = (
+        f"Samples from {moment(before[0].at_ns)} to {moment(after[0].at_ns)}, around acknowledgement and answer, show"
+        f" broker {node} as leader of {name} in leader epoch {epoch}."
+    )
+    sentence = f"broker {node} acknowledged writes before they were committed, and showed readers only what was"
+    return Cause("acknowledged-early", sentence, (spoken,), since_ns, node)
 
 
 def _node_lost(row: Row) -> Cause:

@@ -90,7 +90,7 @@ def _as_found(evidence: Evidence, finding: Finding, kind: str) -> Cause:
 
 def _cause(evidence: Evidence, finding: Finding, kind: str, sentence: str, *spoken: str) -> Cause:
     faults = _enabling(evidence, finding)
-    before = [fault.story for fault in sorted(faults, key=_start) if fault.targets]
+    before = [fault.story for fault in sorted(faults, key=_start)]
     known = evidence.needed is not None and not evidence.needed.untested
     what = "Faults that it needs" if known else "Faults before it"
     told = [f"{what}: {'; '.join(before)}."] if before else []
@@ -102,6 +102,12 @@ def _cause(evidence: Evidence, finding: Finding, kind: str, sentence: str, *spok
         finding.brokers[0] if finding.brokers else None,
         tuple(fault.number for fault in faults if fault.number),
     )
+
+
+def _told(finding: Finding) -> str:
+    """Return what a finding says as a sentence of its own."""
+    words = in_words(finding)
+    return f"{words[:1].upper()}{words[1:]}."
 
 
 def _start(fault: Fault) -> int:
@@ -210,7 +216,7 @@ def _differing_record(
         followed_ns = unanswered_since(evidence.story, broker, leader, name, until_ns)
     if followed_ns is None:
         sentence = f"broker {broker} kept a record at offset {count(offset)} of {name} that differs from the leader's"
-        return _cause(evidence, finding, "diverged-log-kept", sentence, plain(finding) + ".")
+        return _cause(evidence, finding, "diverged-log-kept", sentence, _told(finding))
     sentence = (
         f"broker {leader} let broker {broker} join the ISR of {name}, whose record at offset {count(offset)} differs"
         " from the committed one"
@@ -218,7 +224,7 @@ def _differing_record(
     spoken = (
         f"Broker {broker} began to follow it at {moment(followed_ns)}, and no answer has told it of the difference."
     )
-    return _cause(evidence, finding, "joined-too-early", sentence, spoken, plain(finding) + ".")
+    return _cause(evidence, finding, "joined-too-early", sentence, spoken, _told(finding))
 
 
 def _wrote_after(history: PartitionHistory, leader: int, offset: int, at_ns: int, until_ns: int) -> bool:
@@ -265,7 +271,7 @@ def _leader_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause, .
     isr, elr = (numbers(sets[1]), numbers(sets[2])) if sets else ((), ())
     name = partition_name(finding.topic, finding.partition)
     sentence = f"broker {broker} was elected{_at(finding)}, although its log of {name} lacked committed records"
-    spoken = plain(finding) + "."
+    spoken = _told(finding)
     if broker in isr or broker in elr:
         lost = [f for f in evidence.faults_on(broker or 0, 0, finding.at_ns or 0) if f.lossy]
         if lost:
@@ -297,7 +303,7 @@ def _committed_truncation(evidence: Evidence, finding: Finding) -> tuple[Cause, 
             f"broker {stale.broker} appended a record of leader epoch {epoch[1]} before it knew of that epoch, and then"
             f" cut it off again for the leader of epoch {stale.leader_epoch}"
         )
-        return (_cause(evidence, finding, "stale-answer", sentence, plain(finding) + "."),)
+        return (_cause(evidence, finding, "stale-answer", sentence, _told(finding)),)
     spoken = (
         f"Broker {stale.broker} still followed broker {stale.leader} in leader epoch {stale.leader_epoch};"
         f" broker {present.broker} already led in epoch {present.leader_epoch}."
@@ -320,7 +326,7 @@ def _fenced_member(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
         lost = [fault for fault in evidence.faults_on(broker, 0, finding.at_ns or 0) if fault.lossy]
         if lost:
             sentence = f"broker {broker} {lost[-1].deed} and stays in the ISR as its only member, so that it may lead"
-            return (_cause(evidence, finding, "storage-loss", sentence, plain(finding) + "."),)
+            return (_cause(evidence, finding, "storage-loss", sentence, _told(finding)),)
     return (_as_found(evidence, finding, "fenced-member"),)
 
 
@@ -335,7 +341,7 @@ def _epoch_sanity(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
                 f"{node(found.controller)} fenced {nodes(found.fenced)} at {moment(found.at_ns)} and left {left} in the"
                 f" ISR {list(found.isr)} of {name}"
             )
-            return (_cause(evidence, finding, "fenced-member", sentence, plain(finding) + "."),)
+            return (_cause(evidence, finding, "fenced-member", sentence, _told(finding)),)
     return (_as_found(evidence, finding, "metadata"),)
 
 
@@ -349,7 +355,7 @@ def _reassignment_safety(evidence: Evidence, finding: Finding) -> tuple[Cause, .
         f"{nodes(outside)} may still be elected for {partition_name(finding.topic, finding.partition)}, although it is"
         f" no longer among its replicas [{replicas[1]}]"
     )
-    return (_cause(evidence, finding, "eligibility", sentence, plain(finding) + "."),)
+    return (_cause(evidence, finding, "eligibility", sentence, _told(finding)),)
 
 
 def _acknowledged_durability(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
@@ -358,7 +364,7 @@ def _acknowledged_durability(evidence: Evidence, finding: Finding) -> tuple[Caus
         return (_as_found(evidence, finding, "damaged-log"),)
     leader = finding.brokers[0] if finding.brokers else None
     sentence = f"broker {leader} acknowledged a write{_at(finding)} before it was committed"
-    return (_cause(evidence, finding, "acknowledged-early", sentence, plain(finding) + "."),)
+    return (_cause(evidence, finding, "acknowledged-early", sentence, _told(finding)),)
 
 
 _DECIDED_BY_MORE: Final[Mapping[str, Callable[[Evidence, Finding], tuple[Cause, ...]]]] = {

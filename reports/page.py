@@ -47,6 +47,8 @@ from reports.text.totals import disagreements
 PROBLEMS_SHOWN = 40
 TROUBLES_MAX = 100
 CONFIGURATION_CHARACTERS = 40_000
+START_UP_TOLD_NS = 1_000_000_000
+"""A start-up that took as long is told, since times count from its beginning."""
 
 
 def render(run_directory: Path) -> Path:
@@ -85,6 +87,7 @@ def html(run: Run) -> str:
         picture=picture_name(run),
         problems=[*run.problems, *disagreements(run)],
         problems_shown=PROBLEMS_SHOWN,
+        start_up_told_ns=START_UP_TOLD_NS,
         timeline=timeline(run, joined),
         diagram=sequence(story),
         story=None if story is None else story.to_json(),

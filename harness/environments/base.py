@@ -93,6 +93,7 @@ class Traits:
     session_ms_min: int = 0  # the shortest session timeout of a member of a group that it accepts
     not_back_after: frozenset[str] = frozenset()  # kinds of fault after which a node need not come back
     versions: Mapping[str, str] = field(default_factory=dict)  # name → version, for the report
+    flaw_summaries: Mapping[str, str] = field(default_factory=dict)  # planted flaw → what is wrong, for the report
     upgrades_first: Literal["brokers", "controllers"] = "brokers"  # the nodes that an upgrade restarts first
     topic: str = "harrow"  # name of the workload's topic
     topic_settings: Mapping[str, str] = field(default_factory=dict)  # besides min.insync.replicas

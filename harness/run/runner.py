@@ -46,7 +46,8 @@ def run(
     clock = RunClock.starting_now()
     journal = Journal(plan.directory)
     environment = make_environment(journal)
-    text = to_json(plan.spec, environment.mechanisms, plan.reproduce, system.traits.versions)
+    traits = system.traits
+    text = to_json(plan.spec, environment.mechanisms, plan.reproduce, traits.versions, traits.flaw_summaries)
     (plan.directory / "spec.json").write_text(text)
     (plan.directory / "schedule.json").write_text(schedule.dumps(plan.schedule))
     if plan.spec.system != OWN_SYSTEM:

@@ -58,7 +58,7 @@ SEEDS: Final = 1 << 32
 _FLUSH: Final = re.compile(r"never|every-write|[1-9]\d{0,8}(ms)?")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
-_DESCRIPTIVE_KEYS: Final = ("reproduce", "mechanisms", "versions")
+_DESCRIPTIVE_KEYS: Final = ("reproduce", "mechanisms", "versions", "flaw_summaries")
 """Keys of `spec.json` that describe the run to its readers and are not settings."""
 
 
@@ -383,13 +383,21 @@ def _of_run(stored: dict[str, Any], directory: Path) -> dict[str, Any]:
 
 
 def to_json(
-    spec: Spec, mechanisms: Mapping[str, str], command: str, further_versions: Mapping[str, str] = MappingProxyType({})
+    spec: Spec,
+    mechanisms: Mapping[str, str],
+    command: str,
+    further_versions: Mapping[str, str] = MappingProxyType({}),
+    flaw_summaries: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Serialize all fields for `spec.json`, with the command that repeats the run, the mechanisms and the versions."""
+    """Serialize all fields for `spec.json`, with the command that repeats the run, the mechanisms and the versions.
+
+    `flaw_summaries`: planted flaw → what is wrong with it, in words for the report.
+    """
     descriptive = {
         "reproduce": command,
         "mechanisms": dict(mechanisms),
         "versions": {**versions(spec.libraries), **further_versions},
+        **({"flaw_summaries": dict(flaw_summaries)} if flaw_summaries else {}),
     }
     return json.dumps({**asdict(spec), **descriptive}, indent=2) + "\n"
 

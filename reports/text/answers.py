@@ -1,4 +1,4 @@
-"""Answers what readers ask first of the gravest incident: which fault it needed, whose mistake it is, which records."""
+"""Answers what readers ask first of the gravest incident: what was promised, which fault it needed, whose mistake."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ def answers(run: Run) -> tuple[Answer, ...]:
     if incident is None:
         return ()
     evidence = Evidence(run.directory)
+    promise = promise_of(gravest(incident.anomalies))
+    promised = [Answer("The rule" if incident.within_contract else "Promised", promise)] if promise else []
     return (
+        *promised,
         Answer("Fault needed", _fault_needed(run, incident, evidence), "faults", "all faults"),
         Answer("Whose mistake", _whose_mistake(run, incident, evidence.needed)),
         _records(run, incident),
@@ -58,7 +61,8 @@ def _fault_needed(run: Run, incident: Incident, evidence: Evidence) -> str:
     if run.spec.get("story"):
         return "Every fault of this run is a step of its schedule, which is played as it is written."
     if evidence.needed is not None and incident.findings:
-        return _by_simulating(evidence.needed, evidence.faults)
+        later = incident.found_first != gravest(incident.anomalies)
+        return _by_simulating(evidence.needed, evidence.faults, " for the first violation" if later else "")
     before = [fault for fault in evidence.faults if incident.at_ns is None or fault.started_ns <= incident.at_ns]
     if evidence.is_simulated:
         told = f"{plural(len(before), 'fault')} began before it" if before else "no fault began before it"
@@ -66,8 +70,8 @@ def _fault_needed(run: Run, incident: Incident, evidence: Evidence) -> str:
     return _by_evidence(incident, evidence.faults, before)
 
 
-def _by_simulating(needed: Needed, faults: Sequence[Fault]) -> str:
-    """Tell what simulations without some of the faults have shown."""
+def _by_simulating(needed: Needed, faults: Sequence[Fault], what_for: str) -> str:
+    """Tell what simulations without some of the faults have shown; `what_for` says of which harm."""
     tries = f"with the same random choices and {needed.redraws} times with others"
     others = needed.not_needed
     sentences = []
@@ -75,16 +79,18 @@ def _by_simulating(needed: Needed, faults: Sequence[Fault]) -> str:
         alone = "With it alone" if len(needed.needed) == 1 else "With these alone"
         left_out = "without it" if len(needed.needed) == 1 else "without any one of them"
         sentences.append(
-            f"Needed: {enumeration(_stories(faults, needed.needed))}. {alone} the failure occurs; {left_out} it does"
-            f" not (tried {tries})."
+            f"Needed{what_for}: {enumeration(_stories(faults, needed.needed))}. {alone} the failure occurs; {left_out}"
+            f" it does not (tried {tries})."
         )
     elif not needed.untested:
         why = f"it occurs without {_numbers(others)}, too" if others else "none had begun by then"
-        sentences.append(f"No fault was needed: {why}.")
+        sentences.append(f"No fault was needed{what_for}: {why}.")
     if others and (needed.needed or needed.untested):
         sentences.append(f"Not needed: {_numbers(others)}.")
     if needed.untested:
-        sentences.append(f"Not tried, for want of time: {_numbers(needed.untested)}.")
+        sentences.append(
+            f"Not tried, for want of time: {_numbers(needed.untested)}; `harrow explain RUN --time-limit 5m` goes on."
+        )
     return " ".join(sentences)
 
 
@@ -119,10 +125,7 @@ def _decisive(cause: Cause) -> tuple[int, ...]:
 
 def _stories(faults: Iterable[Fault], numbers: Iterable[int]) -> list[str]:
     by_number = {fault.number: fault for fault in faults}
-    return [
-        by_number[number].story if number in by_number and by_number[number].targets else f"fault #{number}"
-        for number in numbers
-    ]
+    return [by_number[number].story if number in by_number else f"fault #{number}" for number in numbers]
 
 
 def _numbers(numbers: Sequence[int]) -> str:
@@ -148,10 +151,8 @@ def _whose_mistake(run: Run, incident: Incident, needed: Needed | None) -> str:
     flaws = [str(flaw) for flaw in run.settings.get("flaws") or ()]
     if flaws:
         return _of_flaws(flaws, needed)
-    promise = promise_of(gravest(incident.anomalies))
-    broken = f" It broke this promise: {promise}" if promise else ""
     design = f" It is a gap in the protocol itself: {allowed_by}" if allowed_by else ""
-    return f"The cluster's: neither its configuration nor anything that the clients did excuses it.{broken}{design}"
+    return f"The cluster's: neither its configuration nor anything that the clients did excuses it.{design}"
 
 
 def _of_flaws(flaws: Sequence[str], needed: Needed | None) -> str:

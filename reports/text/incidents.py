@@ -57,10 +57,11 @@ def shown_incidents(run: Run) -> list[ShownIncident]:
 
 
 def promise_of(name: str) -> str:
-    """Return what an anomaly, or a finding of the simulator, breaks; empty if it breaks nothing."""
+    """Return what an anomaly, or a finding of the simulator, breaks: a sentence; empty if it breaks nothing."""
     if name in CATALOGUE:
         return CATALOGUE[name].promise
-    return failure_sentences().get(name, "")
+    rule = failure_sentences().get(name, "")
+    return f"{rule[:1].upper()}{rule[1:].removesuffix('.')}." if rule else ""
 
 
 def incidents_of_fault(run: Run, number: int | None) -> list[int]:

@@ -53,6 +53,8 @@ class Summary:
     started: str
     """UTC, to the second; empty if not known."""
     duration_ns: int
+    start_up_ns: int
+    """What passed on the run's clock before anything was recorded."""
     operations: tuple[OperationCount, ...]
     sent: int
     acknowledged: int
@@ -91,6 +93,7 @@ def summarize(run: Run, joined: Joined) -> Summary:
         seed=run.text("seed") or "unknown",
         started=_started(run),
         duration_ns=run.span_ns[1] - run.span_ns[0],
+        start_up_ns=run.span_ns[0],
         operations=_operations(run),
         sent=run.tables["sends"].num_rows,
         acknowledged=acknowledged,

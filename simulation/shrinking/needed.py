@@ -62,6 +62,7 @@ class _Search:
             ends_ms = self._simulate(self._case).virtual_ms
             began = {place for place in places if self._outcome.faults[place].at_ms <= ends_ms}
             self._limit_ms = ends_ms + GRACE_MS
+        without_flaws = self._without_flaws(sorted(began))  # first: it takes few simulations, and decides most
         kept, known = self._left_of(sorted(began, key=lambda place: -self._outcome.faults[place].at_ms))
         return Needed(
             self._numbers(kept & known),
@@ -69,7 +70,7 @@ class _Search:
             self._numbers(kept - known),
             REDRAWS,
             self._simulations,
-            self._without_flaws(sorted(began)),
+            without_flaws,
         )
 
     def _numbers(self, places: set[int]) -> tuple[int, ...]:

@@ -43,6 +43,25 @@ def test_a_page_cache_loss_of_the_last_replica_is_named_with_its_fault(tmp_path)
     assert any("Broker 1 was paused at 16.560 s (fault #1)" in sentence for sentence in incident.cause.evidence)
 
 
+def lost_by_a_last_replica(directory, *, pauses):
+    """Broker 1 leaves the ISR after a record is acknowledged, then broker 3 loses its page cache."""
+    cluster = [leads(9, 3, 0, 20, (1, 3)), leads(12, 3, 0, 20, (3,)), leads(27, 3, 2, 0, (3,))]
+    faults = [fault(1, "pause", [1], *pauses), fault(3, "page-cache-loss", [3], 22, 26)]
+    return only(run_in(directory, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
+
+
+def test_a_fault_that_put_a_replica_out_of_the_isr_is_one_of_those_that_made_the_loss_possible(tmp_path):
+    cause = lost_by_a_last_replica(tmp_path, pauses=(11, 30))
+    assert cause.faults == (3, 1)
+    assert cause.evidence[-1] == (
+        "Broker 1 was paused at 11.000 s (fault #1), had left the ISR and could not be elected."
+    )
+
+
+def test_a_fault_that_was_over_when_the_leader_lost_its_data_is_none_of_them(tmp_path):
+    assert lost_by_a_last_replica(tmp_path, pauses=(11, 14)).faults == (3,)
+
+
 def test_a_leader_that_was_alone_in_the_isr_acknowledged_alone(tmp_path):
     cluster = [leads(9, 3, 0, 10, (3,)), leads(11, 3, 0, 20, (3,)), leads(15, 3, 1, 10, (3,))]
     faults = [fault(6, "page-cache-loss", [3], 12.8, 14)]
@@ -141,6 +160,25 @@ def test_a_late_sample_of_the_same_leader_is_no_new_leader(tmp_path):
     assert incident.cause.node == 2
 
 
+def of_the_first_leader(directory, *, final_epoch):
+    """The first sample comes late, and shows the log from before an acknowledgement that is dated before it."""
+    cluster = [leads(10.3, 3, 0, 15, (1, 3)), leads(12, 3, 0, 40, (1, 3)), leads(20, 3, 2, 0, (3,))]
+    logs = [{**written(15, final_epoch), "value": 7}]
+    faults = [fault(3, "page-cache-loss", [3], 14, 16)]
+    return diagnose(run_in(directory, cluster=cluster, logs=logs, faults=faults, anomalies=[lost(15, 10.1)]))
+
+
+def test_a_first_sample_from_before_the_acknowledgement_shows_no_election(tmp_path):
+    (incident,) = of_the_first_leader(tmp_path, final_epoch=2)
+    assert (incident.cause.kind, incident.cause.faults, incident.election.epoch) == ("storage-loss", (3,), 2)
+
+
+def test_a_first_leader_that_wrote_another_record_there_lacked_the_lost_one(tmp_path):
+    (incident,) = of_the_first_leader(tmp_path, final_epoch=0)
+    assert incident.election.epoch == 0
+    assert "storage-loss" not in {cause.kind for cause in incident.causes}
+
+
 def test_what_retells_a_loss_is_part_of_its_incident_and_what_does_not_is_not(tmp_path):
     cluster = [leads(9, 3, 0, 20, (3,)), leads(15, 3, 1, 10, (3,))]
     faults = [fault(3, "page-cache-loss", [3], 12, 14)]
@@ -178,7 +216,9 @@ def test_exact_numbers_count_where_all_rows_that_were_kept_are_in_one_incident(t
     cluster = [leads(9, 3, 0, 20, (3,)), leads(15, 3, 1, 10, (3,))]
     faults = [fault(3, "page-cache-loss", [3], 12, 14)]
     run = run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10), lost(16, 10)])
-    assert only(run, {"lost-acked-write": (1655, 0)}).headline.startswith("1,655 acknowledged writes")
+    headline = only(run, {"lost-acked-write": (1655, 0)}).headline
+    assert headline.startswith("1,655 acknowledged writes to t-0 (among them offsets 15\N{EN DASH}16) were lost")
+    assert "among them" not in only(run, {"lost-acked-write": (2, 0)}).headline
 
 
 @pytest.mark.parametrize("table", sorted(TABLES))
@@ -321,3 +361,53 @@ def test_exact_numbers_leave_the_decisive_election_in_the_headline(tmp_path):
     (incident,) = diagnose(run, {"lost-acked-write": (7, 0)})
     assert incident.headline.startswith("7 acknowledged writes")
     assert incident.headline.endswith("(leader epoch 2 of t-0, the second election since).")
+
+
+def stale(directory, *, epochs=(4, 4, 4), answered_by=1, acknowledged_by=1, within_contract=False, changes=()):
+    """A reader misses at 12 s what was acknowledged at 10 s; leaders are sampled before, between and after."""
+    cluster = [leads(at, 1, epoch, 20, (1, 2), 12) for at, epoch in zip((9, 11, 13), epochs, strict=True)]
+    evidence = json.dumps({"witness": {"offset": 15, "node": acknowledged_by, "completed_ns": 10 * S}})
+    row = lost(12, 12, anomaly="stale-read", broker=answered_by, evidence=evidence, within_contract=within_contract)
+    (incident,) = diagnose(run_in(directory, cluster=[*cluster, *changes], anomalies=[row]))
+    return [cause.kind for cause in incident.causes]
+
+
+def test_a_leader_that_does_not_show_what_it_has_acknowledged_itself_acknowledged_early(tmp_path):
+    assert stale(tmp_path / "server", answered_by=1) == ["acknowledged-early"]
+    assert stale(tmp_path / "unknown", answered_by=None) == ["acknowledged-early"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"epochs": (4, 4, 5)},
+        {"epochs": (3, 4, 4)},
+        {"epochs": (None, None, None)},
+        {"acknowledged_by": 2},
+        {"answered_by": 2},
+        {"changes": [leads(11.5, 2, 4, 20, (1, 2))]},
+        {"within_contract": True},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_a_reader_that_may_have_asked_another_leader_does_not_show_that(tmp_path, other):
+    assert "acknowledged-early" not in stale(tmp_path, **other)
+
+
+def test_early_acknowledgements_of_one_leader_are_one_incident_in_all_partitions(tmp_path):
+    cluster = [leads(at, 1, 4, 20, (1, 2), 12, partition=number) for number in (0, 1) for at in (9, 13)]
+    evidence = json.dumps({"witness": {"offset": 15, "node": 1, "completed_ns": 10 * S}})
+    rows = [lost(12, 12, number, "stale-read", broker=1, evidence=evidence) for number in (0, 1)]
+    assert only(run_in(tmp_path, cluster=cluster, anomalies=rows)).headline == (
+        "2 reads of 2 partitions (t-0, t-1) were answered without a write that had been acknowledged before: broker 1"
+        " acknowledged writes before they were committed, and showed readers only what was."
+    )
+
+
+def test_the_broker_that_acknowledged_early_is_named(tmp_path):
+    cluster = [leads(9, 1, 0, 20, (1, 2, 3)), follows(10.5, 2, 1, 0, 12), leads(15, 2, 1, 12, (2, 3))]
+    rows = [lost(15, 10, broker=1), lost(16, 10, broker=1)]
+    assert (
+        "they were acknowledged by broker 1 before broker 2 had them"
+        in only(run_in(tmp_path, cluster=cluster, anomalies=rows)).headline
+    )

@@ -16,6 +16,55 @@ def told(property_id, what, topic="log", partition=0):
     ("property_id", "what", "words"),
     [
         (
+            "P-1",
+            (
+                "log-0: broker 2 leads epoch 4 with the log end 9, and has nothing at 9, where 9…9 of epoch 3 (crc "
+                "554a6806) is committed"
+            ),
+            "broker 2, leader of log-0 in leader epoch 4, lacks the record that is committed at offset 9",
+        ),
+        (
+            "P-1",
+            (
+                "log-0: broker 2 leads epoch 4 with the log end 9, and has 8…8 of epoch 2 (crc 68433df9) at 8, where "
+                "8…8 of epoch 3 (crc 554a6806) is committed"
+            ),
+            (
+                "broker 2, leader of log-0 in leader epoch 4, holds another record than the committed one at offset 8 "
+                "(its record is of leader epoch 2, the committed one of 3)"
+            ),
+        ),
+        (
+            "P-2",
+            (
+                "log-0: broker 2 of epoch 4 is in the ISR (ISR [1, 2, 3], ELR [], partition epoch 5) and has 99…99 of "
+                "epoch 1 (crc 68433df9) at 99, where 99…99 of epoch 0 (crc 554a6806) is committed"
+            ),
+            (
+                "broker 2 may be elected for log-0 (ISR [1, 2, 3], ELR []), and holds another record than the "
+                "committed one at offset 99 (its record is of leader epoch 1, the committed one of 0)"
+            ),
+        ),
+        (
+            "P-2",
+            (
+                "log-0: broker 2 of epoch 4 is in the ELR (ISR [1], ELR [2], partition epoch 5) and has no log at 3, "
+                "where 3…3 of epoch 0 (crc 554a6806) is committed"
+            ),
+            "broker 2 may be elected for log-0 (ISR [1], ELR [2]), and lacks the record that is committed at offset 3",
+        ),
+        (
+            "P-4",
+            (
+                "log-0: at 5 5…6 of epoch 1 (crc 68433df9) is committed, and broker 2, leader of epoch 2, commits 5…5 "
+                "of epoch 2 (crc 554a6806)"
+            ),
+            (
+                "broker 2, leader of log-0 in leader epoch 2, takes another record for committed at offset 5 than the "
+                "one that is"
+            ),
+        ),
+        (
             "P-3",
             (
                 "log-0: broker 1 has 0…2 of epoch 0 (crc 554a6806) at 0, below its high watermark 1, where 0…0 of "

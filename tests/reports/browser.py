@@ -88,6 +88,9 @@ class Browser:
     def resize(self, width: int, height: int) -> None:
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
+    def emulate_print(self) -> None:
+        self._call("Emulation.setEmulatedMedia", media="print", features=[])
+
     def run(self, expression: str):
         """The value of an expression in the page."""
         found = self._call(

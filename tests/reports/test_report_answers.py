@@ -88,9 +88,12 @@ def test_without_faults_none_was_needed(tmp_path):
         (Needed((1, 2), (), (), 3, 9), "With these alone the failure occurs; without any one of them it does not"),
         (Needed((), (1, 2), (), 3, 4), "No fault was needed: it occurs without faults #1, #2, too."),
         (Needed((), (), (), 3, 4), "No fault was needed: none had begun by then."),
-        (Needed((2,), (), (1,), 3, 9), "Not tried, for want of time: fault #1."),
-        (Needed((), (1,), (2,), 3, 1), "Not needed: fault #1. Not tried, for want of time: fault #2."),
-        (Needed((), (), (1, 2), 3, 1), "Not tried, for want of time: faults #1, #2."),
+        (
+            Needed((2,), (), (1,), 3, 9),
+            "Not tried, for want of time: fault #1; `harrow explain RUN --time-limit 5m` goes on.",
+        ),
+        (Needed((), (1,), (2,), 3, 1), "Not needed: fault #1. Not tried, for want of time: fault #2;"),
+        (Needed((), (), (1, 2), 3, 1), "Not tried, for want of time: faults #1, #2;"),
         (None, "Not tried: 2 faults began before it. `harrow explain` simulates"),
     ],
 )
@@ -116,8 +119,28 @@ def test_while_that_is_open_the_faults_known_to_be_not_needed_are_left_out(tmp_p
 
 def test_a_broken_promise_without_an_excuse_is_the_clusters_mistake(tmp_path):
     text = told(checked(tmp_path, **CUT))["Whose mistake"]
-    assert text.startswith("The cluster's: neither its configuration nor anything that the clients did excuses it.")
-    assert "A record whose write was acknowledged stays in the log" in text
+    assert text == "The cluster's: neither its configuration nor anything that the clients did excuses it."
+
+
+def test_what_was_promised_comes_first_and_is_a_sentence(tmp_path):
+    first, *_ = answers(load_run(checked(tmp_path / "real", **CUT)))
+    assert first.question == "Promised"
+    assert first.text.startswith("A record whose write was acknowledged stays in the log")
+    first, *_ = answers(load_run(checked(tmp_path / "simulated", **SIMULATED)))
+    assert (first.question, first.text[0], first.text[-1]) == ("Promised", "A", ".")
+    allowed = {**CUT, "runs": [settings(acks=1)], "anomalies": [lost(15, 10, within_contract=True)]}
+    first, *_ = answers(load_run(checked(tmp_path / "allowed", **allowed)))
+    assert first.question == "The rule"
+
+
+def test_a_needed_fault_without_targets_is_told_too(tmp_path):
+    faults = [fault(1, "moved-leader", [], 3, 4), fault(2, "late-connection", [3, 1], 5, 9)]
+    needed.write(tmp_path, Needed((1, 2), (), (), 3, 9))
+    text = told(checked(tmp_path, **{**SIMULATED, "faults": faults}))["Fault needed"]
+    assert text.startswith(
+        "Needed: leaders were elected in quick succession at 3.000 s (fault #1) and brokers 1 and 3 had one connection"
+        " between them delayed at 5.000 s (fault #2)."
+    )
 
 
 def test_what_the_configuration_permits_is_not_the_clusters_mistake(tmp_path):
@@ -146,6 +169,31 @@ def test_the_first_records_are_named_with_value_and_offset_and_lead_to_all(tmp_p
         "The first 3 of 10: value 1010 at t-0 offset 10; value 1011 at t-0 offset 11; value 1012 at t-0 offset 12."
     )
     assert (records.link, records.link_text) == ("violations-lost-acked-write", "all of them")
+
+
+LATER = {**SIMULATED, "findings": [
+    *SIMULATED["findings"],
+    {"layer": "history", "property_id": "lost-acked-write", "what": "102 was acknowledged at 0/101, and the final reads do not show it"},  # noqa: E501
+]}  # fmt: skip
+
+
+def test_a_graver_harm_that_came_later_is_told_from_the_first_violation(tmp_path):
+    needed.write(tmp_path, Needed((), (1, 2), (), 3, 4))
+    found = told(checked(tmp_path, **LATER))
+    assert found["Fault needed"].startswith("No fault was needed for the first violation: it occurs without")
+    assert found["Records"] == "Value 102 at log-0 offset 101."
+    (incident,) = diagnose(tmp_path)
+    assert incident.headline.endswith(". Later 1 acknowledged write to log-0 (offset 101) was lost.")
+    assert incident.headline.startswith("Broker 1 acknowledged the record at offset 7 of log-0, which only [1] had")
+
+
+def test_findings_with_numbers_that_no_table_can_hold_do_no_harm(tmp_path):
+    huge = "9" * 30
+    findings = [
+        {"layer": "history", "property_id": "lost-acked-write", "what": f"{huge} was acknowledged at {huge}/{huge}"},
+        {"layer": "invariant", "property_id": "P-3", "what": f"log-{huge}: broker {huge} has nothing at offset {huge}"},
+    ]
+    assert "Promised" in told(checked(tmp_path, **{**SIMULATED, "findings": findings}))
 
 
 def test_a_run_without_incidents_answers_nothing(tmp_path):

@@ -182,6 +182,28 @@ def test_a_verdict_that_contradicts_the_anomalies_is_called_out(copy_of):
     assert "results.json says valid although there are 17 violations." in page_of(directory).text
 
 
+@pytest.mark.parametrize(("start_up_s", "said"), [(0, False), (70, True)])
+def test_a_long_start_up_is_told_because_times_count_from_its_beginning(copy_of, start_up_s, said):
+    start_up_ns = start_up_s * synthetic_run.SECOND
+    directory = copy_of("valid")
+    for table, columns in {
+        "operations": ("invoked_ns", "completed_ns"),
+        "faults": ("started_ns", "ended_ns"),
+        "cluster": ("at_ns",),
+        "quorum": ("at_ns",),
+    }.items():
+        rows = [
+            {**row, **{name: None if row[name] is None else row[name] + start_up_ns for name in columns}}
+            for row in read_table(directory, table).to_pylist()
+        ]
+        shutil.rmtree(table_directory(directory, table), ignore_errors=True)
+        synthetic_run.write_table(directory, table, rows)
+    text = page_of(directory).text
+    assert "Times are seconds since its start." in text
+    assert ("long after a start-up of 1 min 10 s" in text) == said
+    assert ("start-up" in text) == said
+
+
 def test_hostile_strings_stay_text(copy_of):
     directory = copy_of("invalid")
     for table, columns in {

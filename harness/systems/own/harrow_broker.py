@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker.core.broker_node.groups.records import partition_of
+from broker.core.rules.flaws import FLAWS
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
 from harness.environments.machine.helpers.programs import module_command
 from harness.spec.spec import Spec
@@ -71,8 +72,13 @@ class HarrowBroker:
 
     @property
     def traits(self) -> Traits:
-        """The default traits."""
-        return Traits()
+        """The default traits, with what is planted."""
+        return Traits(flaw_summaries=self.planted)
+
+    @property
+    def planted(self) -> Mapping[str, str]:
+        """Planted flaw → what is wrong with it."""
+        return {name: FLAWS[name].summary for name in self.spec.flaws if name in FLAWS}
 
     @property
     def version_name(self) -> str:

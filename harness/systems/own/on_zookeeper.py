@@ -58,7 +58,11 @@ class HarrowOnZooKeeper(HarrowBroker):
     @property
     def traits(self) -> Traits:
         """An ensemble's members end in their own way."""
-        return Traits(orderly_exits=frozenset({0, *_ENDED_BY_SIGTERM}), versions={"ensemble": ensemble.version()})
+        return Traits(
+            orderly_exits=frozenset({0, *_ENDED_BY_SIGTERM}),
+            versions={"ensemble": ensemble.version()},
+            flaw_summaries=self.planted,
+        )
 
     def cannot(self, network: str, page_cache: str) -> frozenset[Capability]:  # noqa: ARG002
         """The designs have few requests of administrators. Members tell each other addresses behind the proxies."""

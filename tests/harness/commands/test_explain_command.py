@@ -52,7 +52,7 @@ def test_a_failing_seed_is_told_in_one_sentence_with_its_evidence(shrunk: Ended)
     assert shrunk.status == ExitStatus.ANOMALIES
     assert shrunk.lines[0].startswith("INVALID  ")
     assert re.search(r"roker \d acknowledged a write at [\d.]+ s before it was committed", shrunk.lines[0])
-    assert any(re.match(r"  evidence: broker \d, leader of epoch \d+, acknowledged ", line) for line in shrunk.lines)
+    assert any(re.match(r"  evidence: Broker \d, leader of epoch \d+, acknowledged ", line) for line in shrunk.lines)
 
 
 def test_the_seed_and_what_it_shrinks_to_are_both_stored_with_a_report(shrunk: Ended) -> None:

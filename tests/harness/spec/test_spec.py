@@ -176,6 +176,13 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         from_file(tmp_path / "gone.toml")
 
 
+def test_what_planted_flaws_are_is_stored_for_the_report_and_is_no_setting() -> None:
+    spec = Spec(seed=5, flaws=("eager-shrink",))
+    text = to_json(spec, {}, "", {}, {"eager-shrink": "a leader shrinks the ISR at once"})
+    assert json.loads(text)["flaw_summaries"] == {"eager-shrink": "a leader shrinks the ISR at once"}
+    assert from_json(text) == spec
+
+
 def test_the_stored_specification_holds_what_readers_want(tmp_path: Path) -> None:
     stored = json.loads(to_json(Spec(seed=5), {"network": "proxies"}, "harrow run --seed 5"))
     assert stored["reproduce"] == "harrow run --seed 5"

@@ -310,3 +310,9 @@ def test_a_log_whose_tail_holds_no_record_ends_all_the_same(tmp_path: Path) -> N
 def test_an_answer_that_makes_no_sense_is_no_answer(tmp_path: Path, body: bytes | None) -> None:
     with answering(tmp_path / "s", lambda *_: body), pytest.raises(NoAnswer):
         get_json(tmp_path / "s", "/state", 1.0)
+
+
+def test_its_traits_say_what_the_planted_flaws_are() -> None:
+    planted = HarrowBroker(Spec(seed=1, flaws=("ack-before-replication",))).traits.flaw_summaries
+    assert planted == {"ack-before-replication": "acks=all is answered after the leader's own append"}
+    assert SYSTEM.traits.flaw_summaries == {}
