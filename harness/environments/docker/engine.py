@@ -152,8 +152,8 @@ def hold_namespace(
         container.reload()
     holders[endpoint] = str(container.id)
     pid = int(container.attrs["State"]["Pid"])
-    # The pid may be that of another process, if the engine runs on a remote machine. Here it has the mark as soon as the
-    # engine's own process has become the container's, which on a busy machine is after the engine has answered.
+    # The pid may be that of another process, if the engine runs on a remote machine. Here it has the mark once it has
+    # become the container's own process, which on a busy machine is after the engine has answered.
     if not process_identity.wait_until(lambda: pid in process_identity.of_run(token), _BECOMES_S):
         raise EnvironmentFailed(
             "expected the engine's containers to run on this machine, found no process of theirs",
