@@ -35,21 +35,24 @@ def evidence_of(search: Search, key: Hashable, model: str, *, undecided: bool) -
     """Return the evidence of a search that found no order, or did not end."""
     operations = search.layout.operations
     orders = [list(_steps(search, node)) for node in search.longest.values()] or [[]]
-    stuck = search.layout.levels[search.deepest].forced_operation
+    stuck = search.layout.forced_operation[search.deepest]
     window = _window(operations, stuck)
-    skipped = max(0, max(len(order) for order in orders) - STEPS_MAX)
+    longest = max(orders, key=len)
+    skipped = max(0, len(longest) - STEPS_MAX)
     before = {number for order in orders for number, _ in order[:skipped]}
     shown_orders = [order[skipped:] for order in orders]
-    initial = orders[0][skipped - 1][1] if skipped else state_text(search.state(0))
+    initial = longest[skipped - 1][1] if skipped else 0
+    states = {initial, *(state for order in shown_orders for _, state in order)}
+    texts = {state: state_text(search.state(state)) for state in states}
     shown = {stuck, *window, *(number for order in shown_orders for number, _ in order)}
     numbers = sorted(shown, key=lambda number: (operations[number].invoked_ns, number))
     index_of = {number: index for index, number in enumerate(numbers)}
     return Evidence(
         key=key,
         model=model,
-        operations=tuple(operations[number] for number in numbers),
-        initial=initial if not skipped or _agree(orders, skipped) else "differs from order to order",
-        orders=tuple(tuple(Step(index_of[number], state) for number, state in order) for order in shown_orders),
+        operations=tuple([operations[number] for number in numbers]),
+        initial=texts[initial] if not skipped or _agree(orders, skipped) else "differs from order to order",
+        orders=tuple([tuple([Step(index_of[n], texts[state]) for n, state in order]) for order in shown_orders]),
         stuck=None if undecided else index_of[stuck],
         window=tuple(index_of[number] for number in window),
         left_out=len(before - shown) if before else 0,
@@ -98,7 +101,7 @@ def _element_text(element: object) -> str:
     return repr(element)
 
 
-def _agree(orders: Sequence[Sequence[tuple[int, str]]], skipped: int) -> bool:
+def _agree(orders: Sequence[Sequence[tuple[int, int]]], skipped: int) -> bool:
     return len({order[skipped - 1][1] for order in orders if len(order) >= skipped}) <= 1
 
 
@@ -109,51 +112,40 @@ def _window(operations: Sequence[Operation], stuck: int) -> list[int]:
         return []
     window = [
         number
-        for number, operation in enumerate(operations)
-        if number != stuck
-        and operation.invoked_ns <= end
-        and (operation.completed_ns is None or operation.completed_ns >= begin)
+        for number, (_, invoked_ns, completed_ns, *_) in enumerate(operations)
+        if number != stuck and invoked_ns <= end and (completed_ns is None or completed_ns >= begin)
     ]
     return sorted(window, key=lambda number: -operations[number].invoked_ns)[:WINDOW_MAX]
 
 
-def _steps(search: Search, node: SearchNode) -> Iterator[tuple[int, str]]:
+def _steps(search: Search, node: SearchNode) -> Iterator[tuple[int, int]]:
     """Replay the path to a node and the forced steps: the operations in order, with the state after each."""
     path: list[SearchNode] = []
     at: SearchNode | None = node
     while at is not None:
         path.append(at)
-        at = at.parent
+        at = at[4]
     path.reverse()
-    for position, here in enumerate(path):
-        text = state_text(search.state(here.state))
-        if here.bit:
-            yield _operation_of(search, here), text
-        until = path[position + 1].level if position + 1 < len(path) else search.deepest
-        for number in _settled(search, here, until):
-            yield number, text
+    until = [*(level for level, *_ in path[1:]), search.deepest]
+    for (level, placed, _, state, _, operation), last in zip(path, until, strict=True):
+        if operation >= 0:
+            yield operation, state
+        for number in _settled(search, level, placed, state, last):
+            yield number, state
 
 
-def _operation_of(search: Search, node: SearchNode) -> int:
-    never_returned = search.layout.never_returned
-    index = node.bit.bit_length() - 1
-    if index < len(never_returned):
-        return never_returned[index]
-    return next(one.operation for one in search.layout.levels[node.level].changing if one.bit == node.bit)
-
-
-def _settled(search: Search, node: SearchNode, until: int) -> Iterator[int]:
-    """Yield the operations that are ordered without a choice, from a node's level to that of its child."""
-    level, placed = node.level, node.placed
+def _settled(search: Search, level: int, placed: int, state: int, until: int) -> Iterator[int]:
+    """Yield the operations that are ordered without a choice, from a node's level to that of the next."""
+    layout = search.layout
     while True:
-        observing = search.view(level, node.state).observing
-        for one in search.layout.levels[level].observing:
-            if one.bit & observing & ~placed:
-                yield one.operation
-        placed |= observing
+        settled = search.settled(level, state)
+        for bit, _, operation in layout.observing[level]:
+            if bit & settled & ~placed:
+                yield operation
+        placed |= settled
         if level == until:
             return
-        placed &= ~search.layout.levels[level].forced
+        placed &= ~layout.forced[level]
         level += 1
 
 

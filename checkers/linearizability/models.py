@@ -29,7 +29,7 @@ A completed `write`, `acquire`, … may have any result: it carries no informati
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -39,6 +39,9 @@ from checkers.linearizability.operations import UNKNOWN, Operation, Unknown
 State = Hashable
 Value: TypeAlias = Any
 """Any value of a history."""
+
+Mark: TypeAlias = tuple[Hashable, Hashable]
+"""A name, and a value that was written to it."""
 
 DEPTH_MAX = 20
 
@@ -50,6 +53,17 @@ class Illegal(Enum):
 
 
 ILLEGAL: Final = Illegal.ILLEGAL
+
+
+class Unseen(Enum):
+    """A value that was written, and that no operation read."""
+
+    UNSEEN = "never read"
+
+    def __repr__(self) -> str:
+        return "(never read)"
+
+
 _SCALARS: Final = frozenset({type(None), bool, int, str, Unknown})
 _READ: Final = frozenset({"read", "r"})
 _WRITE: Final = frozenset({"write", "w"})
@@ -68,6 +82,21 @@ class Function(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Traces:
+    """What operations leave in a state and see there, of a model whose states are sets of marks, one of each name.
+
+    `left(argument)` are the marks that an operation may leave; `seen(argument, result)` those without which it is not
+    legal. `at_first(state, mark)`: whether an operation sees the mark in a state that no operation has changed.
+    `without_unseen(operation, marks)` is the same operation, which leaves one mark instead of any that is none of these.
+    """
+
+    left: Callable[[Value], Iterable[Mark]]
+    seen: Callable[[Value, Value], Iterable[Mark]]
+    at_first: Callable[[Value, Mark], bool]
+    without_unseen: Callable[[Operation, Container[Mark]], Operation]
+
+
+@dataclass(frozen=True)
 class Model:
     """A sequential object, by the name that a user gives."""
 
@@ -79,6 +108,8 @@ class Model:
     """The type of a state, if not every value is one."""
     names_in_argument: Callable[[Value], Iterable[Hashable]] | None = field(default=None)
     """The named parts of the state that one operation touches, if it may touch several."""
+    traces: Traces | None = None
+    """Where the values that operations see tell by whom they were written."""
 
 
 def frozen(value: Value, depth: int = 0) -> Hashable:
@@ -103,21 +134,21 @@ def prepared(model: Model, operation: Operation) -> Operation:
 
     Raises `MalformedOperation` where the model has no meaning for it.
     """
-    function = model.functions.get(operation.function)
+    process, invoked, completed, name, argument, result, status, key = operation
+    function = model.functions.get(name)
     if function is None:
         known = ", ".join(model.functions)
-        raise MalformedOperation(f"{model.name} has no function {operation.function!r}: it has {known}")
-    if operation.status != "info" and operation.completed_ns is None:
-        raise MalformedOperation(f"{operation.function} is {operation.status} without a time of completion")
-    if operation.completed_ns is not None and operation.completed_ns < operation.invoked_ns:
-        raise MalformedOperation(f"{operation.function} completed before it was invoked")
-    argument = _hashable(operation.argument)
-    result = UNKNOWN if operation.status == "info" else _hashable(operation.result)
+        raise MalformedOperation(f"{model.name} has no function {name!r}: it has {known}")
+    if status == "info":
+        completed, result = None, UNKNOWN
+    elif completed is None:
+        raise MalformedOperation(f"{name} is {status} without a time of completion")
+    elif completed < invoked:
+        raise MalformedOperation(f"{name} completed before it was invoked")
+    argument, result, key = _hashable(argument), _hashable(result), _hashable(key)
     problem = function.problem(argument, result)
     if problem is not None:
-        raise MalformedOperation(f"{operation.function}: {problem}")
-    key = _hashable(operation.key)
-    completed = None if operation.status == "info" else operation.completed_ns
+        raise MalformedOperation(f"{name}: {problem}")
     if (
         argument is operation.argument
         and result is operation.result
@@ -125,13 +156,16 @@ def prepared(model: Model, operation: Operation) -> Operation:
         and completed is operation.completed_ns
     ):
         return operation
-    return operation._replace(argument=argument, result=result, completed_ns=completed, key=key)
+    return Operation(process, invoked, completed, name, argument, result, status, key)
 
 
 def _hashable(value: Value) -> Hashable:
     """Return what `frozen` returns, at once for what most histories hold."""
-    known: Hashable = value
-    return known if type(value) in _SCALARS else frozen(value)
+    kind = type(value)
+    if kind in _SCALARS or (kind is tuple and _SCALARS.issuperset(map(type, value))):
+        known: Hashable = value
+        return known
+    return frozen(value)
 
 
 def _always(_argument: Value, _result: Value) -> bool:
@@ -193,6 +227,32 @@ def _txn_problem(argument: Value, result: Value) -> str | None:
 
 def _is_micro_operation(item: Value) -> bool:
     return isinstance(item, tuple) and len(item) == 3 and item[0] in _READ | _WRITE
+
+
+def _txn_left(argument: Value) -> Iterable[Mark]:
+    return ((name, value) for kind, name, value in argument if kind in _WRITE)
+
+
+def _txn_seen(_argument: Value, result: Value) -> Iterable[Mark]:
+    known = () if result is UNKNOWN else result
+    return ((name, value) for kind, name, value in known if kind in _READ and value is not UNKNOWN)
+
+
+def _txn_at_first(state: Value, mark: Mark) -> bool:
+    return dict(state).get(mark[0]) == mark[1]
+
+
+def _txn_without_unseen(operation: Operation, marks: Container[Mark]) -> Operation:
+    argument = tuple(
+        [
+            micro if micro[0] in _READ else ("write", micro[1], micro[2] if micro[1:] in marks else Unseen.UNSEEN)
+            for micro in operation.argument
+        ]
+    )
+    if operation.result is UNKNOWN or _txn_observes(argument, UNKNOWN):
+        return operation._replace(argument=argument)
+    read = tuple([micro if micro[0] in _READ else None for micro in operation.result])
+    return operation._replace(argument=argument, result=UNKNOWN if not any(read) else read)
 
 
 def _append_text(state: Value, argument: Value, _result: Value) -> Value:
@@ -281,6 +341,7 @@ MODELS: Final[Mapping[str, Model]] = {
             "registers by name, several of them read and written at once",
             states=frozenset,
             names_in_argument=lambda argument: (name for _, name, _ in argument),
+            traces=Traces(_txn_left, _txn_seen, _txn_at_first, _txn_without_unseen),
         ),
         Model(
             "kv",

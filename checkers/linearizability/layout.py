@@ -1,0 +1,204 @@
+"""Lays out one key's history for the search: which operations are open between one completion and the next.
+
+*Level* k stands between the completions k-1 and k: every operation that completed before is in the order, and the one
+that completes now, the level's *forced* operation, must be in it before the level can be left. Every operation in the
+order at level k was invoked before completion k, so that no order is ever missed.
+
+An operation that returns is a bit, a *slot* that is free again once it has returned: a set of them is as wide as the
+history is concurrent, not as long. Identical operations that never returned are interchangeable, so only their number
+counts: each group of them has a *field* in an integer, wide enough for its size and one guard bit that stays 0. One
+such integer is field by field at most another exactly if subtracting it borrows from no guard bit.
+
+Some operations wait for others, which loses no order: of identical open operations the one that returns first is taken
+first; and where each value is left by one operation only, what was left and seen before another (`traces`) is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+from checkers.linearizability.models import Model, State
+from checkers.linearizability.operations import Operation
+from checkers.linearizability.traces import Zones, traced
+
+Observing: TypeAlias = tuple[int, int, int]
+"""An open operation that never changes a state: bit, kind, number."""
+
+Changing: TypeAlias = tuple[int, int, int, int]
+"""An open operation that may change the state: bit, kind, number, and the bits of those that go before it."""
+
+NEVER: Final = 1 << 62
+"""The level at which a member that a group does not have is invoked."""
+
+
+class Group(NamedTuple):
+    """Identical operations that never returned, by invocation. `since`: the level from which each is open, and `NEVER`.
+
+    `one` is 1 in the group's field, which begins `shift` bits up and is `mask` wide.
+    """
+
+    kind: int
+    one: int
+    shift: int
+    mask: int
+    members: Sequence[int]
+    since: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A key's history by levels.
+
+    `kinds` has an example of each kind of operation. At each level: the `forced` bit and operation, the open operations
+    that observe, those that change, by their completion, and how many of `groups` have a member that is open. `guards`
+    has the guard bits of all groups. `width`: the number of slots.
+    """
+
+    operations: Sequence[Operation]
+    kinds: Sequence[Operation]
+    forced: Sequence[int]
+    forced_operation: Sequence[int]
+    observing: Sequence[tuple[Observing, ...]]
+    changing: Sequence[tuple[Changing, ...]]
+    groups_open: Sequence[int]
+    groups: Sequence[Group]
+    guards: int
+    width: int
+    zones: Zones | None
+
+    @property
+    def end(self) -> int:
+        """The number of levels."""
+        return len(self.forced)
+
+
+class _Kinds:
+    """Numbers kinds of operations: identical ones have the same."""
+
+    def __init__(self, model: Model) -> None:
+        self._functions = model.functions
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self.examples: list[Operation] = []
+        self.observing: list[bool] = []
+
+    def of(self, operation: Operation) -> int:
+        key = operation[3:6]  # function, argument, result
+        kind = self._numbers.get(key)
+        if kind is None:
+            kind = self._numbers[key] = len(self.examples)
+            self.examples.append(operation)
+            function, argument, result = key
+            self.observing.append(self._functions[function].observes(argument, result))
+        return kind
+
+
+def lay_out(model: Model, operations: Sequence[Operation], initial: State) -> Layout:
+    """Lay out prepared operations. Those that never returned and that no other can see the effect of are left out."""
+    found = None if model.traces is None else traced(model.traces, operations, initial)
+    kinds = _Kinds(model)
+    kind_of = [kinds.of(operation) for operation in (operations if found is None else found.operations)]
+    invoked = [operation.invoked_ns for operation in operations]
+    completed = {number: one.completed_ns for number, one in enumerate(operations) if one.completed_ns is not None}
+    if found is not None:  # last, so that of one instant an operation that saw another's mark comes first
+        completed |= found.known_by
+    leaving = sorted(completed, key=completed.__getitem__)
+    returns_at = {number: level for level, number in enumerate(leaving)}
+    bit_of: dict[int, int] = {}
+    zones = None
+    if found is not None and found.left:
+        zones = Zones(found, operations, [completed[number] for number in leaving], returns_at, bit_of)
+    pending: dict[int, list[int]] = {}
+    since: dict[int, list[int]] = {}
+    free: list[int] = []
+    forced: list[int] = []
+    observing: list[tuple[Observing, ...]] = []
+    changing: list[tuple[Changing, ...]] = []
+    groups_open: list[int] = []
+    open_observing: tuple[Observing, ...] = ()
+    open_changing: tuple[Changing, ...] = ()
+    width, at = 0, 0
+    entering = sorted(range(len(operations)), key=invoked.__getitem__)
+    for level, leaves in enumerate(leaving):
+        until = completed[leaves]
+        # At one instant invocations come first: closed intervals that touch are concurrent.
+        while at < len(entering) and invoked[entering[at]] <= until:
+            number = entering[at]
+            kind = kind_of[number]
+            at += 1
+            if number not in returns_at:
+                if not kinds.observing[kind] and (found is None or number not in found.needless):
+                    pending.setdefault(kind, []).append(number)
+                    since.setdefault(kind, []).append(level)
+                continue
+            if free:
+                bit = free.pop()
+            else:
+                bit = 1 << width
+                width += 1
+            bit_of[number] = bit
+            if kinds.observing[kind]:
+                open_observing = (*open_observing, (bit, kind, number))
+            else:
+                open_changing = _with(open_changing, (bit, kind, number, 0), returns_at, zones)
+        bit = bit_of[leaves]
+        forced.append(bit)
+        observing.append(open_observing)
+        changing.append(open_changing)
+        groups_open.append(len(since))
+        free.append(bit)
+        if kinds.observing[kind_of[leaves]]:
+            open_observing = tuple([one for one in open_observing if one[0] != bit])
+        else:
+            open_changing = tuple([one if not one[3] & bit else (*one[:3], one[3] ^ bit) for one in open_changing[1:]])
+    groups, guards = _grouped(pending, since)
+    return Layout(
+        operations,
+        kinds.examples,
+        forced,
+        leaving,
+        observing,
+        changing,
+        groups_open,
+        groups,
+        guards,
+        width,
+        zones,
+    )
+
+
+def _with(
+    opened: tuple[Changing, ...], new: Changing, returns_at: Mapping[int, int], zones: Zones | None
+) -> tuple[Changing, ...]:
+    """Return the open operations with a new one, by their completion."""
+    bit, kind, number, first = new
+    returns = returns_at[number]
+    before: list[Changing] = []
+    after: list[Changing] = []
+    for one in opened:
+        its_bit, its_kind, its_number, its_first = one
+        if returns_at[its_number] < returns:
+            before.append(one)
+            if its_kind == kind or (zones is not None and zones.precedes(its_number, number)):
+                first |= its_bit
+            if zones is not None and zones.precedes(number, its_number):
+                before[-1] = (its_bit, its_kind, its_number, its_first | bit)
+        else:
+            after.append(one)
+            if its_kind == kind or (zones is not None and zones.precedes(number, its_number)):
+                after[-1] = (its_bit, its_kind, its_number, its_first | bit)
+            if zones is not None and zones.precedes(its_number, number):
+                first |= its_bit
+    return (*before, (bit, kind, number, first), *after)
+
+
+def _grouped(pending: Mapping[int, list[int]], since: Mapping[int, list[int]]) -> tuple[list[Group], int]:
+    groups: list[Group] = []
+    guards, shift = 0, 0
+    for kind, members in pending.items():
+        width = len(members).bit_length()
+        groups.append(Group(kind, 1 << shift, shift, (1 << width) - 1, members, (*since[kind], NEVER)))
+        shift += width + 1
+        guards |= 1 << (shift - 1)
+    return groups, guards
