@@ -13,7 +13,7 @@ Keys, arguments, results and states are texts for people; `operation`, `stuck` a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ _READING: Final = frozenset({"read", "get", "dequeue", "contains", "end", "appen
 def evidence_of(search: Search, key: Hashable, model: str, *, undecided: bool) -> Evidence:
     """Return the evidence of a search that found no order, or did not end."""
     operations = search.layout.operations
-    orders = [list(_steps(search, node)) for node in search.longest.values()] or [[]]
+    orders = [_order(search, node) for node in search.longest.values()] or [[]]
     stuck = search.layout.forced_operation[search.deepest]
     window = _window(operations, stuck)
     longest = max(orders, key=len)
@@ -118,8 +118,9 @@ def _window(operations: Sequence[Operation], stuck: int) -> list[int]:
     return sorted(window, key=lambda number: -operations[number].invoked_ns)[:WINDOW_MAX]
 
 
-def _steps(search: Search, node: SearchNode) -> Iterator[tuple[int, int]]:
+def _order(search: Search, node: SearchNode) -> list[tuple[int, int]]:
     """Replay the path to a node and the forced steps: the operations in order, with the state after each."""
+    forced = search.layout.forced
     path: list[SearchNode] = []
     at: SearchNode | None = node
     while at is not None:
@@ -127,26 +128,19 @@ def _steps(search: Search, node: SearchNode) -> Iterator[tuple[int, int]]:
         at = at[4]
     path.reverse()
     until = [*(level for level, *_ in path[1:]), search.deepest]
+    order: list[tuple[int, int]] = []
     for (level, placed, _, state, _, operation), last in zip(path, until, strict=True):
         if operation >= 0:
-            yield operation, state
-        for number in _settled(search, level, placed, state, last):
-            yield number, state
-
-
-def _settled(search: Search, level: int, placed: int, state: int, until: int) -> Iterator[int]:
-    """Yield the operations that are ordered without a choice, from a node's level to that of the next."""
-    layout = search.layout
-    while True:
-        settled = search.settled(level, state)
-        for bit, _, operation in layout.observing[level]:
-            if bit & settled & ~placed:
-                yield operation
-        placed |= settled
-        if level == until:
-            return
-        placed &= ~layout.forced[level]
-        level += 1
+            order.append((operation, state))
+        while True:
+            for settled, bit in search.settled(level, placed, state):
+                order.append((settled, state))
+                placed |= bit
+            if level == last:
+                break
+            placed &= ~forced[level]
+            level += 1
+    return order
 
 
 def verdict_json(verdict: LinearizabilityVerdict) -> dict[str, Any]:

@@ -68,37 +68,29 @@ class Layout:
     width: int
     zones: Zones | None
 
-    @property
-    def end(self) -> int:
-        """The number of levels."""
-        return len(self.forced)
 
-
-class _Kinds:
-    """Numbers kinds of operations: identical ones have the same."""
-
-    def __init__(self, model: Model) -> None:
-        self._functions = model.functions
-        self._numbers: dict[tuple[object, ...], int] = {}
-        self.examples: list[Operation] = []
-        self.observing: list[bool] = []
-
-    def of(self, operation: Operation) -> int:
+def _kinds(model: Model, operations: Sequence[Operation]) -> tuple[list[int], list[Operation], list[bool]]:
+    """Return the kind of each operation, identical ones alike; by kinds, an example and whether it changes no state."""
+    numbers: dict[tuple[object, ...], int] = {}
+    kind_of: list[int] = []
+    examples: list[Operation] = []
+    observing: list[bool] = []
+    for operation in operations:
         key = operation[3:6]  # function, argument, result
-        kind = self._numbers.get(key)
+        kind = numbers.get(key)
         if kind is None:
-            kind = self._numbers[key] = len(self.examples)
-            self.examples.append(operation)
+            kind = numbers[key] = len(examples)
+            examples.append(operation)
             function, argument, result = key
-            self.observing.append(self._functions[function].observes(argument, result))
-        return kind
+            observing.append(model.functions[function].observes(argument, result))
+        kind_of.append(kind)
+    return kind_of, examples, observing
 
 
 def lay_out(model: Model, operations: Sequence[Operation], initial: State) -> Layout:
     """Lay out prepared operations. Those that never returned and that no other can see the effect of are left out."""
     found = None if model.traces is None else traced(model.traces, operations, initial)
-    kinds = _Kinds(model)
-    kind_of = [kinds.of(operation) for operation in (operations if found is None else found.operations)]
+    kind_of, kinds, observes = _kinds(model, operations if found is None else found.operations)
     invoked = [operation.invoked_ns for operation in operations]
     completed = {number: one.completed_ns for number, one in enumerate(operations) if one.completed_ns is not None}
     if found is not None:  # last, so that of one instant an operation that saw another's mark comes first
@@ -128,7 +120,7 @@ def lay_out(model: Model, operations: Sequence[Operation], initial: State) -> La
             kind = kind_of[number]
             at += 1
             if number not in returns_at:
-                if not kinds.observing[kind] and (found is None or number not in found.needless):
+                if not observes[kind] and (found is None or number not in found.needless):
                     pending.setdefault(kind, []).append(number)
                     since.setdefault(kind, []).append(level)
                 continue
@@ -138,7 +130,7 @@ def lay_out(model: Model, operations: Sequence[Operation], initial: State) -> La
                 bit = 1 << width
                 width += 1
             bit_of[number] = bit
-            if kinds.observing[kind]:
+            if observes[kind]:
                 open_observing = (*open_observing, (bit, kind, number))
             else:
                 open_changing = _with(open_changing, (bit, kind, number, 0), returns_at, zones)
@@ -148,14 +140,14 @@ def lay_out(model: Model, operations: Sequence[Operation], initial: State) -> La
         changing.append(open_changing)
         groups_open.append(len(since))
         free.append(bit)
-        if kinds.observing[kind_of[leaves]]:
+        if observes[kind_of[leaves]]:
             open_observing = tuple([one for one in open_observing if one[0] != bit])
         else:
             open_changing = tuple([one if not one[3] & bit else (*one[:3], one[3] ^ bit) for one in open_changing[1:]])
     groups, guards = _grouped(pending, since)
     return Layout(
         operations,
-        kinds.examples,
+        kinds,
         forced,
         leaving,
         observing,

@@ -145,7 +145,12 @@ def prepared(model: Model, operation: Operation) -> Operation:
         raise MalformedOperation(f"{name} is {status} without a time of completion")
     elif completed < invoked:
         raise MalformedOperation(f"{name} completed before it was invoked")
-    argument, result, key = _hashable(argument), _hashable(result), _hashable(key)
+    if type(argument) not in _SCALARS:
+        argument = _hashable(argument)
+    if type(result) not in _SCALARS:
+        result = _hashable(result)
+    if type(key) not in _SCALARS:
+        key = _hashable(key)
     problem = function.problem(argument, result)
     if problem is not None:
         raise MalformedOperation(f"{name}: {problem}")
@@ -160,12 +165,10 @@ def prepared(model: Model, operation: Operation) -> Operation:
 
 
 def _hashable(value: Value) -> Hashable:
-    """Return what `frozen` returns, at once for what most histories hold."""
-    kind = type(value)
-    if kind in _SCALARS or (kind is tuple and _SCALARS.issuperset(map(type, value))):
-        known: Hashable = value
-        return known
-    return frozen(value)
+    """Return what `frozen` returns, at once for a pair of scalars and the like."""
+    is_frozen = type(value) is tuple and _SCALARS.issuperset(map(type, value))
+    found: Hashable = value if is_frozen else frozen(value)
+    return found
 
 
 def _always(_argument: Value, _result: Value) -> bool:

@@ -20,7 +20,7 @@ The layout (`layout`) cuts the history at its completions, so that the search go
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Sized
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from checkers.linearizability.layout import Group, Layout, lay_out
 from checkers.linearizability.models import ILLEGAL, Function, Model, State
@@ -37,15 +37,9 @@ SearchNode: TypeAlias = tuple[int, int, int, int, "SearchNode | None", int]
 operation that was put into the order there; -1 at the root."""
 
 
-class View(NamedTuple):
-    """What a state allows at a level. The most promising come last.
-
-    `returning`: (bit, bits that go first, state afterwards, operation). `never_returning`: (group, bits that go first,
-    state afterwards).
-    """
-
-    returning: Sequence[tuple[int, int, int, int]]
-    never_returning: Sequence[tuple[Group, int, int]]
+View: TypeAlias = tuple[Sequence[tuple[Group, int, int]], Sequence[tuple[int, int, int, int]]]
+"""What a state allows at a level, the most promising last: of operations that never returned (group, bits that go first,
+state afterwards), of those that do (bit, bits that go first, state afterwards, operation)."""
 
 
 class StatesTooLarge(Exception):
@@ -55,31 +49,29 @@ class StatesTooLarge(Exception):
 class _Steps(dict[int, int]):
     """By kinds of operations, the states after them in one state, -1 where one is not legal; computed when asked for."""
 
+    __slots__ = ("_state", "_states")
+
     def __init__(self, states: _States, state: State) -> None:
         super().__init__()
         self._states, self._state = states, state
 
     def __missing__(self, kind: int) -> int:
-        after = self._states.after(kind, self._state)
-        self[kind] = after
-        return after
+        states = self._states
+        example = states.kinds[kind]
+        after = states.functions[example.function].step(self._state, example.argument, example.result)
+        number = self[kind] = -1 if after is ILLEGAL else states.number(after)
+        return number
 
 
 class _States:
     """Numbers the states that a search meets."""
 
     def __init__(self, functions: Mapping[str, Function], kinds: Sequence[Operation], cells_max: int) -> None:
-        self._functions, self._kinds, self._cells_max = functions, kinds, cells_max
+        self.functions, self.kinds, self._cells_max = functions, kinds, cells_max
         self._numbers: dict[State, int] = {}
         self._cells = 0
         self.all: list[Any] = []
         self.steps: list[_Steps] = []
-
-    def after(self, kind: int, state: State) -> int:
-        """Return the number of the state after an operation of this kind, -1 where it is not legal."""
-        example = self._kinds[kind]
-        after = self._functions[example.function].step(state, example.argument, example.result)
-        return -1 if after is ILLEGAL else self.number(after)
 
     def number(self, state: State) -> int:
         """Return a state's number. Raises `StatesTooLarge`."""
@@ -109,7 +101,6 @@ class Search:
         self._states.number(initial)
         self._views: dict[int, View] = {}
         self._view_cells = 0
-        self._settling: dict[int, int] = {}
         self._seen: dict[int, list[int]] = {}
         self._seen_cells = 0
         self._cells: Final = 1 + self.layout.guards.bit_length() // BITS_OF_A_CELL
@@ -126,8 +117,9 @@ class Search:
 
         Raises `StatesTooLarge`.
         """
-        layout, stack, seen, views, settling = self.layout, self._stack, self._seen, self._views, self._settling
-        forced, guards, width, end = layout.forced, layout.guards, layout.width, layout.end
+        layout, stack, seen, views, steps = self.layout, self._stack, self._seen, self._views, self._states.steps
+        forced, observing, end = layout.forced, layout.observing, len(layout.forced)
+        guards, width = layout.guards, layout.width
         if end == 0:
             return True
         limit = self.visited + configurations
@@ -137,10 +129,11 @@ class Search:
             self.visited += 1
             node = stack.pop()
             level, placed, used, state, _, _ = node
+            after_kind = steps[state]
             while True:
-                at = state * end + level
-                settled = settling.get(at)
-                placed |= self.settled(level, state) if settled is None else settled
+                for bit, kind, _ in observing[level]:
+                    if after_kind[kind] >= 0:
+                        placed |= bit
                 if not placed & forced[level]:
                     break
                 placed ^= forced[level]
@@ -149,11 +142,12 @@ class Search:
                     return True
             if level >= self.deepest:
                 self._note(level, state, node)
+            at = state * end + level
             key = at << width | placed
             before = seen.get(key)
             if before is None:
                 seen[key] = [used]
-            elif any(((used | guards) - earlier) & guards == guards for earlier in before):
+            elif _exceeds(used | guards, before, guards):
                 continue
             else:
                 before.append(used)
@@ -161,17 +155,26 @@ class Search:
             if self._seen_cells > self._remembered_max:
                 seen.clear()
                 self._seen_cells = 0
-            view = views.get(at) or self._view(level, state)
-            for group, first, after in view.never_returning:
+            never_returning, returning = views.get(at) or self._view(level, state)
+            for group, first, after in never_returning:
                 number = used >> group.shift & group.mask
                 if group.since[number] <= level and placed & first == first:
                     stack.append((level, placed, used + group.one, after, node, group.members[number]))
-            for bit, first, after, operation in view.returning:
+            for bit, first, after, operation in returning:
                 if not placed & bit and placed & first == first:
                     stack.append((level, placed | bit, used, after, node, operation))
             if len(stack) * self._cells > STACK_PER_REMEMBERED * self._remembered_max:
                 raise StatesTooLarge
         return False
+
+    def settled(self, level: int, placed: int, state: int) -> list[tuple[int, int]]:
+        """Return operations that are put into the order at a level without a choice, as they change nothing; with bits."""
+        after_kind = self._states.steps[state]
+        return [
+            (operation, bit)
+            for bit, kind, operation in self.layout.observing[level]
+            if not placed & bit and after_kind[kind] >= 0
+        ]
 
     def _note(self, level: int, state: int, node: SearchNode) -> None:
         if level > self.deepest:
@@ -180,46 +183,38 @@ class Search:
         if len(self.longest) < ORDERS_MAX:
             self.longest.setdefault(state, node)
 
-    def settled(self, level: int, state: int) -> int:
-        """Return the bits of the operations that a state allows at a level and that never change it."""
-        after = self._states.steps[state]
-        bits = 0
-        for bit, kind, _ in self.layout.observing[level]:
-            if after[kind] >= 0:
-                bits |= bit
-        if len(self._settling) >= VIEWS_MAX:
-            self._settling.clear()
-        self._settling[state * self.layout.end + level] = bits
-        return bits
-
     def _view(self, level: int, state: int) -> View:
-        layout, after_kind = self.layout, self._states.steps[state]
+        layout, states, zones = self.layout, self._states.all, self.layout.zones
+        after_kind = self._states.steps[state]
         returning = []
         for bit, kind, number, first in reversed(layout.changing[level]):
             after = after_kind[kind]
             if after < 0:
                 continue
-            if layout.zones is not None:
-                lost = self._states.all[state] - self._states.all[after]
-                needed = layout.zones.before_losing(lost, level, number)
+            if zones is not None:
+                needed = zones.before_losing(states[state] - states[after], level, number)
                 if needed is None:
                     continue
                 first |= needed
             returning.append((bit, first, after, number))
         never_returning = []
-        open_groups = layout.groups_open[level]
-        if open_groups:
+        groups = layout.groups[: layout.groups_open[level]]
+        if groups:
             of_kind: dict[int, int] = {}
             for bit, kind, _, _ in layout.changing[level]:
                 of_kind[kind] = of_kind.get(kind, 0) | bit
-            for group in layout.groups[:open_groups]:
+            for group in groups:
                 after = after_kind[group.kind]
                 if after >= 0 and after != state:
                     never_returning.append((group, of_kind.get(group.kind, 0), after))
-        view = View(returning, never_returning)
         self._view_cells += 1 + len(never_returning)
         if self._view_cells > VIEWS_MAX:
             self._views.clear()
             self._view_cells = 1 + len(never_returning)
-        self._views[state * layout.end + level] = view
+        view = self._views[state * len(layout.forced) + level] = (never_returning, returning)
         return view
+
+
+def _exceeds(guarded: int, before: Sequence[int], guards: int) -> bool:
+    """Whether some earlier number of each group was at most as many; guard bits set in `guarded` stay set then."""
+    return any([(guarded - earlier) & guards == guards for earlier in before])
