@@ -22,7 +22,7 @@ from checkers.linearizability.operations import (
     Operation,
     SearchBudget,
 )
-from checkers.linearizability.search import Search, StatesTooLarge
+from checkers.linearizability.search import MemoryTooSmall, Search
 from checkers.linearizability.special import Contradiction, decide_quickly
 from common.names import unknown
 
@@ -156,8 +156,8 @@ def _search_in_turn(
             before = search.visited
             try:
                 found = search.advance(min(share, left))
-            except StatesTooLarge:
-                undecided[key] = "the states met do not fit into the memory allowed"
+            except MemoryTooSmall:
+                undecided[key] = "what waits to be tried does not fit into the memory allowed"
                 del waiting[key]
                 continue
             finally:

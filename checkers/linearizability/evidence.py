@@ -17,7 +17,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from checkers.linearizability.models import Model, State
+from checkers.linearizability.models import ILLEGAL, Model, State
 from checkers.linearizability.operations import UNKNOWN, Evidence, LinearizabilityVerdict, Operation, Step
 from checkers.linearizability.search import Search, SearchNode
 from checkers.linearizability.special import Contradiction
@@ -34,25 +34,30 @@ _READING: Final = frozenset({"read", "get", "dequeue", "contains", "end", "appen
 def evidence_of(search: Search, key: Hashable, model: str, *, undecided: bool) -> Evidence:
     """Return the evidence of a search that found no order, or did not end."""
     operations = search.layout.operations
-    orders = [_order(search, node) for node in search.longest.values()] or [[]]
+    found = [_order(search, node) for node in search.longest.values()] or [([], [])]
+    orders = [order for order, _ in found]
+    states = [after for _, after in found]
     stuck = search.layout.forced_operation[search.deepest]
     window = _window(operations, stuck)
-    longest = max(orders, key=len)
-    skipped = max(0, len(longest) - STEPS_MAX)
-    before = {number for order in orders for number, _ in order[:skipped]}
+    longest = max(range(len(orders)), key=lambda index: len(orders[index]))
+    skipped = max(0, len(orders[longest]) - STEPS_MAX)
+    before = {number for order in orders for number in order[:skipped]}
     shown_orders = [order[skipped:] for order in orders]
-    initial = longest[skipped - 1][1] if skipped else 0
-    states = {initial, *(state for order in shown_orders for _, state in order)}
-    texts = {state: state_text(search.state(state)) for state in states}
-    shown = {stuck, *window, *(number for order in shown_orders for number, _ in order)}
+    texts = [[state_text(state) for state in after[skipped:]] for after in states]
+    shown = {stuck, *window, *(number for order in shown_orders for number in order)}
     numbers = sorted(shown, key=lambda number: (operations[number].invoked_ns, number))
     index_of = {number: index for index, number in enumerate(numbers)}
     return Evidence(
         key=key,
         model=model,
         operations=tuple([operations[number] for number in numbers]),
-        initial=texts[initial] if not skipped or _agree(orders, skipped) else "differs from order to order",
-        orders=tuple([tuple([Step(index_of[n], texts[state]) for n, state in order]) for order in shown_orders]),
+        initial=_initial_text(search, states, longest, skipped),
+        orders=tuple(
+            [
+                tuple([Step(index_of[number], text) for number, text in zip(order, after, strict=True)])
+                for order, after in zip(shown_orders, texts, strict=True)
+            ]
+        ),
         stuck=None if undecided else index_of[stuck],
         window=tuple(index_of[number] for number in window),
         left_out=len(before - shown) if before else 0,
@@ -101,8 +106,12 @@ def _element_text(element: object) -> str:
     return repr(element)
 
 
-def _agree(orders: Sequence[Sequence[tuple[int, int]]], skipped: int) -> bool:
-    return len({order[skipped - 1][1] for order in orders if len(order) >= skipped}) <= 1
+def _initial_text(search: Search, states: Sequence[Sequence[State]], longest: int, skipped: int) -> str:
+    """Return the state before the first step shown, if it is the same in all orders."""
+    if not skipped:
+        return state_text(search.initial)
+    before = {after[skipped - 1] for after in states if len(after) >= skipped}
+    return state_text(states[longest][skipped - 1]) if len(before) == 1 else "differs from order to order"
 
 
 def _window(operations: Sequence[Operation], stuck: int) -> list[int]:
@@ -118,9 +127,9 @@ def _window(operations: Sequence[Operation], stuck: int) -> list[int]:
     return sorted(window, key=lambda number: -operations[number].invoked_ns)[:WINDOW_MAX]
 
 
-def _order(search: Search, node: SearchNode) -> list[tuple[int, int]]:
-    """Replay the path to a node and the forced steps: the operations in order, with the state after each."""
-    forced = search.layout.forced
+def _order(search: Search, node: SearchNode) -> tuple[list[int], list[State]]:
+    """Follow the path to a node: its operations and those that were put into the order without a choice; with states."""
+    layout = search.layout
     path: list[SearchNode] = []
     at: SearchNode | None = node
     while at is not None:
@@ -128,19 +137,25 @@ def _order(search: Search, node: SearchNode) -> list[tuple[int, int]]:
         at = at[4]
     path.reverse()
     until = [*(level for level, *_ in path[1:]), search.deepest]
-    order: list[tuple[int, int]] = []
-    for (level, placed, _, state, _, operation), last in zip(path, until, strict=True):
+    order: list[int] = []
+    states: list[State] = []
+    state = search.initial
+    for (level, placed, _, _, _, operation), last in zip(path, until, strict=True):
         if operation >= 0:
-            order.append((operation, state))
+            state = search.after(operation, state)
+            order.append(operation)
+            states.append(state)
         while True:
-            for settled, bit in search.settled(level, placed, state):
-                order.append((settled, state))
-                placed |= bit
+            for bit, _, number in layout.observing[level]:
+                if not placed & bit and search.after(number, state) is not ILLEGAL:
+                    order.append(number)
+                    states.append(state)
+                    placed |= bit
             if level == last:
                 break
-            placed &= ~forced[level]
+            placed &= ~layout.forced[level]
             level += 1
-    return order
+    return order, states
 
 
 def verdict_json(verdict: LinearizabilityVerdict) -> dict[str, Any]:

@@ -52,11 +52,12 @@ class Layout:
     """A key's history by levels.
 
     `kinds` has an example of each kind of operation. At each level: the `forced` bit and operation, the open operations
-    that observe, those that change, by their completion, and how many of `groups` have a member that is open. `guards`
-    has the guard bits of all groups. `width`: the number of slots.
+    that observe, those that change, the first to complete last, and how many of `groups` have a member that is open.
+    `guards` has the guard bits of all groups. `width`: the number of slots.
     """
 
     operations: Sequence[Operation]
+    kind_of: Sequence[int]
     kinds: Sequence[Operation]
     forced: Sequence[int]
     forced_operation: Sequence[int]
@@ -143,10 +144,11 @@ def lay_out(model: Model, operations: Sequence[Operation], initial: State) -> La
         if observes[kind_of[leaves]]:
             open_observing = tuple([one for one in open_observing if one[0] != bit])
         else:
-            open_changing = tuple([one if not one[3] & bit else (*one[:3], one[3] ^ bit) for one in open_changing[1:]])
+            open_changing = tuple([one if not one[3] & bit else (*one[:3], one[3] ^ bit) for one in open_changing[:-1]])
     groups, guards = _grouped(pending, since)
     return Layout(
         operations,
+        kind_of,
         kinds,
         forced,
         leaving,
@@ -163,7 +165,7 @@ def lay_out(model: Model, operations: Sequence[Operation], initial: State) -> La
 def _with(
     opened: tuple[Changing, ...], new: Changing, returns_at: Mapping[int, int], zones: Zones | None
 ) -> tuple[Changing, ...]:
-    """Return the open operations with a new one, by their completion."""
+    """Return the open operations with a new one, the first to complete last."""
     bit, kind, number, first = new
     returns = returns_at[number]
     before: list[Changing] = []
@@ -182,7 +184,7 @@ def _with(
                 after[-1] = (its_bit, its_kind, its_number, its_first | bit)
             if zones is not None and zones.precedes(its_number, number):
                 first |= its_bit
-    return (*before, (bit, kind, number, first), *after)
+    return (*after, (bit, kind, number, first), *before)
 
 
 def _grouped(pending: Mapping[int, list[int]], since: Mapping[int, list[int]]) -> tuple[list[Group], int]:

@@ -204,12 +204,14 @@ def _cas_problem(argument: Value, result: Value) -> str | None:
 
 def _txn(state: Value, argument: Value, result: Value) -> Value:
     values = dict(state)
+    written = set()
     for position, (kind, name, value) in enumerate(argument):
         if kind in _WRITE:
             values[name] = value
+            written.add(name)
         elif result is not UNKNOWN and result[position][2] is not UNKNOWN and result[position][2] != values.get(name):
             return ILLEGAL
-    return frozenset(values.items())
+    return frozenset([*(mark for mark in state if mark[0] not in written), *((name, values[name]) for name in written)])
 
 
 def _txn_observes(argument: Value, _result: Value) -> bool:

@@ -19,31 +19,27 @@ The layout (`layout`) cuts the history at its completions, so that the search go
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Collection, Mapping, Sequence, Sized
 from typing import Any, Final, TypeAlias
 
-from checkers.linearizability.layout import Group, Layout, lay_out
+from checkers.linearizability.layout import Changing, Layout, lay_out
 from checkers.linearizability.models import ILLEGAL, Function, Model, State
 from checkers.linearizability.operations import Operation
 
 ORDERS_MAX: Final = 6
-VIEWS_MAX: Final = 100_000
 CELLS_PER_REMEMBERED: Final = 30
-STACK_PER_REMEMBERED: Final = 4
-BITS_OF_A_CELL: Final = 256
+STATE_CELLS: Final = 20
+"""What a state takes beside its elements, in cells of some 50 bytes."""
+WAITING_PER_REMEMBERED: Final = 4
+BITS_OF_A_CONFIGURATION: Final = 256
 
 SearchNode: TypeAlias = tuple[int, int, int, int, "SearchNode | None", int]
 """A configuration on the way: level, slots in the order, how many of each group are, state, the node before, and the
-operation that was put into the order there; -1 at the root."""
+operation that was put into the order there; -1 at the root. The state is known by its number while the node waits."""
 
 
-View: TypeAlias = tuple[Sequence[tuple[Group, int, int]], Sequence[tuple[int, int, int, int]]]
-"""What a state allows at a level, the most promising last: of operations that never returned (group, bits that go first,
-state afterwards), of those that do (bit, bits that go first, state afterwards, operation)."""
-
-
-class StatesTooLarge(Exception):
-    """The states that the search met do not fit into the memory that it may use."""
+class MemoryTooSmall(Exception):
+    """The configurations that wait, with their states, do not fit into the memory that the search may use."""
 
 
 class _Steps(dict[int, int]):
@@ -64,26 +60,33 @@ class _Steps(dict[int, int]):
 
 
 class _States:
-    """Numbers the states that a search meets."""
+    """Numbers the states that a search meets. `cells`: how much memory they take."""
 
-    def __init__(self, functions: Mapping[str, Function], kinds: Sequence[Operation], cells_max: int) -> None:
-        self.functions, self.kinds, self._cells_max = functions, kinds, cells_max
+    def __init__(self, functions: Mapping[str, Function], kinds: Sequence[Operation]) -> None:
+        self.functions, self.kinds = functions, kinds
         self._numbers: dict[State, int] = {}
-        self._cells = 0
+        self.cells = 0
         self.all: list[Any] = []
         self.steps: list[_Steps] = []
 
     def number(self, state: State) -> int:
-        """Return a state's number. Raises `StatesTooLarge`."""
+        """Return a state's number."""
         number = self._numbers.get(state)
         if number is None:
-            self._cells += 1 + (len(state) if isinstance(state, Sized) else 0)
-            if self._cells > self._cells_max:
-                raise StatesTooLarge
+            self.cells += STATE_CELLS + (len(state) if isinstance(state, Sized) else 0)
             number = self._numbers[state] = len(self.all)
             self.all.append(state)
             self.steps.append(_Steps(self, state))
         return number
+
+    def keep(self, numbers: Collection[int]) -> dict[int, int]:
+        """Forget all other states. Return the new numbers of these."""
+        kept = {number: self.all[number] for number in numbers}
+        self._numbers.clear()
+        self.all.clear()
+        self.steps.clear()
+        self.cells = 0
+        return {number: self.number(state) for number, state in kept.items()}
 
 
 class Search:
@@ -91,45 +94,44 @@ class Search:
 
     def __init__(self, model: Model, operations: Sequence[Operation], initial: State, remembered: int) -> None:
         self.layout: Final[Layout] = lay_out(model, operations, initial)
+        self.initial: Final = initial
         self.visited = 0
         self.deepest = 0
         """The furthest level reached: all completions before it can be explained."""
         self.longest: dict[int, SearchNode] = {}
         """By state: the ends of some orders that reach the deepest level."""
         self._remembered_max: Final = remembered
-        self._states: Final = _States(model.functions, self.layout.kinds, remembered * CELLS_PER_REMEMBERED)
+        self._states: Final = _States(model.functions, self.layout.kinds)
         self._states.number(initial)
-        self._views: dict[int, View] = {}
-        self._view_cells = 0
         self._seen: dict[int, list[int]] = {}
-        self._seen_cells = 0
-        self._cells: Final = 1 + self.layout.guards.bit_length() // BITS_OF_A_CELL
+        self._seen_count = 0
+        self._size: Final = 1 + self.layout.guards.bit_length() // BITS_OF_A_CONFIGURATION
         """How much memory a configuration takes, compared with one of a history in which every operation returned."""
         self._stack: list[SearchNode] = [(0, 0, 0, 0, None, -1)]
-
-    def state(self, number: int) -> State:
-        """Return a state by the number it has in nodes."""
-        found: State = self._states.all[number]
-        return found
 
     def advance(self, configurations: int) -> bool | None:
         """Go on for so many configurations. Return whether there is an order, None if that is not decided yet.
 
-        Raises `StatesTooLarge`.
+        Raises `MemoryTooSmall`.
         """
-        layout, stack, seen, views, steps = self.layout, self._stack, self._seen, self._views, self._states.steps
-        forced, observing, end = layout.forced, layout.observing, len(layout.forced)
-        guards, width = layout.guards, layout.width
+        layout, stack, seen, states = self.layout, self._stack, self._seen, self._states
+        forced, observing, changing, zones = layout.forced, layout.observing, layout.changing, layout.zones
+        groups, groups_open, guards, width = layout.groups, layout.groups_open, layout.guards, layout.width
+        end = len(forced)
+        remembered_max = self._remembered_max // self._size
+        cells_max = self._remembered_max * CELLS_PER_REMEMBERED
         if end == 0:
             return True
         limit = self.visited + configurations
         while stack:
             if self.visited >= limit:
                 return None
+            if self._seen_count > remembered_max or states.cells > cells_max:
+                self._forget()
             self.visited += 1
             node = stack.pop()
             level, placed, used, state, _, _ = node
-            after_kind = steps[state]
+            after_kind = states.steps[state]
             while True:
                 for bit, kind, _ in observing[level]:
                     if after_kind[kind] >= 0:
@@ -142,8 +144,7 @@ class Search:
                     return True
             if level >= self.deepest:
                 self._note(level, state, node)
-            at = state * end + level
-            key = at << width | placed
+            key = (state * end + level) << width | placed
             before = seen.get(key)
             if before is None:
                 seen[key] = [used]
@@ -151,30 +152,28 @@ class Search:
                 continue
             else:
                 before.append(used)
-            self._seen_cells += self._cells
-            if self._seen_cells > self._remembered_max:
-                seen.clear()
-                self._seen_cells = 0
-            never_returning, returning = views.get(at) or self._view(level, state)
-            for group, first, after in never_returning:
+            self._seen_count += 1
+            for group in groups[: groups_open[level]]:
                 number = used >> group.shift & group.mask
-                if group.since[number] <= level and placed & first == first:
-                    stack.append((level, placed, used + group.one, after, node, group.members[number]))
-            for bit, first, after, operation in returning:
-                if not placed & bit and placed & first == first:
+                if group.since[number] <= level:
+                    after = after_kind[group.kind]
+                    if after >= 0 and after != state and not _has_open(group.kind, changing[level], placed):
+                        stack.append((level, placed, used + group.one, after, node, group.members[number]))
+            for bit, kind, operation, first in changing[level]:
+                if placed & bit or placed & first != first:
+                    continue
+                if zones is not None and not zones.may_follow(operation, states.all[state], level, placed):
+                    continue
+                after = after_kind[kind]
+                if after >= 0:
                     stack.append((level, placed | bit, used, after, node, operation))
-            if len(stack) * self._cells > STACK_PER_REMEMBERED * self._remembered_max:
-                raise StatesTooLarge
         return False
 
-    def settled(self, level: int, placed: int, state: int) -> list[tuple[int, int]]:
-        """Return operations that are put into the order at a level without a choice, as they change nothing; with bits."""
-        after_kind = self._states.steps[state]
-        return [
-            (operation, bit)
-            for bit, kind, operation in self.layout.observing[level]
-            if not placed & bit and after_kind[kind] >= 0
-        ]
+    def after(self, number: int, state: State) -> State:
+        """Return the state after an operation, `ILLEGAL` where it is not legal."""
+        example = self.layout.kinds[self.layout.kind_of[number]]
+        after: State = self._states.functions[example.function].step(state, example.argument, example.result)
+        return after
 
     def _note(self, level: int, state: int, node: SearchNode) -> None:
         if level > self.deepest:
@@ -183,38 +182,24 @@ class Search:
         if len(self.longest) < ORDERS_MAX:
             self.longest.setdefault(state, node)
 
-    def _view(self, level: int, state: int) -> View:
-        layout, states, zones = self.layout, self._states.all, self.layout.zones
-        after_kind = self._states.steps[state]
-        returning = []
-        for bit, kind, number, first in reversed(layout.changing[level]):
-            after = after_kind[kind]
-            if after < 0:
-                continue
-            if zones is not None:
-                needed = zones.before_losing(states[state] - states[after], level, number)
-                if needed is None:
-                    continue
-                first |= needed
-            returning.append((bit, first, after, number))
-        never_returning = []
-        groups = layout.groups[: layout.groups_open[level]]
-        if groups:
-            of_kind: dict[int, int] = {}
-            for bit, kind, _, _ in layout.changing[level]:
-                of_kind[kind] = of_kind.get(kind, 0) | bit
-            for group in groups:
-                after = after_kind[group.kind]
-                if after >= 0 and after != state:
-                    never_returning.append((group, of_kind.get(group.kind, 0), after))
-        self._view_cells += 1 + len(never_returning)
-        if self._view_cells > VIEWS_MAX:
-            self._views.clear()
-            self._view_cells = 1 + len(never_returning)
-        view = self._views[state * len(layout.forced) + level] = (never_returning, returning)
-        return view
+    def _forget(self) -> None:
+        """Forget what was visited, and the states in which nothing waits. Raises `MemoryTooSmall`."""
+        self._seen.clear()
+        self._seen_count = 0
+        number_of = self._states.keep({state for _, _, _, state, _, _ in self._stack})
+        if (
+            2 * self._states.cells > self._remembered_max * CELLS_PER_REMEMBERED
+            or len(self._stack) * self._size > WAITING_PER_REMEMBERED * self._remembered_max
+        ):
+            raise MemoryTooSmall
+        self._stack[:] = [(*node[:3], number_of[node[3]], *node[4:]) for node in self._stack]
 
 
 def _exceeds(guarded: int, before: Sequence[int], guards: int) -> bool:
-    """Whether some earlier number of each group was at most as many; guard bits set in `guarded` stay set then."""
+    """Whether some earlier number of each group was at most as many. `guarded` has the guard bits set."""
     return any([(guarded - earlier) & guards == guards for earlier in before])
+
+
+def _has_open(kind: int, changing: Sequence[Changing], placed: int) -> bool:
+    """Whether an operation of this kind that returns is open, and not in the order."""
+    return any([its_kind == kind and not placed & bit for bit, its_kind, _, _ in changing])

@@ -14,7 +14,7 @@ sees marks. From them follows, without any search:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from checkers.linearizability.models import Mark, State, Traces
@@ -26,14 +26,15 @@ class Traced:
     """What marks show of a key's operations, by their numbers.
 
     `operations`: with one value instead of all that nobody sees. `needless`: those that may stay out. `known_by`: when
-    those that never returned had happened. `left`: the marks of each that only it leaves and that are seen. `seen_by`:
-    who sees these marks and returned.
+    those that never returned had happened. `left`: the marks of each that only it leaves and that are seen. `names`:
+    those that each writes. `seen_by`: who sees these marks and returned.
     """
 
     operations: Sequence[Operation]
     needless: Collection[int]
     known_by: Mapping[int, int]
     left: Mapping[int, tuple[Mark, ...]]
+    names: Sequence[frozenset[Hashable]]
     seen_by: Mapping[Mark, Sequence[int]]
 
 
@@ -41,8 +42,11 @@ def traced(traces: Traces, operations: Sequence[Operation], initial: State) -> T
     """Find what the marks of prepared operations show."""
     left_by: dict[Mark, list[int]] = {}
     seen_by: dict[Mark, list[int]] = {}
+    names: list[frozenset[Hashable]] = []
     for number, operation in enumerate(operations):
-        for mark in set(traces.left(operation.argument)):
+        marks = set(traces.left(operation.argument))
+        names.append(frozenset([name for name, _ in marks]))
+        for mark in marks:
             left_by.setdefault(mark, []).append(number)
         if operation.completed_ns is not None:
             for mark in set(traces.seen(operation.argument, operation.result)):
@@ -68,6 +72,7 @@ def traced(traces: Traces, operations: Sequence[Operation], initial: State) -> T
         needless={n for n, one in enumerate(operations) if one.completed_ns is None and n not in useful},
         known_by={number: max(at, operations[number].invoked_ns) for number, at in known_by.items()},
         left=left,
+        names=names,
         seen_by={mark: observers for mark, observers in seen_by.items() if mark in once},
     )
 
@@ -84,6 +89,7 @@ class Zones:
         bit_of: Mapping[int, int],
     ) -> None:
         self._left = found.left
+        self._names = found.names
         self._seen_by = found.seen_by
         self._returns_at, self._bit_of = returns_at, bit_of
         self._ends: dict[Mark, int] = {}
@@ -108,16 +114,15 @@ class Zones:
             for its in self._left.get(other, ())
         )
 
-    def before_losing(self, marks: Collection[Mark], level: int, number: int) -> int | None:
-        """Return the bits of what must be in the order before an operation may write over marks, None if not all is open."""
-        bits = 0
-        for mark in marks:
-            seen_from = self._seen_from.get(mark)
-            if seen_from is None:
-                continue
-            if seen_from > level:
-                return None
-            for observer in self._seen_by[mark]:
-                if observer != number and self._returns_at[observer] >= level:
-                    bits |= self._bit_of[observer]
-        return bits
+    def may_follow(self, number: int, state: Iterable[Mark], level: int, placed: int) -> bool:
+        """Whether an operation may be next: all that see a mark which it writes over are in the order."""
+        names = self._names[number]
+        for mark in state:
+            if mark[0] in names and mark in self._seen_from:
+                if self._seen_from[mark] > level:
+                    return False
+                for observer in self._seen_by[mark]:
+                    waits = observer != number and self._returns_at[observer] >= level
+                    if waits and not placed & self._bit_of[observer]:
+                        return False
+        return True
