@@ -14,12 +14,13 @@ Keys, arguments, results and states are texts for people; `operation`, `stuck` a
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
 from checkers.linearizability.models import ILLEGAL, Model, State
 from checkers.linearizability.operations import UNKNOWN, Evidence, LinearizabilityVerdict, Operation, Step
-from checkers.linearizability.search import Search, SearchNode
+from checkers.linearizability.search import MemoryTooSmall, Search, SearchNode
 from checkers.linearizability.special import Contradiction
 
 CORE_CONFIGURATIONS: Final = 50_000
@@ -62,6 +63,19 @@ def evidence_of(search: Search, key: Hashable, model: str, *, undecided: bool) -
         window=tuple(index_of[number] for number in window),
         left_out=len(before - shown) if before else 0,
     )
+
+
+def evidence_of_violation(search: Search, model: Model, key: Hashable) -> Evidence:
+    """Return the evidence of a search that found no order.
+
+    One that looked ahead may have ended before the operation that shows the violation, so a plain one is tried first.
+    """
+    if search.layout.zones is not None:
+        plain = Search(model, search.layout.operations, search.initial, CORE_CONFIGURATIONS, look_ahead=False)
+        with suppress(MemoryTooSmall):
+            if plain.advance(CORE_CONFIGURATIONS) is False:
+                return evidence_of(plain, key, model.name, undecided=False)
+    return evidence_of(search, key, model.name, undecided=False)
 
 
 def evidence_of_contradiction(
@@ -128,7 +142,7 @@ def _window(operations: Sequence[Operation], stuck: int) -> list[int]:
 
 
 def _order(search: Search, node: SearchNode) -> tuple[list[int], list[State]]:
-    """Follow the path to a node: its operations and those that were put into the order without a choice; with states."""
+    """Follow the path to a node: all operations in the order, with the states after them."""
     layout = search.layout
     path: list[SearchNode] = []
     at: SearchNode | None = node
@@ -140,7 +154,8 @@ def _order(search: Search, node: SearchNode) -> tuple[list[int], list[State]]:
     order: list[int] = []
     states: list[State] = []
     state = search.initial
-    for (level, placed, _, _, _, operation), last in zip(path, until, strict=True):
+    for at_node, last in zip(path, until, strict=True):
+        level, placed, _, _, _, operation = at_node
         if operation >= 0:
             state = search.after(operation, state)
             order.append(operation)

@@ -88,9 +88,12 @@ def _kinds(model: Model, operations: Sequence[Operation]) -> tuple[list[int], li
     return kind_of, examples, observing
 
 
-def lay_out(model: Model, operations: Sequence[Operation], initial: State) -> Layout:
-    """Lay out prepared operations. Those that never returned and that no other can see the effect of are left out."""
-    found = None if model.traces is None else traced(model.traces, operations, initial)
+def lay_out(model: Model, operations: Sequence[Operation], initial: State, *, look_ahead: bool = True) -> Layout:
+    """Lay out prepared operations. Those that never returned are left out if they change nothing.
+
+    `look_ahead`: whether to go by the marks that operations leave and see, of a model that has them.
+    """
+    found = traced(model.traces, operations, initial) if look_ahead and model.traces is not None else None
     kind_of, kinds, observes = _kinds(model, operations if found is None else found.operations)
     invoked = [operation.invoked_ns for operation in operations]
     completed = {number: one.completed_ns for number, one in enumerate(operations) if one.completed_ns is not None}

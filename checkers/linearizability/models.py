@@ -87,7 +87,7 @@ class Traces:
 
     `left(argument)` are the marks that an operation may leave; `seen(argument, result)` those without which it is not
     legal. `at_first(state, mark)`: whether an operation sees the mark in a state that no operation has changed.
-    `without_unseen(operation, marks)` is the same operation, which leaves one mark instead of any that is none of these.
+    `without_unseen(operation, marks)` is the same operation, which leaves one mark instead of any other than these.
     """
 
     left: Callable[[Value], Iterable[Mark]]

@@ -32,6 +32,8 @@ STATE_CELLS: Final = 20
 """What a state takes beside its elements, in cells of some 50 bytes."""
 WAITING_PER_REMEMBERED: Final = 4
 BITS_OF_A_CONFIGURATION: Final = 256
+GROUPS_OF_A_CONFIGURATION: Final = 32
+"""A configuration costs more, the more kinds of operations never returned: with so many, it counts as two."""
 
 SearchNode: TypeAlias = tuple[int, int, int, int, "SearchNode | None", int]
 """A configuration on the way: level, slots in the order, how many of each group are, state, the node before, and the
@@ -43,7 +45,7 @@ class MemoryTooSmall(Exception):
 
 
 class _Steps(dict[int, int]):
-    """By kinds of operations, the states after them in one state, -1 where one is not legal; computed when asked for."""
+    """By kinds of operations, the states after them in one state, -1 where one is not legal; each computed once."""
 
     __slots__ = ("_state", "_states")
 
@@ -90,10 +92,21 @@ class _States:
 
 
 class Search:
-    """The search of one key. `operations` are `prepared`, those that failed left out."""
+    """The search of one key. `operations` are `prepared`, those that failed left out.
 
-    def __init__(self, model: Model, operations: Sequence[Operation], initial: State, remembered: int) -> None:
-        self.layout: Final[Layout] = lay_out(model, operations, initial)
+    `look_ahead`: whether to go by what operations see later, where the model tells.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        operations: Sequence[Operation],
+        initial: State,
+        remembered: int,
+        *,
+        look_ahead: bool = True,
+    ) -> None:
+        self.layout: Final[Layout] = lay_out(model, operations, initial, look_ahead=look_ahead)
         self.initial: Final = initial
         self.visited = 0
         self.deepest = 0
@@ -128,9 +141,9 @@ class Search:
                 return None
             if self._seen_count > remembered_max or states.cells > cells_max:
                 self._forget()
-            self.visited += 1
             node = stack.pop()
             level, placed, used, state, _, _ = node
+            self.visited += 1 + groups_open[level] // GROUPS_OF_A_CONFIGURATION
             after_kind = states.steps[state]
             while True:
                 for bit, kind, _ in observing[level]:
@@ -197,9 +210,9 @@ class Search:
 
 def _exceeds(guarded: int, before: Sequence[int], guards: int) -> bool:
     """Whether some earlier number of each group was at most as many. `guarded` has the guard bits set."""
-    return any([(guarded - earlier) & guards == guards for earlier in before])
+    return any([(guarded - earlier) & guards == guards for earlier in before])  # noqa: C419 - faster than a generator
 
 
 def _has_open(kind: int, changing: Sequence[Changing], placed: int) -> bool:
     """Whether an operation of this kind that returns is open, and not in the order."""
-    return any([its_kind == kind and not placed & bit for bit, its_kind, _, _ in changing])
+    return any([its_kind == kind and not placed & bit for bit, its_kind, _, _ in changing])  # noqa: C419 - faster

@@ -110,7 +110,7 @@ class _Item(NamedTuple):
 
 
 def decide_queue(operations: Sequence[Operation], initial: State) -> Contradiction | Linearizable | None:
-    """Decide enqueues and dequeues; None if a value is enqueued twice, or a dequeue returned and its value is unknown."""
+    """Decide enqueues and dequeues; None if a value is enqueued twice, or a dequeue returned an unknown one."""
     if initial != ():
         return None
     enqueues: dict[State, Operation] = {}
