@@ -10,7 +10,7 @@ counts: each group of them has a *field* in an integer, wide enough for its size
 such integer is field by field at most another exactly if subtracting it borrows from no guard bit.
 
 Some operations wait for others, which loses no order: of identical open operations the one that returns first is taken
-first; and where each value is left by one operation only, what was left and seen before another (`traces`) is.
+first, and of two writes whose values were read (`reads_from`) the one that these reads put first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from checkers.linearizability.models import Model, State
 from checkers.linearizability.operations import Operation
-from checkers.linearizability.traces import Zones, traced
+from checkers.linearizability.reads_from import Zones, reads_from
 
 Observing: TypeAlias = tuple[int, int, int]
 """An open operation that never changes a state: bit, kind, number."""
@@ -91,19 +91,19 @@ def _kinds(model: Model, operations: Sequence[Operation]) -> tuple[list[int], li
 def lay_out(model: Model, operations: Sequence[Operation], initial: State, *, look_ahead: bool = True) -> Layout:
     """Lay out prepared operations. Those that never returned are left out if they change nothing.
 
-    `look_ahead`: whether to go by the marks that operations leave and see, of a model that has them.
+    `look_ahead`: whether to go by the bindings that operations write and read, of a model that has them.
     """
-    found = traced(model.traces, operations, initial) if look_ahead and model.traces is not None else None
+    found = reads_from(model.reading, operations, initial) if look_ahead and model.reading is not None else None
     kind_of, kinds, observes = _kinds(model, operations if found is None else found.operations)
     invoked = [operation.invoked_ns for operation in operations]
     completed = {number: one.completed_ns for number, one in enumerate(operations) if one.completed_ns is not None}
-    if found is not None:  # last, so that of one instant an operation that saw another's mark comes first
+    if found is not None:  # last, so that of one instant one that read another's binding comes first
         completed |= found.known_by
     leaving = sorted(completed, key=completed.__getitem__)
     returns_at = {number: level for level, number in enumerate(leaving)}
     bit_of: dict[int, int] = {}
     zones = None
-    if found is not None and found.left:
+    if found is not None and found.written:
         zones = Zones(found, operations, [completed[number] for number in leaving], returns_at, bit_of)
     pending: dict[int, list[int]] = {}
     since: dict[int, list[int]] = {}

@@ -40,7 +40,7 @@ State = Hashable
 Value: TypeAlias = Any
 """Any value of a history."""
 
-Mark: TypeAlias = tuple[Hashable, Hashable]
+Binding: TypeAlias = tuple[Hashable, Hashable]
 """A name, and a value that was written to it."""
 
 DEPTH_MAX = 20
@@ -55,10 +55,10 @@ class Illegal(Enum):
 ILLEGAL: Final = Illegal.ILLEGAL
 
 
-class Unseen(Enum):
+class Unread(Enum):
     """A value that was written, and that no operation read."""
 
-    UNSEEN = "never read"
+    UNREAD = "never read"
 
     def __repr__(self) -> str:
         return "(never read)"
@@ -82,18 +82,18 @@ class Function(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Traces:
-    """What operations leave in a state and see there, of a model whose states are sets of marks, one of each name.
+class Reading:
+    """How operations tell what they write and read, of a model whose states are sets of bindings, one for each name.
 
-    `left(argument)` are the marks that an operation may leave; `seen(argument, result)` those without which it is not
-    legal. `at_first(state, mark)`: whether an operation sees the mark in a state that no operation has changed.
-    `without_unseen(operation, marks)` is the same operation, which leaves one mark instead of any other than these.
+    `written(argument)`: the bindings that an operation may leave. `read(argument, result)`: those without which it is
+    not legal. `at_first(state, binding)`: whether it is read in a state that no operation has changed.
+    `without_unread(operation, bindings)`: the same operation, which writes one value instead of any in none of these.
     """
 
-    left: Callable[[Value], Iterable[Mark]]
-    seen: Callable[[Value, Value], Iterable[Mark]]
-    at_first: Callable[[Value, Mark], bool]
-    without_unseen: Callable[[Operation, Container[Mark]], Operation]
+    written: Callable[[Value], Iterable[Binding]]
+    read: Callable[[Value, Value], Iterable[Binding]]
+    at_first: Callable[[Value, Binding], bool]
+    without_unread: Callable[[Operation, Container[Binding]], Operation]
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Model:
     """The type of a state, if not every value is one."""
     names_in_argument: Callable[[Value], Iterable[Hashable]] | None = field(default=None)
     """The named parts of the state that one operation touches, if it may touch several."""
-    traces: Traces | None = None
+    reading: Reading | None = None
     """Where the values that operations see tell by whom they were written."""
 
 
@@ -211,7 +211,9 @@ def _txn(state: Value, argument: Value, result: Value) -> Value:
             written.add(name)
         elif result is not UNKNOWN and result[position][2] is not UNKNOWN and result[position][2] != values.get(name):
             return ILLEGAL
-    return frozenset([*(mark for mark in state if mark[0] not in written), *((name, values[name]) for name in written)])
+    return frozenset(
+        [*(binding for binding in state if binding[0] not in written), *((name, values[name]) for name in written)]
+    )
 
 
 def _txn_observes(argument: Value, _result: Value) -> bool:
@@ -234,23 +236,23 @@ def _is_micro_operation(item: Value) -> bool:
     return isinstance(item, tuple) and len(item) == 3 and item[0] in _READ | _WRITE
 
 
-def _txn_left(argument: Value) -> Iterable[Mark]:
+def _txn_written(argument: Value) -> Iterable[Binding]:
     return ((name, value) for kind, name, value in argument if kind in _WRITE)
 
 
-def _txn_seen(_argument: Value, result: Value) -> Iterable[Mark]:
+def _txn_read(_argument: Value, result: Value) -> Iterable[Binding]:
     known = () if result is UNKNOWN else result
     return ((name, value) for kind, name, value in known if kind in _READ and value is not UNKNOWN)
 
 
-def _txn_at_first(state: Value, mark: Mark) -> bool:
-    return dict(state).get(mark[0]) == mark[1]
+def _txn_at_first(state: Value, binding: Binding) -> bool:
+    return dict(state).get(binding[0]) == binding[1]
 
 
-def _txn_without_unseen(operation: Operation, marks: Container[Mark]) -> Operation:
+def _txn_without_unread(operation: Operation, bindings: Container[Binding]) -> Operation:
     argument = tuple(
         [
-            micro if micro[0] in _READ else ("write", micro[1], micro[2] if micro[1:] in marks else Unseen.UNSEEN)
+            micro if micro[0] in _READ else ("write", micro[1], micro[2] if micro[1:] in bindings else Unread.UNREAD)
             for micro in operation.argument
         ]
     )
@@ -346,7 +348,7 @@ MODELS: Final[Mapping[str, Model]] = {
             "registers by name, several of them read and written at once",
             states=frozenset,
             names_in_argument=lambda argument: (name for _, name, _ in argument),
-            traces=Traces(_txn_left, _txn_seen, _txn_at_first, _txn_without_unseen),
+            reading=Reading(_txn_written, _txn_read, _txn_at_first, _txn_without_unread),
         ),
         Model(
             "kv",
