@@ -43,9 +43,11 @@ def reads_from(reading: Reading, operations: Sequence[Operation], initial: State
     written_by: dict[Binding, list[int]] = {}
     read_by: dict[Binding, list[int]] = {}
     names: list[frozenset[Hashable]] = []
+    same: dict[frozenset[Hashable], frozenset[Hashable]] = {}
     for number, operation in enumerate(operations):
         bindings = set(reading.written(operation.argument))
-        names.append(frozenset([name for name, _ in bindings]))
+        written_names = frozenset([name for name, _ in bindings])
+        names.append(same.setdefault(written_names, written_names))  # there are few of them
         for binding in bindings:
             written_by.setdefault(binding, []).append(number)
         if operation.completed_ns is not None:

@@ -27,7 +27,7 @@ from checkers.linearizability.models import ILLEGAL, Function, Model, State
 from checkers.linearizability.operations import Operation
 
 ORDERS_MAX: Final = 6
-CELLS_PER_REMEMBERED: Final = 30
+CELLS_PER_REMEMBERED: Final = 15
 STATE_CELLS: Final = 20
 """What a state takes beside its elements, in cells of some 50 bytes."""
 WAITING_PER_REMEMBERED: Final = 4

@@ -52,7 +52,7 @@ def test_time_may_be_limited():
 
 def test_a_search_that_remembers_little_decides_the_same():
     operations = [prepared(MODELS["counter"], operation) for operation in hard_history(7)]
-    forgetful, careful = (Search(MODELS["counter"], operations, 0, remembered) for remembered in (60, 10_000))
+    forgetful, careful = (Search(MODELS["counter"], operations, 0, remembered) for remembered in (120, 10_000))
     assert forgetful.advance(1_000_000) is False
     assert careful.advance(1_000_000) is False
     assert forgetful.visited > careful.visited
