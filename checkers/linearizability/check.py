@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from checkers.linearizability.evidence import described, evidence_of, evidence_of_contradiction
+from checkers.linearizability.evidence import described, evidence_of, evidence_of_contradiction, evidence_of_violation
 from checkers.linearizability.models import MODELS, MalformedOperation, Model, initial_state, prepared
 from checkers.linearizability.operations import (
     DEFAULT_BUDGET,
@@ -22,7 +22,7 @@ from checkers.linearizability.operations import (
     Operation,
     SearchBudget,
 )
-from checkers.linearizability.search import Search, StatesTooLarge
+from checkers.linearizability.search import MemoryTooSmall, Search
 from checkers.linearizability.special import Contradiction, decide_quickly
 from common.names import unknown
 
@@ -156,8 +156,8 @@ def _search_in_turn(
             before = search.visited
             try:
                 found = search.advance(min(share, left))
-            except StatesTooLarge:
-                undecided[key] = "the states met do not fit into the memory allowed"
+            except MemoryTooSmall:
+                undecided[key] = "what waits to be tried does not fit into the memory allowed"
                 del waiting[key]
                 continue
             finally:
@@ -168,7 +168,7 @@ def _search_in_turn(
             counts.valid += found
             counts.invalid += not found
             if not found and len(violations) < evidence_max:
-                violations.append(evidence_of(search, key, model.name, undecided=False))
+                violations.append(evidence_of_violation(search, model, key))
         share = min(2 * share, SLICE_MAX)
     return undecided
 

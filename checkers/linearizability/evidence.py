@@ -13,13 +13,14 @@ Keys, arguments, results and states are texts for people; `operation`, `stuck` a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from checkers.linearizability.models import Model, State
+from checkers.linearizability.models import ILLEGAL, Model, State
 from checkers.linearizability.operations import UNKNOWN, Evidence, LinearizabilityVerdict, Operation, Step
-from checkers.linearizability.search import Search, SearchNode
+from checkers.linearizability.search import MemoryTooSmall, Search, SearchNode
 from checkers.linearizability.special import Contradiction
 
 CORE_CONFIGURATIONS: Final = 50_000
@@ -34,26 +35,47 @@ _READING: Final = frozenset({"read", "get", "dequeue", "contains", "end", "appen
 def evidence_of(search: Search, key: Hashable, model: str, *, undecided: bool) -> Evidence:
     """Return the evidence of a search that found no order, or did not end."""
     operations = search.layout.operations
-    orders = [list(_steps(search, node)) for node in search.longest.values()] or [[]]
-    stuck = search.layout.levels[search.deepest].forced_operation
+    found = [_order(search, node) for node in search.longest.values()] or [([], [])]
+    orders = [order for order, _ in found]
+    states = [after for _, after in found]
+    stuck = search.layout.forced_operation[search.deepest]
     window = _window(operations, stuck)
-    skipped = max(0, max(len(order) for order in orders) - STEPS_MAX)
-    before = {number for order in orders for number, _ in order[:skipped]}
+    longest = max(range(len(orders)), key=lambda index: len(orders[index]))
+    skipped = max(0, len(orders[longest]) - STEPS_MAX)
+    before = {number for order in orders for number in order[:skipped]}
     shown_orders = [order[skipped:] for order in orders]
-    initial = orders[0][skipped - 1][1] if skipped else state_text(search.state(0))
-    shown = {stuck, *window, *(number for order in shown_orders for number, _ in order)}
+    texts = [[state_text(state) for state in after[skipped:]] for after in states]
+    shown = {stuck, *window, *(number for order in shown_orders for number in order)}
     numbers = sorted(shown, key=lambda number: (operations[number].invoked_ns, number))
     index_of = {number: index for index, number in enumerate(numbers)}
     return Evidence(
         key=key,
         model=model,
-        operations=tuple(operations[number] for number in numbers),
-        initial=initial if not skipped or _agree(orders, skipped) else "differs from order to order",
-        orders=tuple(tuple(Step(index_of[number], state) for number, state in order) for order in shown_orders),
+        operations=tuple([operations[number] for number in numbers]),
+        initial=_initial_text(search, states, longest, skipped),
+        orders=tuple(
+            [
+                tuple([Step(index_of[number], text) for number, text in zip(order, after, strict=True)])
+                for order, after in zip(shown_orders, texts, strict=True)
+            ]
+        ),
         stuck=None if undecided else index_of[stuck],
         window=tuple(index_of[number] for number in window),
         left_out=len(before - shown) if before else 0,
     )
+
+
+def evidence_of_violation(search: Search, model: Model, key: Hashable) -> Evidence:
+    """Return the evidence of a search that found no order.
+
+    One that looked ahead may have ended before the operation that shows the violation, so a plain one is tried first.
+    """
+    if search.layout.zones is not None:
+        plain = Search(model, search.layout.operations, search.initial, CORE_CONFIGURATIONS, look_ahead=False)
+        with suppress(MemoryTooSmall):
+            if plain.advance(CORE_CONFIGURATIONS) is False:
+                return evidence_of(plain, key, model.name, undecided=False)
+    return evidence_of(search, key, model.name, undecided=False)
 
 
 def evidence_of_contradiction(
@@ -98,8 +120,12 @@ def _element_text(element: object) -> str:
     return repr(element)
 
 
-def _agree(orders: Sequence[Sequence[tuple[int, str]]], skipped: int) -> bool:
-    return len({order[skipped - 1][1] for order in orders if len(order) >= skipped}) <= 1
+def _initial_text(search: Search, states: Sequence[Sequence[State]], longest: int, skipped: int) -> str:
+    """Return the state before the first step shown, if it is the same in all orders."""
+    if not skipped:
+        return state_text(search.initial)
+    before = {after[skipped - 1] for after in states if len(after) >= skipped}
+    return state_text(states[longest][skipped - 1]) if len(before) == 1 else "differs from order to order"
 
 
 def _window(operations: Sequence[Operation], stuck: int) -> list[int]:
@@ -109,52 +135,42 @@ def _window(operations: Sequence[Operation], stuck: int) -> list[int]:
         return []
     window = [
         number
-        for number, operation in enumerate(operations)
-        if number != stuck
-        and operation.invoked_ns <= end
-        and (operation.completed_ns is None or operation.completed_ns >= begin)
+        for number, (_, invoked_ns, completed_ns, *_) in enumerate(operations)
+        if number != stuck and invoked_ns <= end and (completed_ns is None or completed_ns >= begin)
     ]
     return sorted(window, key=lambda number: -operations[number].invoked_ns)[:WINDOW_MAX]
 
 
-def _steps(search: Search, node: SearchNode) -> Iterator[tuple[int, str]]:
-    """Replay the path to a node and the forced steps: the operations in order, with the state after each."""
+def _order(search: Search, node: SearchNode) -> tuple[list[int], list[State]]:
+    """Follow the path to a node: all operations in the order, with the states after them."""
+    layout = search.layout
     path: list[SearchNode] = []
     at: SearchNode | None = node
     while at is not None:
         path.append(at)
-        at = at.parent
+        at = at[4]
     path.reverse()
-    for position, here in enumerate(path):
-        text = state_text(search.state(here.state))
-        if here.bit:
-            yield _operation_of(search, here), text
-        until = path[position + 1].level if position + 1 < len(path) else search.deepest
-        for number in _settled(search, here, until):
-            yield number, text
-
-
-def _operation_of(search: Search, node: SearchNode) -> int:
-    never_returned = search.layout.never_returned
-    index = node.bit.bit_length() - 1
-    if index < len(never_returned):
-        return never_returned[index]
-    return next(one.operation for one in search.layout.levels[node.level].changing if one.bit == node.bit)
-
-
-def _settled(search: Search, node: SearchNode, until: int) -> Iterator[int]:
-    """Yield the operations that are ordered without a choice, from a node's level to that of its child."""
-    level, placed = node.level, node.placed
-    while True:
-        observing = search.view(level, node.state).observing
-        for one in search.layout.levels[level].observing:
-            if one.bit & observing & ~placed:
-                yield one.operation
-        placed |= observing
-        if level == until:
-            return
-        placed &= ~search.layout.levels[level].forced
-        level += 1
+    until = [*(level for level, *_ in path[1:]), search.deepest]
+    order: list[int] = []
+    states: list[State] = []
+    state = search.initial
+    for at_node, last in zip(path, until, strict=True):
+        level, placed, _, _, _, operation = at_node
+        if operation >= 0:
+            state = search.after(operation, state)
+            order.append(operation)
+            states.append(state)
+        while True:
+            for bit, _, number in layout.observing[level]:
+                if not placed & bit and search.after(number, state) is not ILLEGAL:
+                    order.append(number)
+                    states.append(state)
+                    placed |= bit
+            if level == last:
+                break
+            placed &= ~layout.forced[level]
+            level += 1
+    return order, states
 
 
 def verdict_json(verdict: LinearizabilityVerdict) -> dict[str, Any]:

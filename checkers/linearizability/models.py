@@ -29,7 +29,7 @@ A completed `write`, `acquire`, … may have any result: it carries no informati
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -39,6 +39,9 @@ from checkers.linearizability.operations import UNKNOWN, Operation, Unknown
 State = Hashable
 Value: TypeAlias = Any
 """Any value of a history."""
+
+Binding: TypeAlias = tuple[Hashable, Hashable]
+"""A name, and a value that was written to it."""
 
 DEPTH_MAX = 20
 
@@ -50,6 +53,17 @@ class Illegal(Enum):
 
 
 ILLEGAL: Final = Illegal.ILLEGAL
+
+
+class Unread(Enum):
+    """A value that was written, and that no operation read."""
+
+    UNREAD = "never read"
+
+    def __repr__(self) -> str:
+        return "(never read)"
+
+
 _SCALARS: Final = frozenset({type(None), bool, int, str, Unknown})
 _READ: Final = frozenset({"read", "r"})
 _WRITE: Final = frozenset({"write", "w"})
@@ -68,6 +82,21 @@ class Function(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Reading:
+    """How operations tell what they write and read, of a model whose states are sets of bindings, one for each name.
+
+    `written(argument)`: the bindings that an operation may leave. `read(argument, result)`: those without which it is
+    not legal. `at_first(state, binding)`: whether it is read in a state that no operation has changed.
+    `without_unread(operation, bindings)`: the same operation, which writes one value instead of any in none of these.
+    """
+
+    written: Callable[[Value], Iterable[Binding]]
+    read: Callable[[Value, Value], Iterable[Binding]]
+    at_first: Callable[[Value, Binding], bool]
+    without_unread: Callable[[Operation, Container[Binding]], Operation]
+
+
+@dataclass(frozen=True)
 class Model:
     """A sequential object, by the name that a user gives."""
 
@@ -79,6 +108,8 @@ class Model:
     """The type of a state, if not every value is one."""
     names_in_argument: Callable[[Value], Iterable[Hashable]] | None = field(default=None)
     """The named parts of the state that one operation touches, if it may touch several."""
+    reading: Reading | None = None
+    """Where the values that operations see tell by whom they were written."""
 
 
 def frozen(value: Value, depth: int = 0) -> Hashable:
@@ -103,21 +134,26 @@ def prepared(model: Model, operation: Operation) -> Operation:
 
     Raises `MalformedOperation` where the model has no meaning for it.
     """
-    function = model.functions.get(operation.function)
+    process, invoked, completed, name, argument, result, status, key = operation
+    function = model.functions.get(name)
     if function is None:
         known = ", ".join(model.functions)
-        raise MalformedOperation(f"{model.name} has no function {operation.function!r}: it has {known}")
-    if operation.status != "info" and operation.completed_ns is None:
-        raise MalformedOperation(f"{operation.function} is {operation.status} without a time of completion")
-    if operation.completed_ns is not None and operation.completed_ns < operation.invoked_ns:
-        raise MalformedOperation(f"{operation.function} completed before it was invoked")
-    argument = _hashable(operation.argument)
-    result = UNKNOWN if operation.status == "info" else _hashable(operation.result)
+        raise MalformedOperation(f"{model.name} has no function {name!r}: it has {known}")
+    if status == "info":
+        completed, result = None, UNKNOWN
+    elif completed is None:
+        raise MalformedOperation(f"{name} is {status} without a time of completion")
+    elif completed < invoked:
+        raise MalformedOperation(f"{name} completed before it was invoked")
+    if type(argument) not in _SCALARS:
+        argument = _hashable(argument)
+    if type(result) not in _SCALARS:
+        result = _hashable(result)
+    if type(key) not in _SCALARS:
+        key = _hashable(key)
     problem = function.problem(argument, result)
     if problem is not None:
-        raise MalformedOperation(f"{operation.function}: {problem}")
-    key = _hashable(operation.key)
-    completed = None if operation.status == "info" else operation.completed_ns
+        raise MalformedOperation(f"{name}: {problem}")
     if (
         argument is operation.argument
         and result is operation.result
@@ -125,13 +161,14 @@ def prepared(model: Model, operation: Operation) -> Operation:
         and completed is operation.completed_ns
     ):
         return operation
-    return operation._replace(argument=argument, result=result, completed_ns=completed, key=key)
+    return Operation(process, invoked, completed, name, argument, result, status, key)
 
 
 def _hashable(value: Value) -> Hashable:
-    """Return what `frozen` returns, at once for what most histories hold."""
-    known: Hashable = value
-    return known if type(value) in _SCALARS else frozen(value)
+    """Return what `frozen` returns, at once for a pair of scalars and the like."""
+    is_frozen = type(value) is tuple and _SCALARS.issuperset(map(type, value))
+    found: Hashable = value if is_frozen else frozen(value)
+    return found
 
 
 def _always(_argument: Value, _result: Value) -> bool:
@@ -167,12 +204,16 @@ def _cas_problem(argument: Value, result: Value) -> str | None:
 
 def _txn(state: Value, argument: Value, result: Value) -> Value:
     values = dict(state)
+    written = set()
     for position, (kind, name, value) in enumerate(argument):
         if kind in _WRITE:
             values[name] = value
+            written.add(name)
         elif result is not UNKNOWN and result[position][2] is not UNKNOWN and result[position][2] != values.get(name):
             return ILLEGAL
-    return frozenset(values.items())
+    return frozenset(
+        [*(binding for binding in state if binding[0] not in written), *((name, values[name]) for name in written)]
+    )
 
 
 def _txn_observes(argument: Value, _result: Value) -> bool:
@@ -193,6 +234,32 @@ def _txn_problem(argument: Value, result: Value) -> str | None:
 
 def _is_micro_operation(item: Value) -> bool:
     return isinstance(item, tuple) and len(item) == 3 and item[0] in _READ | _WRITE
+
+
+def _txn_written(argument: Value) -> Iterable[Binding]:
+    return ((name, value) for kind, name, value in argument if kind in _WRITE)
+
+
+def _txn_read(_argument: Value, result: Value) -> Iterable[Binding]:
+    known = () if result is UNKNOWN else result
+    return ((name, value) for kind, name, value in known if kind in _READ and value is not UNKNOWN)
+
+
+def _txn_at_first(state: Value, binding: Binding) -> bool:
+    return dict(state).get(binding[0]) == binding[1]
+
+
+def _txn_without_unread(operation: Operation, bindings: Container[Binding]) -> Operation:
+    argument = tuple(
+        [
+            micro if micro[0] in _READ else ("write", micro[1], micro[2] if micro[1:] in bindings else Unread.UNREAD)
+            for micro in operation.argument
+        ]
+    )
+    if operation.result is UNKNOWN or _txn_observes(argument, UNKNOWN):
+        return operation._replace(argument=argument)
+    read = tuple([micro if micro[0] in _READ else None for micro in operation.result])
+    return operation._replace(argument=argument, result=UNKNOWN if not any(read) else read)
 
 
 def _append_text(state: Value, argument: Value, _result: Value) -> Value:
@@ -281,6 +348,7 @@ MODELS: Final[Mapping[str, Model]] = {
             "registers by name, several of them read and written at once",
             states=frozenset,
             names_in_argument=lambda argument: (name for _, name, _ in argument),
+            reading=Reading(_txn_written, _txn_read, _txn_at_first, _txn_without_unread),
         ),
         Model(
             "kv",

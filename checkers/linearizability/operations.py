@@ -68,7 +68,8 @@ class Operation(NamedTuple):
 class SearchBudget:
     """How much work may be spent before a verdict is `unknown`.
 
-    `configurations`: pairs of (linearized operations, state) that may be visited, over all keys of a history.
+    `configurations`: pairs of (linearized operations, state) that may be visited, over all keys of a history; one
+    with more than 32 kinds of open operations that never returned counts as several.
     `remembered`: configurations that are kept at one time; beyond that the search forgets, which costs time and no
     correctness. `seconds`: a limit of wall time, none by default, because with it a verdict is no longer reproducible.
     """

@@ -3,7 +3,7 @@
 | objects | module | when |
 |---|---|---|
 | registers | `unique_values` | every value is written once, nothing is compared |
-| queues | `unique_values` | every value is enqueued once, and every dequeue that may have happened returns its value |
+| queues | `unique_values` | every value is enqueued once, and every dequeue that returned has a known value |
 | logs | `instants` | every completed append returns its offset |
 | sets | `instants` | nothing is removed |
 

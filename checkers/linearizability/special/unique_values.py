@@ -12,6 +12,11 @@ Queues (Henzinger, Sezgin and Vafeiadis 2013; Bouajjani and others 2015): there 
 found: a value dequeued that was never enqueued, or twice, or before it was enqueued; two values enqueued one after the
 other and dequeued the other way round (or the first never); the answer that the queue is empty, while at every instant
 of that operation some value was certainly in it.
+
+A dequeue that never returned may have taken any value that no other dequeue returned, or none. It is as good as any
+other invoked before it, and a value is in need of one the sooner, the sooner its enqueue completed: values enqueued
+after it that were taken, and answers that the queue was empty, concern every value enqueued before. So they are paired
+in this order, and there is an order exactly if none of the above is found then.
 """
 
 from __future__ import annotations
@@ -105,17 +110,20 @@ class _Item(NamedTuple):
 
 
 def decide_queue(operations: Sequence[Operation], initial: State) -> Contradiction | Linearizable | None:
-    """Decide enqueues and dequeues; None if a value is enqueued twice, or an unknown value may have been dequeued."""
+    """Decide enqueues and dequeues; None if a value is enqueued twice, or a dequeue returned an unknown one."""
     if initial != ():
         return None
     enqueues: dict[State, Operation] = {}
     dequeues: list[Operation] = []
     empty: list[Operation] = []
+    unreturned: list[Operation] = []
     for operation in operations:
         if operation.function == "enqueue":
             if operation.argument is None or operation.argument in enqueues:
                 return None
             enqueues[operation.argument] = operation
+        elif operation.completed_ns is None:
+            unreturned.append(operation)
         elif operation.result is UNKNOWN:
             return None
         else:
@@ -126,6 +134,11 @@ def decide_queue(operations: Sequence[Operation], initial: State) -> Contradicti
         if enqueue is None or other is not None or completion(dequeue) < enqueue.invoked_ns:
             return contradiction([enqueue, other, dequeue])
         taken[dequeue.result] = dequeue
+    missing = [one for value, one in enqueues.items() if value not in taken and one.completed_ns is not None]
+    missing.sort(key=completion)
+    unreturned.sort(key=lambda dequeue: dequeue.invoked_ns)
+    for enqueue, dequeue in zip(missing, unreturned, strict=False):
+        taken[enqueue.argument] = dequeue
     items = [
         _Item(enqueue, dequeue, completion(enqueue), FOREVER if dequeue is None else dequeue.invoked_ns)
         for enqueue, dequeue in ((enqueue, taken.get(value)) for value, enqueue in enqueues.items())

@@ -52,7 +52,7 @@ def test_time_may_be_limited():
 
 def test_a_search_that_remembers_little_decides_the_same():
     operations = [prepared(MODELS["counter"], operation) for operation in hard_history(7)]
-    forgetful, careful = (Search(MODELS["counter"], operations, 0, remembered) for remembered in (20, 10_000))
+    forgetful, careful = (Search(MODELS["counter"], operations, 0, remembered) for remembered in (120, 10_000))
     assert forgetful.advance(1_000_000) is False
     assert careful.advance(1_000_000) is False
     assert forgetful.visited > careful.visited
@@ -76,6 +76,29 @@ def test_states_that_outgrow_the_memory_leave_a_key_unknown():
     )
     assert verdict.outcome == "unknown"
     assert "memory" in verdict.reason
+
+
+def test_states_in_which_nothing_waits_are_forgotten():
+    counted = [Operation(1, 2 * n, 2 * n + 1, "add", 1) for n in range(2_000)]
+    for last, outcome in ((2_000, "valid"), (1_999, "invalid")):
+        read = Operation(1, 4_000, 4_001, "read", None, last)
+        assert check_history([*counted, read], "counter", SearchBudget(remembered=20)).outcome == outcome
+
+
+def test_outcomes_that_nobody_saw_do_not_multiply_the_search():
+    names = "vwxyz"
+    together = Operation(0, 0, 1, "txn", [("write", name, 0) for name in names])
+    lost = [Operation(1, 2, None, "txn", [("write", n, 1 + v)], status="info") for n in names for v in range(20)]
+    read = Operation(2, 3, 4, "txn", [("read", name, None) for name in names], [("read", name, 99) for name in names])
+    assert check_history([together, *lost, read], "multi-register", SMALL).outcome == "invalid"
+
+
+def test_many_kinds_of_lost_operations_use_up_the_budget_sooner():
+    lost = [Operation(n, 0, None, "add", n + 1, status="info") for n in range(320)]
+    operations = [prepared(MODELS["counter"], one) for one in (*lost, Operation(999, 1, 2, "read", None, 0.5))]
+    search = Search(MODELS["counter"], operations, 0, 10_000)
+    assert search.advance(1) is None
+    assert search.visited == 11
 
 
 MEANINGLESS = [

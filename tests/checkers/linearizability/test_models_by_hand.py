@@ -107,6 +107,57 @@ CASES = {
         ],
         False,
     ),
+    # |--wx1 wy1?
+    #    |-rx1-|  |-ry-|         the first read shows that both were written
+    "multi-register: a lost transaction shows by half": (
+        "multi-register",
+        [
+            op(0, None, "txn", [("write", "x", 1), ("write", "y", 1)]),
+            op(1, 2, "txn", [("read", "x", None)], [("read", "x", 1)]),
+            op(3, 4, "txn", [("read", "y", None)], [("read", "y", None)]),
+        ],
+        False,
+    ),
+    "multi-register: a lost transaction shows as a whole": (
+        "multi-register",
+        [
+            op(0, None, "txn", [("write", "x", 1), ("write", "y", 1)]),
+            op(1, 2, "txn", [("read", "y", None)], [("read", "y", None)]),
+            op(3, 4, "txn", [("read", "x", None)], [("read", "x", 1)]),
+            op(5, 6, "txn", [("read", "y", None)], [("read", "y", 1)]),
+        ],
+        True,
+    ),
+    "multi-register: a lost write of what was there at first": (
+        "multi-register",
+        [
+            op(0, 1, "txn", [("write", "x", 1)]),
+            op(2, None, "txn", [("write", "x", None)]),
+            op(3, 4, "txn", [("read", "x", None)], [("read", "x", None)]),
+        ],
+        True,
+    ),
+    # |----w1----|  |-r1-|  |-r2-|
+    # |----w2----|
+    "multi-register: two writes in the order of their reads": (
+        "multi-register",
+        [
+            *(op(0, 9, "txn", [("write", "x", 1)]), op(0, 8, "txn", [("write", "x", 2)])),
+            op(1, 2, "txn", [("read", "x", None)], [("read", "x", 1)]),
+            op(10, 11, "txn", [("read", "x", None)], [("read", "x", 2)]),
+        ],
+        True,
+    ),
+    "multi-register: a value comes back": (
+        "multi-register",
+        [
+            *(op(0, 9, "txn", [("write", "x", 1)]), op(0, 8, "txn", [("write", "x", 2)])),
+            op(1, 2, "txn", [("read", "x", None)], [("read", "x", 1)]),
+            op(3, 4, "txn", [("read", "x", None)], [("read", "x", 2)]),
+            op(10, 11, "txn", [("read", "x", None)], [("read", "x", 1)]),
+        ],
+        False,
+    ),
     "multi-register: names apart": (
         "multi-register",
         [op(0, 1, "txn", [["write", "x", 1]]), op(2, 3, "txn", [["r", "y", None]], [["r", "y", None]])],
@@ -201,6 +252,42 @@ CASES = {
         ],
         True,
     ),
+    # |-e1-| |-e2-|  |--d?        |-e3-|  |-d3-|
+    #                    |--d?
+    "queue: lost dequeues took what was before": (
+        "fifo-queue",
+        [
+            *(op(0, 1, "enqueue", 1), op(2, 3, "enqueue", 2), op(8, 9, "enqueue", 3)),
+            *(op(4, None, "dequeue"), op(6, None, "dequeue"), op(10, 11, "dequeue", None, 3)),
+        ],
+        True,
+    ),
+    "queue: one lost dequeue cannot take two": (
+        "fifo-queue",
+        [
+            *(op(0, 1, "enqueue", 1), op(2, 3, "enqueue", 2), op(8, 9, "enqueue", 3)),
+            *(op(4, None, "dequeue"), op(10, 11, "dequeue", None, 3)),
+        ],
+        False,
+    ),
+    "queue: the second lost dequeue comes too late": (
+        "fifo-queue",
+        [
+            *(op(0, 1, "enqueue", 1), op(2, 3, "enqueue", 2), op(8, 9, "enqueue", 3)),
+            *(op(4, None, "dequeue"), op(12, None, "dequeue"), op(10, 11, "dequeue", None, 3)),
+        ],
+        False,
+    ),
+    "queue: a lost dequeue emptied it": (
+        "fifo-queue",
+        [op(0, 1, "enqueue", 1), op(2, None, "dequeue"), op(3, 4, "dequeue", None, None)],
+        True,
+    ),
+    "queue: it was empty before the lost dequeue": (
+        "fifo-queue",
+        [op(0, 1, "enqueue", 1), op(5, None, "dequeue"), op(3, 4, "dequeue", None, None)],
+        False,
+    ),
     "log: a read before the append": ("append-only-log", [op(0, 1, "read", 0, 7), op(2, 3, "append", 7, 0)], False),
     "log: the end after the append": (
         "append-only-log",
@@ -244,6 +331,17 @@ def test_what_fits_nowhere_is_named_with_the_longest_orders():
         ("cas", "2"),
         ("read", "2"),
     ]
+
+
+def test_the_read_of_an_overwritten_value_fits_nowhere_not_the_write():
+    operations = [
+        op(0, 1, "txn", [("write", "x", 1)]),
+        op(2, 3, "txn", [("write", "x", 2)]),
+        op(4, 5, "txn", [("read", "x", None)], [("read", "x", 1)]),
+    ]
+    (evidence,) = check_history(operations, "multi-register").evidence
+    assert evidence.stuck is not None
+    assert evidence.operations[evidence.stuck].invoked_ns == 4
 
 
 def test_an_initial_value_is_taken():
