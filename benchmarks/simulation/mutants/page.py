@@ -121,7 +121,7 @@ def summary(mutants: Sequence[Mutant], results: Results) -> Figures:
     for mutant in mutants:
         hunted = results.hunted.get(mutant.id)
         if hunted is not None:
-            fates[mutant.id] = _fate(mutant, results)
+            fates[mutant.id] = _fate(mutant.id, results)
         elif mutant.id in acting:
             fates[mutant.id] = Fate.WAITING
         else:
@@ -129,11 +129,11 @@ def summary(mutants: Sequence[Mutant], results: Results) -> Figures:
     return Figures(fates, Counter(results.hunted[id_].how for id_ in fates if id_ in results.hunted))
 
 
-def _fate(mutant: Mutant, results: Results) -> Fate:
-    how = results.hunted[mutant.id].how
+def _fate(id_: str, results: Results) -> Fate:
+    how = results.hunted[id_].how
     if how and how != NOT_PLANTED:
         return Fate.SIMULATOR
-    tested = results.tested.get(mutant.id)
+    tested = results.tested.get(id_)
     if how == NOT_PLANTED or tested is None or tested.error or tested.how.startswith("not done"):
         return Fate.UNDECIDED
     return Fate.TESTS if tested.test else Fate.SURVIVOR
@@ -153,19 +153,20 @@ def reasons(path: Path = _REASONS) -> Reasons:
     return Reasons(**tomllib.loads(path.read_text(encoding="utf-8")))
 
 
-def page(mutants: Sequence[Mutant], results: Results, explained: Reasons) -> str:
-    """The page."""
+def page(mutants: Sequence[Mutant], results: Results, explained: Reasons, again: Results | None = None) -> str:
+    """The page. `again`: a later hunt of the same sample."""
     figures = summary(mutants, results)
+    since = _found_since(mutants, results, again)
     modules = list(dict.fromkeys(mutant.module for mutant in mutants))
     hunted = [results.hunted[one.id] for one in mutants if figures.fates[one.id] is Fate.SIMULATOR]
     missed = [one for fate in _MISSED for one in mutants if figures.fates[one.id] is fate]
     stale = sorted({*explained.harmless, *explained.unseen} - {one.id for one in missed})
-    parts = [_missed(one, results, figures, explained) for one in missed]
+    parts = [_missed(one, results, figures, explained) + since.get(one.id, "") for one in missed]
     if stale:
-        parts.append("Explained in `reasons.toml`, and not missed in this hunt: " + ", ".join(stale) + ".")
+        parts.append(f"`reasons.toml` explains {len(stale)} more, which this hunt has not drawn, or has found.")
     first = Counter(one.property_id or one.how for one in hunted)
     return _PAGE.format(
-        summary="\n".join(textwrap.wrap(_sentences(mutants, results, figures, explained), _WIDTH)),
+        summary=_wrapped(_sentences(mutants, results, figures, explained)) + _hunted_again(results, again, explained),
         special=_special(figures),
         sooner=_sooner(sorted(one.seeds for one in hunted)),
         operators=_table("operator", OPERATORS, lambda one: one.operator, mutants, figures),
@@ -202,6 +203,39 @@ def _sentences(mutants: Sequence[Mutant], results: Results, figures: Figures, ex
         f"{figures.survivors} survived"
     )
     return f"{first} {second} {third}" + (f"; the tests have not decided about {undecided}." if undecided else ".")
+
+
+def _hunted_again(results: Results, again: Results | None, explained: Reasons) -> str:
+    """The figures of a later hunt of the same mutants."""
+    if again is None:
+        return ""
+    fates = {id_: _fate(id_, again if id_ in again.hunted else results) for id_ in results.hunted}
+    real = [fate for id_, fate in fates.items() if id_ not in explained.harmless or fate is Fate.SIMULATOR]
+    found, tests = real.count(Fate.SIMULATOR), real.count(Fate.TESTS)
+    return "\n\n" + _wrapped(
+        "All figures of this page are of that first hunt, before anybody had read what it missed. Then properties and "
+        "tests were written with the misses in view, and those hunted again: the simulator now finds "
+        f"{found} of {len(real)}, {_percent(found, len(real))}, and the tests {tests} more, together "
+        f"{_percent(found + tests, len(real))}. How many of *other* mistakes it finds, only another sample can tell."
+    )
+
+
+def _found_since(mutants: Sequence[Mutant], results: Results, again: Results | None) -> dict[str, str]:
+    """Of each mutant that was missed: what finds it in a later hunt, if anything does."""
+    if again is None:
+        return {}
+    found = {}
+    for id_ in (one.id for one in mutants if one.id in results.hunted and one.id in again.hunted):
+        before, now, hunted = _fate(id_, results), _fate(id_, again), again.hunted[id_]
+        if now is Fate.SIMULATOR and before is not Fate.SIMULATOR:
+            found[id_] = f"\n\nHunted again, it is found by the simulator: {hunted.property_id or hunted.how}."
+        elif now is Fate.TESTS and before is not Fate.TESTS and before is not Fate.SIMULATOR:
+            found[id_] = f"\n\nHunted again, it is found by `{again.tested[id_].test.split('[')[0]}`."
+    return found
+
+
+def _wrapped(text: str) -> str:
+    return "\n".join(textwrap.wrap(text, _WIDTH))
 
 
 def _percent(part: int, whole: int) -> str:
