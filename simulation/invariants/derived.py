@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState
 from broker.core.log.producer_state import CACHED_BATCHES
+from broker.core.metadata.records import METADATA_DIRECTORY
+from broker.core.quorum import snapshots
 from broker.core.replica.state import Replica
 from simulation.invariants.ghost import Ghost, ReplicaMirror, batches_of
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
@@ -111,13 +113,26 @@ def _now_ms(known: Knowledge, mirror: ReplicaMirror) -> int:
     return known.cluster.machines[mirror.holder].clock.now_ms(known.cluster.now_us)
 
 
-def check_copy(broker_id: int, state: BrokerState) -> None:
-    """P-48, when a broker has applied metadata: they are in the copy on its disk too, while that can be written."""
+def check_copy(known: Knowledge, broker_id: int, state: BrokerState) -> None:
+    """P-48, when a broker has applied metadata: they are in the copy on its disk too, while that can be written.
+
+    Where its log begins later there is a snapshot of what comes before.
+    """
     stored, end = state.metadata.stored, state.metadata.image.end_offset
     if stored is not None and stored.log.end_offset != end:
         raise Violation(
             "P-48",
             f"broker {broker_id} knows the metadata up to {end}; the copy on its disk ends at {stored.log.end_offset}",
+        )
+    begins = 0 if stored is None else stored.log.start_offset
+    if not begins:
+        return
+    found = snapshots.find(known.cluster.machines[broker_id].disk, METADATA_DIRECTORY)
+    if all(end < begins for end, _ in found):
+        raise Violation(
+            "P-48",
+            f"the copy of the metadata on the disk of broker {broker_id} begins at {begins}, and there is no snapshot "
+            "of what comes before",
         )
 
 

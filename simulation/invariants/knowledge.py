@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
 
@@ -98,8 +98,8 @@ class BrokerMirror:
     reads: dict[int, dict[tuple[str, int], tuple[int, int]]] = field(default_factory=dict)
     """Open reads of consumers: request id -> partition -> (fetch offset, acknowledged end at the arrival)."""
 
-    fetches: dict[int, dict[tuple[str, int], tuple[int, int]]] = field(default_factory=dict)
-    """Open fetches from leaders: request id -> (log end, leader epoch) of what it follows there."""
+    fetches: dict[int, tuple[int, dict[tuple[str, int], tuple[int, int]]]] = field(default_factory=dict)
+    """Open fetches from leaders: request id -> leader, and (log end, leader epoch) of what it follows there."""
 
     writes: dict[int, dict[tuple[str, int], bytes]] = field(default_factory=dict)
     """Open produce requests with acks=all: request id -> partition -> the batch."""
@@ -148,6 +148,8 @@ class VoterMirror(Mirror):
     image_end: int = 0
     snapshot_end: int = 0
     leads: bool = False
+    checked_ms: dict[Hashable, tuple[tuple[int, int], int | None]] = field(default_factory=dict)
+    """Timer of a check -> the incarnation and the quorum epoch in which it came last, and when by its clock (P-71)."""
 
 
 @dataclass(slots=True)

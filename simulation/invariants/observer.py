@@ -33,6 +33,7 @@ from simulation.invariants import (
     compactions,
     derived,
     directories,
+    intervals,
     log_files,
     log_starts,
     messages,
@@ -55,7 +56,7 @@ from simulation.invariants.expiry import SeenProducers
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.groups import checks, rebalances
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
-from simulation.invariants.progress import isr, requests, stops
+from simulation.invariants.progress import isr, requests, stops, writes
 from simulation.invariants.properties import Violation, not_judged
 
 
@@ -122,6 +123,9 @@ class PropertyObserver:
         topics.controller_stepped(known, step.node_id, step.effects)
         answers.controller_stepped(known, step.node_id, event, step.effects, before)
         to_brokers.stepped(known, node.state, incarnation, event, step.effects)
+        if isinstance(event, TimerFired):
+            decided = len(voter.entries) > before
+            intervals.of_controller(known, voter, node.state, incarnation, intervals.own(event.key), decided=decided)
         if known.elects_longest_logs:
             recoveries.decided(known, node.state, event)
 
@@ -147,15 +151,16 @@ class PropertyObserver:
             metadata.check_image(known, broker.broker_id, state.image)
             derived.check_min_isr(known, broker.broker_id, state)
             derived.check_settings(known, broker.broker_id, state)
-            derived.check_copy(broker.broker_id, state)
+            derived.check_copy(known, broker.broker_id, state)
             if broker.has_started and len(state.settings.log_dirs) > 1:
                 directories.check_placed(known, broker, state)
         broker.image = state.image
         if known.producers_expire and isinstance(event, TimerFired) and _is_idle_check(event) and step.effects:
             derived.idle_looked_for(known, broker, state)
-        if broker.fetches:
-            of_leaders.check(broker, state, event)
+        of_leaders.check(broker, state, event)
         self._replicas(known, broker, state)
+        if state.produces:
+            writes.check(state)
         compacts = broker.compaction.cleaning if broker.compaction is not None else None
         if state.compaction.cleaning is not compacts:
             compactions.stepped(known, broker, state)
