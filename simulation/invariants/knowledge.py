@@ -117,8 +117,8 @@ class BrokerMirror:
     session_epochs: dict[int, int] = field(default_factory=dict)
     """Fetch session -> the latest epoch in which it was asked for; 0: none since it began."""
 
-    in_turn: set[int] = field(default_factory=set)
-    """Open fetches that are the next of their session."""
+    in_turn: dict[int, bool] = field(default_factory=dict)
+    """Open fetches of sessions -> whether each was the next one of its session."""
 
     group_requests: dict[int, GroupRequest] = field(default_factory=dict)
     """Open requests of group members, with what had been shown and told when each arrived."""

@@ -56,7 +56,7 @@ from simulation.invariants.expiry import SeenProducers
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.groups import checks, rebalances
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
-from simulation.invariants.progress import isr, requests, stops, writes
+from simulation.invariants.progress import isr, requests, stops, waits
 from simulation.invariants.properties import Violation, not_judged
 
 
@@ -160,7 +160,7 @@ class PropertyObserver:
         of_leaders.check(broker, state, event)
         self._replicas(known, broker, state)
         if state.produces:
-            writes.check(state)
+            waits.check_writes(state)
         compacts = broker.compaction.cleaning if broker.compaction is not None else None
         if state.compaction.cleaning is not compacts:
             compactions.stepped(known, broker, state)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from broker.core.broker_node import compaction, replication
-from broker.core.broker_node.requests import producing
+from broker.core.broker_node.requests import fetching, producing
 from broker.core.log import producer_state
 from broker.core.log.compaction import filtering
 from broker.core.log.log import Log
@@ -87,6 +87,16 @@ def test_a_write_that_is_left_unanswered_until_something_else_happens_breaks_v_3
             honest(*arguments)
 
     monkeypatch.setattr(producing, "complete", complete)
+    assert observe().failed_property == "V-30"
+
+
+def test_a_fetch_that_waits_for_more_than_it_asks_for_breaks_v_30(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = fetching.try_answer
+
+    def try_answer(broker: Any, request_id: int, *, at_deadline: bool) -> bool:
+        return at_deadline and honest(broker, request_id, at_deadline=True)
+
+    monkeypatch.setattr(fetching, "try_answer", try_answer)
     assert observe().failed_property == "V-30"
 
 
