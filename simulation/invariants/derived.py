@@ -1,4 +1,4 @@
-"""Checks what a replica keeps beside its log: its producers' state (P-28), min ISR (P-29) and settings (P-32).
+"""Checks what a replica keeps beside its log: producers (P-28), min ISR (P-29), settings (P-32), its epoch (P-72).
 
 And a broker's copy of the metadata log (P-48).
 """
@@ -152,6 +152,28 @@ def check_min_isr(known: Knowledge, broker_id: int, state: BrokerState) -> None:
                 "P-29",
                 f"broker {broker_id} holds the replica to min ISR {replica.min_insync_replicas}; by the metadata up to "
                 f"{image.end_offset} it is {expected}",
+            )
+
+
+def check_roles(known: Knowledge, broker_id: int, state: BrokerState) -> None:
+    """P-72, when a broker has applied metadata: its replicas are in the states that these give their partitions.
+
+    A leader may know a later state of its partition from the controller's answer. A replica whose disk fails is given
+    up in the step in which it is to take a new role.
+    """
+    image = state.image
+    if not 0 <= state.broker_epoch < image.end_offset:
+        return
+    for (topic, number), replica in state.replicas.items():
+        assigned, found = image.partition(topic, number), image.topics.get(topic)
+        if assigned is None or found is None or found.topic_id != replica.topic_id:
+            continue
+        if broker_id in assigned.replicas and replica.partition_epoch < assigned.partition_epoch:
+            known.fail(
+                known.ghost(topic, replica.topic_id, number),
+                "P-72",
+                f"broker {broker_id} holds the replica in partition epoch {replica.partition_epoch}; by the metadata "
+                f"up to {image.end_offset}, which it has applied, it is {assigned.partition_epoch}",
             )
 
 

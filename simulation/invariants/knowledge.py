@@ -95,6 +95,9 @@ class BrokerMirror:
     alterations: dict[int, tuple[str, int, int, int]] = field(default_factory=dict)
     """Open AlterPartition requests: request id -> (topic, partition, leader epoch, partition epoch)."""
 
+    proposed: list[Replica] = field(default_factory=list)
+    """Partitions for which a change of the ISR has become pending in its last step."""
+
     reads: dict[int, dict[tuple[str, int], tuple[int, int]]] = field(default_factory=dict)
     """Open reads of consumers: request id -> partition -> (fetch offset, acknowledged end at the arrival)."""
 

@@ -34,6 +34,7 @@ from simulation.invariants import (
     derived,
     directories,
     intervals,
+    isr_proposals,
     log_files,
     log_starts,
     messages,
@@ -151,6 +152,7 @@ class PropertyObserver:
             metadata.check_image(known, broker.broker_id, state.image)
             derived.check_min_isr(known, broker.broker_id, state)
             derived.check_settings(known, broker.broker_id, state)
+            derived.check_roles(known, broker.broker_id, state)
             derived.check_copy(known, broker.broker_id, state)
             if broker.has_started and len(state.settings.log_dirs) > 1:
                 directories.check_placed(known, broker, state)
@@ -174,6 +176,8 @@ class PropertyObserver:
             rebalances.stepped(known, broker, state, event, step.effects)
         if step.effects:
             messages.sent(known, broker, state, step, before)
+        if broker.proposed:
+            isr_proposals.check(known, broker, state)
         node = known.cluster.machines[step.node_id].node
         if not (isinstance(node, CombinedNode) and node.broker_has_ended):
             controllers_asked.stepped(known, broker, state, event)
@@ -231,6 +235,8 @@ class PropertyObserver:
                 checkpoints.check_recovery_point(known, ghost, mirror, replica)
                 mirror.producers.restart()
                 derived.check_producers(known, ghost, mirror, replica)
+            if replica.pending_isr is not None and (mirror.seen is None or mirror.seen[6] != replica.pending_isr):
+                broker.proposed.append(replica)
             mirror.seen = now
             if log.start_offset > mirror.start:
                 log_starts.check_start(known, ghost, mirror, replica, log_starts.configs_of(state, replica.topic))
