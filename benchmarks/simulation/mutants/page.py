@@ -43,6 +43,8 @@ _PAGE = """\
 Mistakes that nobody planted by hand: `python -m benchmarks.simulation.mutants` makes small changes of `broker/core` by
 itself and hunts them, in the simulator and by the tests of the broker's core. It wrote this page, with `--page`.
 The [known flaws](flaws.md) are the mistakes that other people made; these are those that anybody could make.
+[Another page](mutants-earlier.md) has a sample that was hunted before, with whose misses in view later properties were
+written; its mutants are left out here (`--apart-from`).
 
 {summary}
 
@@ -161,7 +163,8 @@ def page(mutants: Sequence[Mutant], results: Results, explained: Reasons, again:
     hunted = [results.hunted[one.id] for one in mutants if figures.fates[one.id] is Fate.SIMULATOR]
     missed = [one for fate in _MISSED for one in mutants if figures.fates[one.id] is fate]
     stale = sorted({*explained.harmless, *explained.unseen} - {one.id for one in missed})
-    parts = [_missed(one, results, figures, explained) + since.get(one.id, "") for one in missed]
+    acting = acting_in(results, mutants)
+    parts = [_missed(one, len(acting[one.id]), results, figures, explained) + since.get(one.id, "") for one in missed]
     if stale:
         parts.append(f"`reasons.toml` explains {len(stale)} more, which this hunt has not drawn, or has found.")
     first = Counter(one.property_id or one.how for one in hunted)
@@ -187,6 +190,8 @@ def _sentences(mutants: Sequence[Mutant], results: Results, figures: Figures, ex
     missed = [one.id for one in mutants if figures.fates[one.id] in _MISSED]
     harmless = sum(id_ in explained.harmless for id_ in missed)
     undecided = figures.count(Fate.UNDECIDED)
+    acting_seeds = acting_in(results, mutants)
+    cut_short = [results.hunted[id_].seeds for id_ in missed if results.hunted[id_].seeds < len(acting_seeds[id_])]
     first = (
         f"{len(mutants):,} mutants were made. In {len(results.seeds)} seeds, {results.seeds.start} to "
         f"{results.seeds.stop - 1} of the search `{results.search}`, {figures.count(Fate.UNREACHED):,} of them were "
@@ -202,7 +207,14 @@ def _sentences(mutants: Sequence[Mutant], results: Results, figures: Figures, ex
         f"Tests alone found {figures.count(Fate.TESTS)}, and so both together {_percent(both, hunted - harmless)}; "
         f"{figures.survivors} survived"
     )
-    return f"{first} {second} {third}" + (f"; the tests have not decided about {undecided}." if undecided else ".")
+    third += f"; the tests have not decided about {undecided}." if undecided else "."
+    fourth = (
+        f" {len(cut_short)} of the misses were tried in the first of their seeds only, {min(cut_short)} to "
+        f"{max(cut_short)} of them."
+        if cut_short
+        else ""
+    )
+    return f"{first} {second} {third}{fourth}"
 
 
 def _hunted_again(results: Results, again: Results | None, explained: Reasons) -> str:
@@ -292,11 +304,12 @@ def _cells(count: Mapping[Fate, int]) -> Iterator[str]:
         yield f"{number:,}" if number else ""
 
 
-def _missed(mutant: Mutant, results: Results, figures: Figures, explained: Reasons) -> str:
+def _missed(mutant: Mutant, acting: int, results: Results, figures: Figures, explained: Reasons) -> str:
     fate, tested = figures.fates[mutant.id], results.tested.get(mutant.id)
     hunted = results.hunted[mutant.id]
+    tried = f", and was tried in the first {hunted.seeds}" if hunted.seeds < acting else ""
     told = (
-        f"acts differently in {hunted.seeds} {'seed' if hunted.seeds == 1 else 'seeds'}, of which "
+        f"acts differently in {acting} {'seed' if acting == 1 else 'seeds'}{tried}, of which "
         f"{hunted.other_courses or 'none'} {'takes' if hunted.other_courses < 2 else 'take'} another course"
     )
     if fate is Fate.TESTS and tested is not None:

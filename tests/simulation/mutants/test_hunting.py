@@ -223,7 +223,8 @@ def test_the_page_counts_every_mutant_once_and_shows_survivors_with_their_reason
     assert "explains 1 more, which this hunt has not drawn, or has found" in text
     assert "Hunted again" not in text
     assert "acts differently in 3 seeds, of which 2 take another course; found by `tests/x.py::test_y`." in text
-    assert "acts differently in 1 seed, of which none takes another course; undecided." in text
+    assert "in 3 seeds, and was tried in the first 1, of which none takes another course; undecided." in text
+    assert "1 of the misses were tried in the first of their seeds only, 1 to 1 of them." in words
     assert text.index(f"### {ids[5]}") < text.index(f"### {ids[7]}") < text.index(f"### {ids[4]}")
     assert "Not explained yet." in page(mutants, results, Reasons({}, {}))
 
