@@ -1,4 +1,4 @@
-"""Checks what a replica keeps beside its log: its producers' state (P-28), min ISR (P-29) and settings (P-32).
+"""Checks what a replica keeps beside its log: producers (P-28), min ISR (P-29), settings (P-32), its epoch (P-72).
 
 And a broker's copy of the metadata log (P-48).
 """
@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.state import BrokerState
 from broker.core.log.producer_state import CACHED_BATCHES
+from broker.core.metadata.records import METADATA_DIRECTORY
+from broker.core.quorum import snapshots
 from broker.core.replica.state import Replica
 from simulation.invariants.ghost import Ghost, ReplicaMirror, batches_of
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
@@ -111,13 +113,26 @@ def _now_ms(known: Knowledge, mirror: ReplicaMirror) -> int:
     return known.cluster.machines[mirror.holder].clock.now_ms(known.cluster.now_us)
 
 
-def check_copy(broker_id: int, state: BrokerState) -> None:
-    """P-48, when a broker has applied metadata: they are in the copy on its disk too, while that can be written."""
+def check_copy(known: Knowledge, broker_id: int, state: BrokerState) -> None:
+    """P-48, when a broker has applied metadata: they are in the copy on its disk too, while that can be written.
+
+    Where its log begins later there is a snapshot of what comes before.
+    """
     stored, end = state.metadata.stored, state.metadata.image.end_offset
     if stored is not None and stored.log.end_offset != end:
         raise Violation(
             "P-48",
             f"broker {broker_id} knows the metadata up to {end}; the copy on its disk ends at {stored.log.end_offset}",
+        )
+    begins = 0 if stored is None else stored.log.start_offset
+    if not begins:
+        return
+    found = snapshots.find(known.cluster.machines[broker_id].disk, METADATA_DIRECTORY)
+    if all(end < begins for end, _ in found):
+        raise Violation(
+            "P-48",
+            f"the copy of the metadata on the disk of broker {broker_id} begins at {begins}, and there is no snapshot "
+            "of what comes before",
         )
 
 
@@ -137,6 +152,28 @@ def check_min_isr(known: Knowledge, broker_id: int, state: BrokerState) -> None:
                 "P-29",
                 f"broker {broker_id} holds the replica to min ISR {replica.min_insync_replicas}; by the metadata up to "
                 f"{image.end_offset} it is {expected}",
+            )
+
+
+def check_roles(known: Knowledge, broker_id: int, state: BrokerState) -> None:
+    """P-72, when a broker has applied metadata: its replicas are in the states that these give their partitions.
+
+    A leader may know a later state of its partition from the controller's answer. A replica whose disk fails is given
+    up in the step in which it is to take a new role.
+    """
+    image = state.image
+    if not 0 <= state.broker_epoch < image.end_offset:
+        return
+    for (topic, number), replica in state.replicas.items():
+        assigned, found = image.partition(topic, number), image.topics.get(topic)
+        if assigned is None or found is None or found.topic_id != replica.topic_id:
+            continue
+        if broker_id in assigned.replicas and replica.partition_epoch < assigned.partition_epoch:
+            known.fail(
+                known.ghost(topic, replica.topic_id, number),
+                "P-72",
+                f"broker {broker_id} holds the replica in partition epoch {replica.partition_epoch}; by the metadata "
+                f"up to {image.end_offset}, which it has applied, it is {assigned.partition_epoch}",
             )
 
 

@@ -195,6 +195,9 @@ class ReplicaMirror(Mirror):
     pauses: Pause | None = None
     """As a follower, since the last error of its leader."""
 
+    paused_ms: int = 0
+    """As a follower: until when it pauses by its own account, when its broker was answered last."""
+
     isr_state: tuple[tuple[int, ...], PendingIsr | None, int] = ((), None, 1)
     found: Replica | None = None
     """The replica whose files were looked at last."""

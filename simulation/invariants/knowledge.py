@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
 
@@ -95,11 +95,14 @@ class BrokerMirror:
     alterations: dict[int, tuple[str, int, int, int]] = field(default_factory=dict)
     """Open AlterPartition requests: request id -> (topic, partition, leader epoch, partition epoch)."""
 
+    proposed: list[Replica] = field(default_factory=list)
+    """Partitions for which a change of the ISR has become pending in its last step."""
+
     reads: dict[int, dict[tuple[str, int], tuple[int, int]]] = field(default_factory=dict)
     """Open reads of consumers: request id -> partition -> (fetch offset, acknowledged end at the arrival)."""
 
-    fetches: dict[int, dict[tuple[str, int], tuple[int, int]]] = field(default_factory=dict)
-    """Open fetches from leaders: request id -> (log end, leader epoch) of what it follows there."""
+    fetches: dict[int, tuple[int, dict[tuple[str, int], tuple[int, int]]]] = field(default_factory=dict)
+    """Open fetches from leaders: request id -> leader, and (log end, leader epoch) of what it follows there."""
 
     writes: dict[int, dict[tuple[str, int], bytes]] = field(default_factory=dict)
     """Open produce requests with acks=all: request id -> partition -> the batch."""
@@ -117,8 +120,8 @@ class BrokerMirror:
     session_epochs: dict[int, int] = field(default_factory=dict)
     """Fetch session -> the latest epoch in which it was asked for; 0: none since it began."""
 
-    in_turn: set[int] = field(default_factory=set)
-    """Open fetches that are the next of their session."""
+    in_turn: dict[int, bool] = field(default_factory=dict)
+    """Open fetches of sessions -> whether each was the next one of its session."""
 
     group_requests: dict[int, GroupRequest] = field(default_factory=dict)
     """Open requests of group members, with what had been shown and told when each arrived."""
@@ -148,6 +151,8 @@ class VoterMirror(Mirror):
     image_end: int = 0
     snapshot_end: int = 0
     leads: bool = False
+    checked_ms: dict[Hashable, tuple[tuple[int, int], int | None]] = field(default_factory=dict)
+    """Timer of a check -> the incarnation and the quorum epoch in which it came last, and when by its clock (P-71)."""
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from broker.core.messages import (
 from broker.core.ports.events import Reply, RequestReceived, Send
 from simulation.engine.cluster import EventStep
 from simulation.engine.transport import CLIENTS_FROM
-from simulation.invariants import clients, log_starts, replicas
+from simulation.invariants import clients, isr_proposals, log_starts
 from simulation.invariants.administration import answers, deletion, passed_on
 from simulation.invariants.answers import controllers_asked, errors, of_leaders, producer_ids, sessions
 from simulation.invariants.answers import metadata as metadata_answers
@@ -71,7 +71,7 @@ def sent(known: Knowledge, broker: BrokerMirror, state: BrokerState, step: Event
         elif kind is Send:
             assert isinstance(effect, Send)
             if isinstance(effect.request, AlterPartitionRequest):
-                replicas.request_sent(known, broker, effect.request_id, effect.request)
+                isr_proposals.request_sent(known, broker, effect.request_id, effect.request)
             elif effect.channel == REPLICATION:
                 of_leaders.asked(broker, state, effect)
             elif effect.request.__class__ in controllers_asked.CHECKED:

@@ -367,27 +367,30 @@ def check_image(known: Knowledge, holder: int, image: Image) -> None:
     """P-20: a node's image equals the one that results from the committed records up to its end."""
     if not image.end_offset:
         return
-    version = known.versions.get(image.end_offset)
-    if version is None:
+    if image.end_offset not in known.versions:
         raise Violation(
             "P-20",
             f"node {holder} has applied the metadata up to {image.end_offset}; it is committed up to "
             f"{known.image.end_offset}",
         )
-    different = ""
-    if image.brokers != version.brokers:
-        one = next(one for one, broker in image.brokers.items() if broker != version.brokers.get(one))
-        different = f"{image.brokers[one]}, not {version.brokers.get(one)}"
-    elif image.next_producer_id != version.next_producer_id:
-        different = f"the next producer id {image.next_producer_id}, not {version.next_producer_id}"
-    elif len(image.topics) != len(version.topics):
-        different = f"the topics {sorted(image.topics)}, not {sorted(version.topics)}"
-    elif (image.configs, image.broker_configs) != version.configs:
-        different = f"the settings {image.configs}, {image.broker_configs} of brokers, not {version.configs}"
-    else:
-        for name, topic in image.topics.items():
-            expected = version.topics.get(name)
-            if expected != (topic.topic_id, topic.partitions, topic.configs):
-                different = f"for topic {name} {topic}, not {expected}"
+    different = difference(known, image)
     if different:
         raise Violation("P-20", f"node {holder} has at metadata offset {image.end_offset} {different}")
+
+
+def difference(known: Knowledge, image: Image) -> str:
+    """In what an image is not the one of the committed records up to its end; "" if it is."""
+    version = known.versions[image.end_offset]
+    if image.brokers != version.brokers:
+        return f"the brokers {image.brokers}, not {version.brokers}"
+    if image.next_producer_id != version.next_producer_id:
+        return f"the next producer id {image.next_producer_id}, not {version.next_producer_id}"
+    if len(image.topics) != len(version.topics):
+        return f"the topics {sorted(image.topics)}, not {sorted(version.topics)}"
+    if (image.configs, image.broker_configs) != version.configs:
+        return f"the settings {image.configs}, {image.broker_configs} of brokers, not {version.configs}"
+    for name, topic in image.topics.items():
+        expected = version.topics.get(name)
+        if expected != (topic.topic_id, topic.partitions, topic.configs):
+            return f"for topic {name} {topic}, not {expected}"
+    return ""

@@ -33,6 +33,8 @@ from simulation.invariants import (
     compactions,
     derived,
     directories,
+    intervals,
+    isr_proposals,
     log_files,
     log_starts,
     messages,
@@ -55,7 +57,7 @@ from simulation.invariants.expiry import SeenProducers
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.groups import checks, rebalances
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
-from simulation.invariants.progress import isr, requests, stops
+from simulation.invariants.progress import isr, requests, stops, waits
 from simulation.invariants.properties import Violation, not_judged
 
 
@@ -122,6 +124,9 @@ class PropertyObserver:
         topics.controller_stepped(known, step.node_id, step.effects)
         answers.controller_stepped(known, step.node_id, event, step.effects, before)
         to_brokers.stepped(known, node.state, incarnation, event, step.effects)
+        if isinstance(event, TimerFired):
+            decided = len(voter.entries) > before
+            intervals.of_controller(known, voter, node.state, incarnation, intervals.own(event.key), decided=decided)
         if known.elects_longest_logs:
             recoveries.decided(known, node.state, event)
 
@@ -147,15 +152,17 @@ class PropertyObserver:
             metadata.check_image(known, broker.broker_id, state.image)
             derived.check_min_isr(known, broker.broker_id, state)
             derived.check_settings(known, broker.broker_id, state)
-            derived.check_copy(broker.broker_id, state)
+            derived.check_roles(known, broker.broker_id, state)
+            derived.check_copy(known, broker.broker_id, state)
             if broker.has_started and len(state.settings.log_dirs) > 1:
                 directories.check_placed(known, broker, state)
         broker.image = state.image
         if known.producers_expire and isinstance(event, TimerFired) and _is_idle_check(event) and step.effects:
             derived.idle_looked_for(known, broker, state)
-        if broker.fetches:
-            of_leaders.check(broker, state, event)
+        of_leaders.check(broker, state, event)
         self._replicas(known, broker, state)
+        if state.produces:
+            waits.check_writes(state)
         compacts = broker.compaction.cleaning if broker.compaction is not None else None
         if state.compaction.cleaning is not compacts:
             compactions.stepped(known, broker, state)
@@ -169,6 +176,8 @@ class PropertyObserver:
             rebalances.stepped(known, broker, state, event, step.effects)
         if step.effects:
             messages.sent(known, broker, state, step, before)
+        if broker.proposed:
+            isr_proposals.check(known, broker, state)
         node = known.cluster.machines[step.node_id].node
         if not (isinstance(node, CombinedNode) and node.broker_has_ended):
             controllers_asked.stepped(known, broker, state, event)
@@ -226,6 +235,8 @@ class PropertyObserver:
                 checkpoints.check_recovery_point(known, ghost, mirror, replica)
                 mirror.producers.restart()
                 derived.check_producers(known, ghost, mirror, replica)
+            if replica.pending_isr is not None and (mirror.seen is None or mirror.seen[6] != replica.pending_isr):
+                broker.proposed.append(replica)
             mirror.seen = now
             if log.start_offset > mirror.start:
                 log_starts.check_start(known, ghost, mirror, replica, log_starts.configs_of(state, replica.topic))

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from broker.core.controller.state import ControllerState
 from broker.core.log.log import Log
 from broker.core.messages import NO_LEADER, AlterPartitionRequest, VoteRequest, VoteResponse
-from broker.core.metadata.records import decode_change
+from broker.core.metadata.image import Image
+from broker.core.metadata.records import METADATA_DIRECTORY, decode_change
 from broker.core.ports.events import Effect, Event, Reply, RequestReceived
+from broker.core.quorum import snapshots
 from broker.core.quorum.state import Quorum
 from broker.core.records import PREFIX_BYTES
 from simulation.invariants import metadata, replicas
@@ -40,7 +42,8 @@ def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, 
         mirror.durable = max(mirror.durable, log.flushed_offset)
         return
     mirror.seen = now
-    if incarnation != mirror.incarnation:
+    has_started = incarnation != mirror.incarnation
+    if has_started:
         _opened(mirror, quorum, incarnation)
     if quorum.epoch < mirror.epoch:
         raise Violation("P-R4", f"voter {mirror.holder} went from epoch {mirror.epoch} back to {quorum.epoch}")
@@ -49,7 +52,10 @@ def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, 
     _check_vote(known, mirror, quorum)
     _check_log(known, mirror, quorum)
     _check_high_watermark(known, mirror, quorum)
+    written = quorum.snapshot_id[0] != mirror.snapshot_end and not has_started
     _check_snapshot(known, mirror, quorum)
+    if written:
+        _check_contents(known, mirror, quorum)
     if not controller.active and controller.image.end_offset != mirror.image_end:
         mirror.image_end = controller.image.end_offset
         metadata.check_image(known, mirror.holder, controller.image)
@@ -272,3 +278,14 @@ def _check_snapshot(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> No
             f"{last.epoch}",
         )
     mirror.snapshot_end = end
+
+
+def _check_contents(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
+    """P-R4: a snapshot that a voter has just written, or fetched, is on its disk, and has what was committed."""
+    disk = known.cluster.machines[mirror.holder].disk
+    found = snapshots.read(disk, METADATA_DIRECTORY, quorum.snapshot_id)
+    if not isinstance(found, Image):
+        raise Violation("P-R4", f"voter {mirror.holder} has a snapshot {quorum.snapshot_id} that is not there: {found}")
+    different = metadata.difference(known, found)
+    if different:
+        raise Violation("P-R4", f"voter {mirror.holder} has in its snapshot {quorum.snapshot_id} {different}")

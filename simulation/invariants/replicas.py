@@ -21,7 +21,7 @@ from simulation.invariants.ghost import (
     batches_of,
     describe,
 )
-from simulation.invariants.knowledge import BrokerMirror, Knowledge
+from simulation.invariants.knowledge import Knowledge
 
 
 def read_on(mirror: Mirror, log: Log, ghost: Ghost) -> tuple[list[Batch], str]:
@@ -357,22 +357,6 @@ def check_all_supersets(known: Knowledge, ghost: Ghost) -> None:
     """P-5 after a commit of the controller."""
     for mirror in ghost.mirrors.values():
         check_superset(known, ghost, mirror)
-
-
-def request_sent(known: Knowledge, broker: BrokerMirror, request_id: int, request: AlterPartitionRequest) -> None:
-    """P-22: at most one change of one state of a partition is in flight."""
-    part = request.partitions[0]
-    change = (part.topic, part.partition, part.leader_epoch, part.partition_epoch)
-    if change in broker.alterations.values():
-        ghost = known.ghost_of(part.topic, part.partition)
-        if ghost is not None:
-            known.fail(
-                ghost,
-                "P-22",
-                f"broker {broker.broker_id} sent a second AlterPartition for leader epoch {part.leader_epoch}, "
-                f"partition epoch {part.partition_epoch} while the first is not answered",
-            )
-    broker.alterations[request_id] = change
 
 
 def request_accepted(known: Knowledge, image: Image, request: AlterPartitionRequest) -> None:

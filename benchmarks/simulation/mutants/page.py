@@ -43,6 +43,8 @@ _PAGE = """\
 Mistakes that nobody planted by hand: `python -m benchmarks.simulation.mutants` makes small changes of `broker/core` by
 itself and hunts them, in the simulator and by the tests of the broker's core. It wrote this page, with `--page`.
 The [known flaws](flaws.md) are the mistakes that other people made; these are those that anybody could make.
+[Another page](mutants-earlier.md) has a sample that was hunted before, with whose misses in view later properties were
+written; its mutants are left out here (`--apart-from`).
 
 {summary}
 
@@ -121,7 +123,7 @@ def summary(mutants: Sequence[Mutant], results: Results) -> Figures:
     for mutant in mutants:
         hunted = results.hunted.get(mutant.id)
         if hunted is not None:
-            fates[mutant.id] = _fate(mutant, results)
+            fates[mutant.id] = _fate(mutant.id, results)
         elif mutant.id in acting:
             fates[mutant.id] = Fate.WAITING
         else:
@@ -129,11 +131,11 @@ def summary(mutants: Sequence[Mutant], results: Results) -> Figures:
     return Figures(fates, Counter(results.hunted[id_].how for id_ in fates if id_ in results.hunted))
 
 
-def _fate(mutant: Mutant, results: Results) -> Fate:
-    how = results.hunted[mutant.id].how
+def _fate(id_: str, results: Results) -> Fate:
+    how = results.hunted[id_].how
     if how and how != NOT_PLANTED:
         return Fate.SIMULATOR
-    tested = results.tested.get(mutant.id)
+    tested = results.tested.get(id_)
     if how == NOT_PLANTED or tested is None or tested.error or tested.how.startswith("not done"):
         return Fate.UNDECIDED
     return Fate.TESTS if tested.test else Fate.SURVIVOR
@@ -153,19 +155,21 @@ def reasons(path: Path = _REASONS) -> Reasons:
     return Reasons(**tomllib.loads(path.read_text(encoding="utf-8")))
 
 
-def page(mutants: Sequence[Mutant], results: Results, explained: Reasons) -> str:
-    """The page."""
+def page(mutants: Sequence[Mutant], results: Results, explained: Reasons, again: Results | None = None) -> str:
+    """The page. `again`: a later hunt of the same sample."""
     figures = summary(mutants, results)
+    since = _found_since(mutants, results, again)
     modules = list(dict.fromkeys(mutant.module for mutant in mutants))
     hunted = [results.hunted[one.id] for one in mutants if figures.fates[one.id] is Fate.SIMULATOR]
     missed = [one for fate in _MISSED for one in mutants if figures.fates[one.id] is fate]
     stale = sorted({*explained.harmless, *explained.unseen} - {one.id for one in missed})
-    parts = [_missed(one, results, figures, explained) for one in missed]
+    acting = acting_in(results, mutants)
+    parts = [_missed(one, len(acting[one.id]), results, figures, explained) + since.get(one.id, "") for one in missed]
     if stale:
-        parts.append("Explained in `reasons.toml`, and not missed in this hunt: " + ", ".join(stale) + ".")
+        parts.append(f"`reasons.toml` explains {len(stale)} more, which this hunt has not drawn, or has found.")
     first = Counter(one.property_id or one.how for one in hunted)
     return _PAGE.format(
-        summary="\n".join(textwrap.wrap(_sentences(mutants, results, figures, explained), _WIDTH)),
+        summary=_wrapped(_sentences(mutants, results, figures, explained)) + _hunted_again(results, again, explained),
         special=_special(figures),
         sooner=_sooner(sorted(one.seeds for one in hunted)),
         operators=_table("operator", OPERATORS, lambda one: one.operator, mutants, figures),
@@ -186,6 +190,8 @@ def _sentences(mutants: Sequence[Mutant], results: Results, figures: Figures, ex
     missed = [one.id for one in mutants if figures.fates[one.id] in _MISSED]
     harmless = sum(id_ in explained.harmless for id_ in missed)
     undecided = figures.count(Fate.UNDECIDED)
+    acting_seeds = acting_in(results, mutants)
+    cut_short = [results.hunted[id_].seeds for id_ in missed if results.hunted[id_].seeds < len(acting_seeds[id_])]
     first = (
         f"{len(mutants):,} mutants were made. In {len(results.seeds)} seeds, {results.seeds.start} to "
         f"{results.seeds.stop - 1} of the search `{results.search}`, {figures.count(Fate.UNREACHED):,} of them were "
@@ -201,7 +207,47 @@ def _sentences(mutants: Sequence[Mutant], results: Results, figures: Figures, ex
         f"Tests alone found {figures.count(Fate.TESTS)}, and so both together {_percent(both, hunted - harmless)}; "
         f"{figures.survivors} survived"
     )
-    return f"{first} {second} {third}" + (f"; the tests have not decided about {undecided}." if undecided else ".")
+    third += f"; the tests have not decided about {undecided}." if undecided else "."
+    fourth = (
+        f" {len(cut_short)} of the misses were tried in the first of their seeds only, {min(cut_short)} to "
+        f"{max(cut_short)} of them."
+        if cut_short
+        else ""
+    )
+    return f"{first} {second} {third}{fourth}"
+
+
+def _hunted_again(results: Results, again: Results | None, explained: Reasons) -> str:
+    """The figures of a later hunt of the same mutants."""
+    if again is None:
+        return ""
+    fates = {id_: _fate(id_, again if id_ in again.hunted else results) for id_ in results.hunted}
+    real = [fate for id_, fate in fates.items() if id_ not in explained.harmless or fate is Fate.SIMULATOR]
+    found, tests = real.count(Fate.SIMULATOR), real.count(Fate.TESTS)
+    return "\n\n" + _wrapped(
+        "All figures of this page are of that first hunt, before anybody had read what it missed. Then properties and "
+        "tests were written with the misses in view, and those hunted again: the simulator now finds "
+        f"{found} of {len(real)}, {_percent(found, len(real))}, and the tests {tests} more, together "
+        f"{_percent(found + tests, len(real))}. How many of *other* mistakes it finds, only another sample can tell."
+    )
+
+
+def _found_since(mutants: Sequence[Mutant], results: Results, again: Results | None) -> dict[str, str]:
+    """Of each mutant that was missed: what finds it in a later hunt, if anything does."""
+    if again is None:
+        return {}
+    found = {}
+    for id_ in (one.id for one in mutants if one.id in results.hunted and one.id in again.hunted):
+        before, now, hunted = _fate(id_, results), _fate(id_, again), again.hunted[id_]
+        if now is Fate.SIMULATOR and before is not Fate.SIMULATOR:
+            found[id_] = f"\n\nHunted again, it is found by the simulator: {hunted.property_id or hunted.how}."
+        elif now is Fate.TESTS and before is not Fate.TESTS and before is not Fate.SIMULATOR:
+            found[id_] = f"\n\nHunted again, it is found by `{again.tested[id_].test.split('[')[0]}`."
+    return found
+
+
+def _wrapped(text: str) -> str:
+    return "\n".join(textwrap.wrap(text, _WIDTH))
 
 
 def _percent(part: int, whole: int) -> str:
@@ -258,11 +304,12 @@ def _cells(count: Mapping[Fate, int]) -> Iterator[str]:
         yield f"{number:,}" if number else ""
 
 
-def _missed(mutant: Mutant, results: Results, figures: Figures, explained: Reasons) -> str:
+def _missed(mutant: Mutant, acting: int, results: Results, figures: Figures, explained: Reasons) -> str:
     fate, tested = figures.fates[mutant.id], results.tested.get(mutant.id)
     hunted = results.hunted[mutant.id]
+    tried = f", and was tried in the first {hunted.seeds}" if hunted.seeds < acting else ""
     told = (
-        f"acts differently in {hunted.seeds} {'seed' if hunted.seeds == 1 else 'seeds'}, of which "
+        f"acts differently in {acting} {'seed' if acting == 1 else 'seeds'}{tried}, of which "
         f"{hunted.other_courses or 'none'} {'takes' if hunted.other_courses < 2 else 'take'} another course"
     )
     if fate is Fate.TESTS and tested is not None:

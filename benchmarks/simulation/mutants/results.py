@@ -50,6 +50,17 @@ class Results:
             found._know(json.loads(line))
         return found
 
+    @classmethod
+    def again(cls, path: Path) -> Results:
+        """What a later hunt, of whichever sources, has left. Raises ValueError if it is not of this format."""
+        head, *lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+        if head["format"] != _FORMAT:
+            raise ValueError(f"{path}: expected results in the format {_FORMAT}, found {head['format']}")
+        found = cls(path, head["sources"], range(*head["seeds"]), head["search"])
+        for line in lines:
+            found._know(line)
+        return found
+
     def add(self, row: Row) -> None:
         """Append a result to the file."""
         kind = {ProbedSeed: "seed", HuntResult: "hunt", ShownMutant: "tests"}[type(row)]

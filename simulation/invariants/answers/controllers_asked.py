@@ -1,17 +1,12 @@
 """Checks how a broker asks controllers: whom next (P-69), one report at a time (P-70), at once when it has caught up
-(V-29); and that its periodic checks keep their intervals (P-71).
+(V-29).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 from broker.core.broker_node.directories import REPORT
-from broker.core.broker_node.isr_changes import SHRINK
 from broker.core.broker_node.publishing import CHANNEL as METADATA
-from broker.core.broker_node.requests.deletion import IDLE_PRODUCERS, RETENTION
 from broker.core.broker_node.state import BrokerState
-from broker.core.broker_node.storage import CHECKPOINT
 from broker.core.messages import (
     AllocateProducerIdsRequest,
     AssignReplicasToDirsRequest,
@@ -23,6 +18,7 @@ from broker.core.messages import (
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.events import Event, RequestFailed, ResponseReceived, Send, TimerFired
 from simulation.engine.event_queue import MS
+from simulation.invariants import intervals
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
 from simulation.invariants.properties import Violation
 
@@ -56,7 +52,7 @@ def sent(known: Knowledge, broker: BrokerMirror, effect: Send) -> None:
 
 
 def stepped(known: Knowledge, broker: BrokerMirror, state: BrokerState, event: Event) -> None:
-    """After a step of a broker, whose requests were noted: P-69, P-70 and P-71."""
+    """After a step of a broker, whose requests were noted: P-69 and P-70, and P-71 of its timers."""
     asking = broker.asking
     if state.caught_up and not asking.is_caught_up:
         asking.caught_up_us = known.cluster.now_us
@@ -71,11 +67,9 @@ def stepped(known: Knowledge, broker: BrokerMirror, state: BrokerState, event: E
                 f"{sorted(state.settings.voters)}",
             )
     elif isinstance(event, TimerFired):
-        key = _own(event.key)
-        interval_ms = _interval_ms(state, key)
-        if interval_ms:
-            _check_interval(known, broker, key, interval_ms)
-        elif key == (REPORT,):
+        key = intervals.own(event.key)
+        intervals.of_broker(known, broker, state, key)
+        if key == (REPORT,):
             _check_repeated(broker, state)
 
 
@@ -83,40 +77,6 @@ def _is_refused(event: Event) -> bool:
     """Whether a broker learns that it has asked for its registration where there is no active controller."""
     response = event.response if isinstance(event, ResponseReceived) else None
     return isinstance(response, BrokerRegistrationResponse) and response.error_code == ErrorCode.NOT_CONTROLLER
-
-
-def _own(key: Hashable) -> Hashable:
-    """A broker's key of a timer; in a node of both roles it has the number of the role before it."""
-    return key[1] if isinstance(key, tuple) and isinstance(key[0], int) else key
-
-
-def _interval_ms(state: BrokerState, key: Hashable) -> int:
-    """How long a periodic check rests; 0 for other timers."""
-    settings = state.settings
-    match key:
-        case (kind,) if kind == SHRINK:
-            return settings.replica_lag_time_max_ms // 2
-        case (kind,) if kind == RETENTION:
-            return settings.log_retention_check_interval_ms
-        case (kind,) if kind == IDLE_PRODUCERS:
-            return settings.producer_id_expiration_check_interval_ms
-        case (kind,) if kind == CHECKPOINT:
-            return settings.high_watermark_checkpoint_interval_ms
-        case _:
-            return 0
-
-
-def _check_interval(known: Knowledge, broker: BrokerMirror, key: Hashable, interval_ms: int) -> None:
-    """P-71: the check does not come again before its interval is over, by the broker's clock."""
-    now_ms = known.clock_ms(broker.broker_id)
-    before_ms = broker.asking.checked_ms.get(key)
-    broker.asking.checked_ms[key] = now_ms
-    if before_ms is not None and now_ms - before_ms < interval_ms:
-        raise Violation(
-            "P-71",
-            f"broker {broker.broker_id} makes its check {key} after {now_ms - before_ms} ms; the interval is "
-            f"{interval_ms} ms",
-        )
 
 
 def _check_repeated(broker: BrokerMirror, state: BrokerState) -> None:

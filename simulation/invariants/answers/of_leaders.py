@@ -2,7 +2,7 @@
 
 An answer is taken only for the log end and leader epoch with which it was asked for (P-42, TR-5). Where every record is
 synced before it counts, a follower asks for what comes after those that are (P-61). After an error it asks for nothing
-until its pause is over (P-62, TR-7).
+until its pause is over, and only an error or the silence of the leader that it follows makes it pause (P-62, TR-7).
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ def asked(broker: BrokerMirror, state: BrokerState, sent: Send) -> None:
     """Note how far a follower is, and in which epoch, when it fetches from a leader."""
     if not isinstance(sent.request, FetchRequest):
         return
-    broker.fetches[sent.request_id] = {
+    positions = {
         key: (replica.log.end_offset, replica.leader_epoch)
         for key, replica in state.replicas.items()
         if replica.role is Role.FOLLOWER and replica.leader == sent.to
     }
+    broker.fetches[sent.request_id] = sent.to, positions
     _check_claims(broker, state, sent.request)
     for key in state.leader_sessions[sent.to].asked:
         _check_pause(broker, state, key)
@@ -60,11 +61,27 @@ def _check_pause(broker: BrokerMirror, state: BrokerState, key: tuple[str, int])
         )
 
 
+def _check_reasons(broker: BrokerMirror, state: BrokerState, leader: int) -> None:
+    """P-62, when a fetch from a leader has ended: no other leader's replica pauses. -1: another request has."""
+    for key, mirror in broker.mirrors.items():
+        replica = state.replicas.get(key)
+        if replica is None or mirror.replica is not replica:
+            continue
+        before_ms, mirror.paused_ms = mirror.paused_ms, replica.retry_fetch_at_ms
+        if replica.role is Role.FOLLOWER and replica.leader != leader >= 0 and replica.retry_fetch_at_ms > before_ms:
+            raise Violation(
+                "P-62",
+                f"{replica.topic}-{replica.partition}: broker {broker.broker_id} follows leader {replica.leader}, and "
+                f"pauses because of what {leader} has answered, or has not",
+            )
+
+
 def check(broker: BrokerMirror, state: BrokerState, event: Event) -> None:
-    """P-42, before the mirrors are brought up to date: what the step has changed shows beside them."""
+    """P-42 and P-62, before the mirrors are brought up to date: what the step has changed shows beside them."""
     if not isinstance(event, (ResponseReceived, RequestFailed)):
         return
-    fetched = broker.fetches.pop(event.request_id, None)
+    leader, fetched = broker.fetches.pop(event.request_id, (-1, None))
+    _check_reasons(broker, state, leader)
     if fetched is None or isinstance(event, RequestFailed):
         return
     if isinstance(event, ResponseReceived) and isinstance(event.response, FetchResponse):

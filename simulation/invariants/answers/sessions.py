@@ -1,7 +1,8 @@
 """Checks that a broker goes on with a fetch session where its fetcher does (P-45, FE-11).
 
 A fetcher that is told another epoch begins a new session with all its partitions, so a broker that does not count with
-it saves nothing, and nobody notices but by the size of requests.
+it saves nothing, and nobody notices but by the size of requests. One that goes on where its fetcher does not leaves out
+of its answers what the fetcher does not know yet.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ def asked(broker: BrokerMirror, request_id: int, request: AnyRequest) -> None:
     if not isinstance(request, FetchRequest) or request.session_epoch <= 0:
         return
     latest = broker.session_epochs.get(request.session_id)
-    if latest is not None and request.session_epoch == latest + 1:
+    if latest is None:
+        return
+    broker.in_turn[request_id] = request.session_epoch == latest + 1
+    if broker.in_turn[request_id]:
         broker.session_epochs[request.session_id] = request.session_epoch
-        broker.in_turn.add(request_id)
 
 
 def answered(broker: BrokerMirror, request_id: int, response: AnyResponse) -> None:
@@ -27,8 +30,7 @@ def answered(broker: BrokerMirror, request_id: int, response: AnyResponse) -> No
     if not isinstance(response, FetchResponse):
         return
     request = broker.asked.get(request_id)
-    is_in_turn = request_id in broker.in_turn
-    broker.in_turn.discard(request_id)
+    is_in_turn = broker.in_turn.pop(request_id, None)
     if not isinstance(request, FetchRequest):
         return
     if is_in_turn and response.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH:
@@ -36,6 +38,12 @@ def answered(broker: BrokerMirror, request_id: int, response: AnyResponse) -> No
             "P-45",
             f"broker {broker.broker_id} refuses epoch {request.session_epoch} of fetch session {request.session_id}, "
             "the one after the last that it was asked for",
+        )
+    if is_in_turn is False and response.error_code == ErrorCode.NONE:
+        raise Violation(
+            "P-45",
+            f"broker {broker.broker_id} serves epoch {request.session_epoch} of fetch session {request.session_id}, of "
+            f"which it was asked for epoch {broker.session_epochs.get(request.session_id)} last",
         )
     if request.session_epoch == 0 and response.session_id:
         broker.session_epochs[response.session_id] = 0

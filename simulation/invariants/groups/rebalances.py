@@ -1,4 +1,5 @@
-"""Checks how coordinators rebalance: whom they remove (P-50), when generations begin (P-51, V-26), the vote (P-52).
+"""Checks how coordinators rebalance: whom they remove (P-50), when generations begin and get assignments (P-51, V-26),
+and the vote (P-52).
 
 A member is heard from when its coordinator answers it without an error; what it sends beside that may be refused, and
 does not count. All is looked at in the coordinator that runs, at each of its steps, and by its own clock.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.core.broker_node.groups.state import Group, GroupState, Member
+from broker.core.broker_node.groups.state import AssignmentWrite, Group, GroupState, Member, Shard
 from broker.core.broker_node.state import BrokerState
 from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import (
@@ -42,6 +43,7 @@ def stepped(
                 seen = SeenGroup(group, now_ms, from_empty=True)
             else:
                 _check(known, broker, seen, event, now_ms)
+            _check_assignment(broker, shard, group)
             _note(seen, now_ms)
             broker.groups_seen[group.group_id] = seen
 
@@ -97,6 +99,20 @@ def _check(known: Knowledge, broker: BrokerMirror, seen: SeenGroup, event: Event
             "V-26",
             f"broker {broker.broker_id} does not begin a generation of group {group.group_id}, all of whose members "
             f"have joined: {[member.member_id for member in members]}",
+        )
+
+
+def _check_assignment(broker: BrokerMirror, shard: Shard, group: Group) -> None:
+    """V-26: members wait for their leader, or while what it has assigned is being stored."""
+    leader = group.members.get(group.leader or "")
+    if group.state is not GroupState.COMPLETING_REBALANCE or leader is None or leader.waiting_sync is None:
+        return
+    stored = [one.purpose for one in shard.writes.values() if isinstance(one.purpose, AssignmentWrite)]
+    if all((one.group_id, one.generation) != (group.group_id, group.generation) for one in stored):
+        raise Violation(
+            "V-26",
+            f"broker {broker.broker_id} lets the members of generation {group.generation} of group {group.group_id} "
+            "wait for their assignment, which it has, and is not storing",
         )
 
 

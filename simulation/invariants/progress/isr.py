@@ -24,6 +24,7 @@ from simulation.invariants.progress import (
     requests,
     retention,
     stops,
+    waits,
     watermarks,
 )
 from simulation.invariants.progress.calm import INTERVAL_US, Stuck
@@ -34,7 +35,7 @@ _TIMEOUTS = 3
 
 
 def check(known: Knowledge, cluster: SimulatedCluster) -> None:
-    """V-8, V-13 to V-24 and P-39, twice a virtual second."""
+    """V-8, V-13 to V-24, V-30 and P-39, twice a virtual second."""
     calm = known.calm
     if cluster.now_us < calm.next_us:
         return
@@ -44,6 +45,7 @@ def check(known: Knowledge, cluster: SimulatedCluster) -> None:
     followers.check(known, cluster, _patience_us(known), works=works)
     leaders.check(known, cluster, _patience_us(known), works=works)
     watermarks.check(known, cluster)
+    waits.check_fetches(known, cluster)
     compaction.check(known, cluster)
     flushes.check(known, cluster)
     retention.check(known, cluster)

@@ -33,6 +33,7 @@ from broker.core.messages import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     MetadataRequest,
+    NewPartitions,
     NewTopic,
     OffsetForLeaderEpochRequest,
     ProducePartition,
@@ -104,6 +105,15 @@ def test_metadata_of_an_impossible_name_says_so_and_does_not_create_it(cluster, 
 @pytest.mark.parametrize("request_", [CreateTopicsRequest(()), DeleteTopicsRequest(()), CreatePartitionsRequest(())])
 def test_a_request_for_nothing_is_answered_at_once(cluster, request_):
     assert cluster.call(1, request_, limit_ms=50) is not None
+
+
+def test_each_topic_that_is_to_grow_is_answered_once_whether_it_may_or_not(cluster):
+    wanted = (NewPartitions(TOPIC, 0), NewPartitions("unknown", 2), NewPartitions(TOPIC, 2))
+    assert [(one.name, one.error_code) for one in cluster.call(1, CreatePartitionsRequest(wanted)).results] == [
+        (TOPIC, ErrorCode.INVALID_PARTITIONS),
+        ("unknown", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, ErrorCode.NONE),
+    ]
 
 
 def test_names_that_metrics_would_confuse_are_refused(cluster):

@@ -302,6 +302,14 @@ def test_truncating_fully_restarts_anywhere() -> None:
     assert log.append_as_leader(batch(), 9).base_offset == 500
 
 
+def test_truncating_fully_leaves_no_snapshot_of_the_producers_before() -> None:
+    files = MemoryFiles()
+    log = filled(files=files)
+    assert any(name.endswith(".snapshot") for name in files.list("orders-0"))
+    log.truncate_fully(500)
+    assert not [name for name in files.list("orders-0") if name.endswith(".snapshot")]
+
+
 def test_advancing_the_start_deletes_whole_segments_only_and_never_the_last() -> None:
     log = filled()
     before = log.segment_offsets

@@ -341,3 +341,9 @@ def test_qu_6_a_follower_that_loses_the_pre_votes_follows_on() -> None:
         answer = VoteResponse(ErrorCode.NONE, OTHER, EPOCH)
         elections.vote_answered(quorum, one, request(pre_vote=True), answer)
     assert (quorum.role, quorum.leader, quorum.failed_rounds) == (QuorumRole.FOLLOWER, OTHER, 0)
+
+
+def test_qu_7_a_voter_waits_for_another_time_before_each_election() -> None:
+    """Two whose waits are alike would ask for votes at the same time again and again."""
+    quorum = voter()
+    assert len({quorum.jitter_ms(1_000_000) for _ in range(20)}) > 10

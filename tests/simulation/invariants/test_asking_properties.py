@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from broker.core.broker_node import isr_changes, lifecycle
 from broker.core.configuration import cleanup
 from broker.core.controller import membership
+from broker.core.controller.requests import leader_elections
 from broker.core.controller.state import RecoveryJob
 from broker.core.messages import (
     AllocateProducerIdsRequest,
@@ -18,6 +20,8 @@ from broker.core.messages import (
 )
 from broker.core.metadata.records import PartitionState
 from broker.core.ports.events import Event, RequestFailed, Send, TimerFired
+from broker.core.quorum import elections
+from simulation.invariants import intervals
 from simulation.invariants.answers.controllers_asked import sent
 from simulation.invariants.directories import check_recorded
 from simulation.invariants.knowledge import BrokerMirror, Deciding, Knowledge
@@ -119,6 +123,34 @@ def test_a_check_that_comes_too_soon_breaks_p_71(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(isr_changes, "shrink_all", hasty)
     assert observe().failed_property == "P-71"
+
+
+def test_a_check_of_a_controller_that_comes_too_soon_breaks_p_71(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = elections.check_quorum
+
+    def hasty(quorum: Any) -> None:
+        honest(quorum)
+        if quorum.leads:
+            quorum.runtime.set_timer((elections.CHECK,), 1)
+
+    monkeypatch.setattr(elections, "check_quorum", hasty)
+    assert observe().failed_property == "P-71"
+
+
+@pytest.mark.parametrize("key", [(elections.CHECK,), (membership.SESSIONS,), (leader_elections.BALANCE,)])
+def test_each_check_of_a_controller_has_its_interval(knowledge: Knowledge, key: tuple[str]) -> None:
+    """A controller that leads anew, or that has just decided something, may look again at once (P-71)."""
+    voter = next(iter(knowledge.voters.values()))
+    settings = knowledge.settings
+    state: Any = SimpleNamespace(settings=settings, quorum=SimpleNamespace(settings=settings, epoch=1))
+
+    def fires(incarnation: int, *, decided: bool = False) -> str | None:
+        return broken_by(lambda: intervals.of_controller(knowledge, voter, state, incarnation, key, decided=decided))
+
+    assert fires(1) is None
+    assert fires(2, decided=True) is None
+    assert fires(2) is None
+    assert fires(2) == "P-71"
 
 
 def test_a_broker_that_waits_before_it_says_that_it_has_caught_up_breaks_v_29(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from broker.core.broker_node import directories, storage
@@ -9,8 +11,9 @@ from broker.core.broker_node.requests import deletion
 from broker.core.log import checkpoints
 from broker.core.log.log import Log
 from broker.core.log.segments.indexes import Indexes
+from broker.core.metadata.image import Image
 from broker.core.ports.files import Files
-from broker.core.quorum import observer
+from broker.core.quorum import observer, snapshots
 from broker.core.replica.state import Replica, Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.invariants.checkpoints import check_recovery_point
@@ -20,6 +23,7 @@ from simulation.scenario.configuration import SimulatedFault
 from simulation.workload.clients import TOPIC
 from tests.simulation.invariants.planting import Plant, broken_by, observe, replica_of
 
+CHANGES = [SimulatedFault(3_000 + 500 * number, "reassignment", 0, 400, number) for number in range(30)]
 RESTART = SimulatedFault(8_000, "restart", 1, 1_000, 0)
 SMALL: dict[str, object] = {"segment_bytes": 300, "index_interval_bytes": 1}
 OLD_GO: dict[str, object] = {**SMALL, "retention_ms": 3_000}
@@ -67,6 +71,18 @@ def test_a_log_that_a_clean_stop_does_not_sync_breaks_p_47(monkeypatch: pytest.M
 def test_metadata_that_are_not_in_the_copy_break_p_48(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observer, "store", lambda _copy, _records, _every: None)
     assert observe().failed_property == "P-48"
+
+
+def test_a_copy_whose_beginning_is_in_no_snapshot_breaks_p_48(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert observe(faults=CHANGES, metadata_snapshot_records=30).failure is None
+    honest = snapshots.take
+
+    def take(stored: Any, image: Image) -> None:
+        if not isinstance(stored, observer.StoredCopy):
+            honest(stored, image)
+
+    monkeypatch.setattr(snapshots, "take", take)
+    assert observe(faults=CHANGES, metadata_snapshot_records=30).failed_property == "P-48"
 
 
 def test_an_index_entry_for_another_position_breaks_p_49(monkeypatch: pytest.MonkeyPatch) -> None:

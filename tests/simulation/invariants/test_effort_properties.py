@@ -1,22 +1,25 @@
-"""Followers that do not wait, laggards that are none, compactions without a reason or an end: P-62 to P-64, V-28.
+"""Followers that do not wait, laggards that are none, compactions without a reason or an end: P-62 to P-64, V-28, V-30.
 
 And refusals and elections of a controller without a reason (P-41, P-25), and producers that a restart forgets (P-28).
 """
 
 from __future__ import annotations
 
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from broker.core.broker_node import compaction, replication
+from broker.core.broker_node.requests import fetching, producing
 from broker.core.log import producer_state
 from broker.core.log.compaction import filtering
 from broker.core.log.log import Log
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import PartitionState
 from broker.core.replica import leader
+from broker.core.replica.state import Role
 from broker.core.rules.insync_replicas import AlterPartitionRules
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
@@ -44,6 +47,19 @@ def test_followers_whose_leader_dies_or_moves_break_nothing() -> None:
     assert observe(faults=[LEADER_DIES, *moved]).failure is None
 
 
+def test_a_follower_that_pauses_because_of_another_leader_breaks_p_62(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = replication.fetched
+
+    def fetched(broker: Any, leader: int, response: Any) -> None:
+        honest(broker, leader, response)
+        for replica in broker.replicas.values():
+            if response is None and replica.role is Role.FOLLOWER and replica.leader != leader:
+                replication._pause(broker, replica)
+
+    monkeypatch.setattr(replication, "fetched", fetched)
+    assert "P-62" in found_in_mixed_seeds(4)
+
+
 def test_a_follower_that_asks_again_at_once_after_an_error_breaks_p_62(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replication, "_pause", lambda _broker, _replica: None)
     assert "P-62" in found_in_mixed_seeds(1, 2)
@@ -59,6 +75,29 @@ def test_a_follower_that_never_counts_as_caught_up_breaks_p_63(monkeypatch: pyte
 
     monkeypatch.setattr(leader, "record_fetch", record)
     assert observe().failed_property == "P-63"
+
+
+def test_a_write_that_is_left_unanswered_until_something_else_happens_breaks_v_30(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    honest, calls = producing.complete, count()
+
+    def complete(*arguments: Any) -> None:
+        if next(calls) % 2:
+            honest(*arguments)
+
+    monkeypatch.setattr(producing, "complete", complete)
+    assert observe().failed_property == "V-30"
+
+
+def test_a_fetch_that_waits_for_more_than_it_asks_for_breaks_v_30(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = fetching.try_answer
+
+    def try_answer(broker: Any, request_id: int, *, at_deadline: bool) -> bool:
+        return at_deadline and honest(broker, request_id, at_deadline=True)
+
+    monkeypatch.setattr(fetching, "try_answer", try_answer)
+    assert observe().failed_property == "V-30"
 
 
 def compact_whatever_there_is(monkeypatch: pytest.MonkeyPatch, dirty_ratio: str) -> None:

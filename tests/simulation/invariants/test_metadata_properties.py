@@ -1,4 +1,4 @@
-"""Each property about what the controllers decide is reported when it is broken (P-7, P-16 … P-19, P-23)."""
+"""Each property about what the controllers decide is reported when it is broken (P-7, P-16 … P-19, P-23, P-72)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from itertools import count
 
 import pytest
 
-from broker.core.broker_node import storage
+from broker.core.broker_node import publishing, storage
 from broker.core.broker_node.state import BrokerState
 from broker.core.log import checkpoints
 from broker.core.metadata.records import RECOVERING, ConfigChanged, PartitionSet, PartitionState, TopicCreated
 from broker.core.ports.files import Files
-from broker.core.replica.state import Role
+from broker.core.replica.state import Replica, Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.engine.disk import PowerFailed
 from simulation.invariants import metadata
@@ -31,6 +31,17 @@ def test_an_uncleanly_started_member_of_the_elr_breaks_p_7() -> None:
     outcome = observe(plant, faults=LAST_ONE_LEFT)
     assert outcome.failed_property == "P-7"
     assert "broker 3 started uncleanly" in str(outcome.failure)
+
+
+def test_metadata_that_are_known_and_not_published_break_p_72(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = publishing._apply
+
+    def apply(broker: BrokerState, replica: Replica, state: PartitionState) -> None:
+        if state.partition_epoch % 2 == 0:
+            honest(broker, replica, state)
+
+    monkeypatch.setattr(publishing, "_apply", apply)
+    assert observe(faults=LAST_ONE_LEFT).failed_property == "P-72"
 
 
 def test_a_fenced_member_of_the_isr_breaks_p_16() -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from broker.core.controller.node import ControllerNode
 from broker.core.log.log import Log, LogConfig
+from broker.core.metadata.image import Image
+from broker.core.metadata.records import ConfigChanged, PartitionSet
 from broker.core.ports.events import TimerFired
+from broker.core.quorum import snapshots
 from broker.core.quorum.state import Quorum, QuorumRole
 from broker.core.records import encode_batch
 from broker.core.rules.quorum import QuorumRules
@@ -21,6 +25,9 @@ from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.scenario.scenario import settings_of
 from tests.simulation.invariants.planting import Plant, broken_by, controller_of, observe
 from tests.support.memory_files import MemoryFiles
+
+CHANGES = [SimulatedFault(3_000 + 500 * number, "reassignment", 0, 400, number) for number in range(30)]
+"""They write so many records that there are snapshots."""
 
 Lie = Callable[[Quorum], object]
 
@@ -93,6 +100,30 @@ def vote_again(quorum: Quorum) -> None:
 )
 def test_a_broken_property_of_the_quorum_is_reported(property_id: str, lie: Lie, leads: bool) -> None:
     assert observe(quorum_lie(lie, leads=leads)).failed_property == property_id
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        lambda records: [one for one in records if not isinstance(one, PartitionSet)],
+        lambda records: [*records, ConfigChanged("", "min.insync.replicas", "7")],
+    ],
+)
+def test_a_snapshot_of_something_else_than_what_was_committed_breaks_p_r4(
+    monkeypatch: pytest.MonkeyPatch, lie: Callable[[list[object]], list[object]]
+) -> None:
+    honest = Image.to_records
+    monkeypatch.setattr(Image, "to_records", lambda image: lie(honest(image)))
+    assert observe(faults=CHANGES, metadata_snapshot_records=30).failed_property == "P-R4"
+
+
+def test_a_snapshot_that_is_not_written_breaks_p_r4(monkeypatch: pytest.MonkeyPatch) -> None:
+    def written(stored: Any, snapshot_id: tuple[int, int], _data: bytes) -> None:
+        stored.snapshot_id = snapshot_id
+
+    assert observe(faults=CHANGES, metadata_snapshot_records=30).failure is None
+    monkeypatch.setattr(snapshots, "_write", written)
+    assert observe(faults=CHANGES, metadata_snapshot_records=30).failed_property == "P-R4"
 
 
 @pytest.mark.parametrize("flaw", ["quorum-ack-before-flush"])

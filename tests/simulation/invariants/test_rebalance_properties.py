@@ -9,7 +9,7 @@ import pytest
 
 from broker.core.broker_node.groups import offsets, rebalancing
 from broker.core.broker_node.groups.records import OffsetKey
-from broker.core.broker_node.groups.state import Group, GroupState, Member
+from broker.core.broker_node.groups.state import AssignmentWrite, Group, GroupState, Member, Shard, Write
 from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import (
     HeartbeatRequest,
@@ -21,7 +21,7 @@ from broker.core.ports.events import Event, Reply, RequestReceived, TimerFired
 from simulation.engine.event_queue import MS
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.groups import checks, rebalances
-from simulation.invariants.knowledge import Knowledge
+from simulation.invariants.knowledge import BrokerMirror, Knowledge
 from simulation.scenario.configuration import SimulatedFault
 from simulation.workload.members import INITIAL_DELAY_MS, REBALANCE_MS, SESSION_MS, UNSTABLE
 from tests.simulation.invariants.planting import broken_by, observe
@@ -222,6 +222,25 @@ def test_a_group_that_was_not_empty_need_not_wait(knowledge: Knowledge) -> None:
     watched.become(GroupState.PREPARING_REBALANCE)
     watched.group.protocol = "consumer"
     assert broken_by(lambda: watched.become(GroupState.COMPLETING_REBALANCE)) is None
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored", "broken"),
+    [
+        (False, (), None),
+        (True, (AssignmentWrite("group", 1, ()),), None),
+        (True, (AssignmentWrite("group", 0, ()),), "V-26"),
+        (True, (), "V-26"),
+    ],
+)
+def test_members_wait_for_their_leader_or_for_the_log(
+    sent: bool, stored: tuple[AssignmentWrite, ...], broken: str | None
+) -> None:
+    group = Group("group", GroupState.COMPLETING_REBALANCE, "consumer", generation=1, leader="a")
+    group.members["a"] = Member("a", None, "a", SESSION_MS, REBALANCE_MS, (("consumer", b""),))
+    group.members["a"].waiting_sync = 7 if sent else None
+    shard = Shard(0, 1, None, writes={offset: Write(purpose) for offset, purpose in enumerate(stored)})
+    assert broken_by(lambda: rebalances._check_assignment(BrokerMirror(1), shard, group)) == broken
 
 
 @pytest.mark.parametrize("missing", ["nobody", "a member", "a member that has only an id"])

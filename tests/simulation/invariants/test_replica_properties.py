@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from broker.core.broker_node import isr_changes
 from broker.core.broker_node.node import BrokerNode
 from broker.core.log.log import Log, LogConfig
 from broker.core.metadata.records import PartitionState
@@ -233,6 +234,11 @@ def test_an_epoch_cache_that_contradicts_the_log_breaks_p_21() -> None:
 def test_a_maximal_isr_without_the_proposed_member_breaks_p_22() -> None:
     plant = change_rules("isr", maximal=lambda committed, _proposed: frozenset(committed))
     assert observe(plant, faults=KILL_FIRST).failed_property == "P-22"
+
+
+def test_a_change_of_the_isr_that_nobody_asks_for_breaks_p_22(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isr_changes, "send", lambda _broker, _replica: None)
+    assert observe(faults=KILL_FIRST).failed_property == "P-22"
 
 
 def test_an_assigned_log_that_a_running_broker_deletes_breaks_p_27() -> None:

@@ -1,4 +1,4 @@
-"""A fetch session that its broker does not go on with breaks P-45."""
+"""A fetch session that its broker does not go on with, or where its fetcher does not, breaks P-45."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from broker.core.messages.errors import ErrorCode
 from simulation.invariants.answers import sessions
 from simulation.invariants.knowledge import BrokerMirror
 from simulation.invariants.properties import Violation
+from simulation.runs.sweep import simulate
 from simulation.scenario.configuration import SimulatedFault
 from tests.simulation.invariants.planting import observe
 
@@ -40,6 +41,19 @@ def test_sessions_that_a_leader_does_not_go_on_with_break_p_45(monkeypatch: pyte
 
     monkeypatch.setattr(fetching.fetch_sessions, "open_fetch", stands_still)
     assert observe().failed_property == "P-45"
+
+
+def test_sessions_that_a_leader_goes_on_with_whatever_is_asked_break_p_45(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = fetch_sessions.open_fetch
+
+    def obliging(found: fetch_sessions.FetchSessions, request: FetchRequest, *asked: object) -> object:
+        session = found.sessions.get(request.session_id)
+        if session is not None and request.session_epoch > 0:
+            request = request._replace(session_epoch=session.epoch)
+        return honest(found, request, *asked)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fetching.fetch_sessions, "open_fetch", obliging)
+    assert simulate(1, {"search": "mixed"}, observed=True).findings[0].property_id == "P-45"
 
 
 def test_sessions_that_end_with_their_broker_break_nothing() -> None:
@@ -76,3 +90,11 @@ def test_a_session_that_is_gone_may_be_refused() -> None:
     broker = begun()
     fetch(broker, 2, 1)
     sessions.answered(broker, 2, FetchResponse((), ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+
+
+@pytest.mark.parametrize("epoch", [2, 5])
+def test_another_epoch_is_not_to_be_served(epoch: int) -> None:
+    broker = begun()
+    fetch(broker, 2, epoch)
+    with pytest.raises(Violation, match="P-45"):
+        sessions.answered(broker, 2, FetchResponse((), 0, session_id=7))

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.simulation.mutants import __main__ as command
-from benchmarks.simulation.mutants import simulating
+from benchmarks.simulation.mutants import hunting, simulating
 from benchmarks.simulation.mutants.hunting import acting_in, hunt_in_simulator
-from benchmarks.simulation.mutants.making import ROOT, Mutant, all_mutants
+from benchmarks.simulation.mutants.making import ROOT, Mutant, all_mutants, fingerprint, sample
 from benchmarks.simulation.mutants.page import Fate, Reasons, page, reasons, summary
 from benchmarks.simulation.mutants.planting import function_of
 from benchmarks.simulation.mutants.probes import Instrumented
@@ -220,11 +220,57 @@ def test_the_page_counts_every_mutant_once_and_shows_survivors_with_their_reason
     assert "1 because it never ended" in text
     assert f"### {ids[5]}" in text
     assert "Harmless: It does not matter." in text
-    assert "not missed in this hunt: gone" in text
+    assert "explains 1 more, which this hunt has not drawn, or has found" in text
+    assert "Hunted again" not in text
     assert "acts differently in 3 seeds, of which 2 take another course; found by `tests/x.py::test_y`." in text
-    assert "acts differently in 1 seed, of which none takes another course; undecided." in text
+    assert "in 3 seeds, and was tried in the first 1, of which none takes another course; undecided." in text
+    assert "1 of the misses were tried in the first of their seeds only, 1 to 1 of them." in words
     assert text.index(f"### {ids[5]}") < text.index(f"### {ids[7]}") < text.index(f"### {ids[4]}")
     assert "Not explained yet." in page(mutants, results, Reasons({}, {}))
+
+
+def test_the_page_keeps_the_figures_of_a_first_hunt_and_says_what_a_later_one_finds(tmp_path: Path) -> None:
+    mutants = all_mutants()[:4]
+    ids = [mutant.id for mutant in mutants]
+    first = Results.open(tmp_path / "first.jsonl", "sources", range(1, 2), "mixed")
+    later = Results.open(tmp_path / "later.jsonl", "later sources", range(1, 2), "mixed")
+    first.add(ProbedSeed(1, (), (0, 1, 2, 3), (0, 1, 2, 3)))
+    first.add(HuntResult(ids[0], FINDING, 1, 1, "invariant", "P-1", "P-1: wrong"))
+    for id_ in ids[1:]:
+        first.add(HuntResult(id_, "", 1, 1))
+        first.add(ShownMutant(id_, "", "", 9, False))
+    later.add(HuntResult(ids[1], FINDING, 1, 1, "invariant", "P-99", "P-99: wrong"))
+    for id_, test in ((ids[2], "tests/x.py::test_y[case]"), (ids[3], "")):
+        later.add(HuntResult(id_, "", 1, 1))
+        later.add(ShownMutant(id_, test, "", 9, False))
+    text = page(mutants, first, Reasons({ids[3]: "It does not matter."}, {}), Results.again(later.path))
+    words = " ".join(text.split())
+    assert "it found 1 of 3 real mistakes, 33 %. Tests alone found 0, and so both together 33 %; 3 survived" in words
+    assert "the simulator now finds 2 of 3, 67 %, and the tests 1 more, together 100 %." in words
+    sections = text.split("### ")
+    assert [name for name in ids for part in sections if part.startswith(name) and "Hunted again" in part] == ids[1:3]
+    assert "it is found by the simulator: P-99." in text
+    assert "it is found by `tests/x.py::test_y`." in text
+
+
+def test_a_later_hunt_of_another_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "later.jsonl"
+    path.write_text('{"format": 1, "sources": "", "seeds": [1, 2], "search": "mixed"}\n')
+    with pytest.raises(ValueError, match="in the format 2, found 1"):
+        Results.again(path)
+
+
+def test_a_sample_leaves_another_one_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, mutants = tmp_path / "results.jsonl", all_mutants()
+    results = Results.open(path, fingerprint(mutants), range(1, 2), "mixed")
+    results.add(ProbedSeed(1, (), tuple(range(9)), tuple(range(9))))
+    chosen: list[Mutant] = []
+    monkeypatch.setattr(hunting, "hunt_in_simulator", lambda _, sampled, *__: chosen.extend(sampled))
+    arguments = ["mutants", "--count", "9", "--seeds", "1:2", "--tests", "none", "--results", str(path)]
+    monkeypatch.setattr("sys.argv", [*arguments, "--apart-from", "27:4", "--apart-from", "3:2"])
+    assert command.main() == 0
+    left_out = {*sample(mutants[:9], 4, 27), *sample(mutants[:9], 2, 3)}
+    assert {one.id for one in chosen} == {one.id for one in mutants[:9]} - {one.id for one in left_out}
 
 
 def test_reasons_are_sentences() -> None:
