@@ -24,7 +24,7 @@ from common.directories import cache_directory
 SUFFIX = ".jsa"
 FAILED_SUFFIX = ".failed"
 KEPT = 2
-"""Archives that stay, those used last: one has 80 MB."""
+"""Archives that stay, those used last: one has 160 MB."""
 
 
 def archive_of(java_home: Path) -> Path:

@@ -21,7 +21,7 @@ from common.atomic_files import replacing
 
 NICENESS = 19
 WRITTEN_S = 600.0
-"""Java takes some 10 s of an idle core to write the archive, and gets what others leave."""
+"""Java takes half a minute of an idle core to write the archive, and gets what others leave."""
 
 
 def main() -> None:
