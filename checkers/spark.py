@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -29,6 +29,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from checkers.class_archive import make_later, options_for
 from common.atomic_files import replacing
 from common.directories import cache_directory, directory_for_programs, may_execute
 
@@ -132,11 +133,13 @@ def find_java() -> Java:
     )
 
 
-def start_session(master: str | None = None, *, large: bool = False) -> SparkSession:
+def start_session(master: str | None = None, *, large: bool = False, archive_to: Path | None = None) -> SparkSession:
     """Return the Spark session of this process; start one if there is none, or if a call was interrupted.
 
     `master` is a Spark master URL, all cores of this machine by default. `large`: for histories of many millions of
-    rows, where a compiler that optimizes and more memory pay. Raises `SparkUnavailableError`.
+    rows, where a compiler that optimizes and more memory pay. `archive_to`: where Java is to write an archive of its
+    classes when it ends; otherwise it uses the one that there is (`checkers.class_archive`). Raises
+    `SparkUnavailableError`.
     """
     if _was_interrupted():
         end_java()
@@ -148,7 +151,8 @@ def start_session(master: str | None = None, *, large: bool = False) -> SparkSes
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     atexit.register(end_java)
     log = scratch / "spark.log"
-    settings = _settings(master or LOCAL, scratch, log, large=large)
+    archive = options_for(java.home) if archive_to is None else [f"-XX:ArchiveClassesAtExit={archive_to}"]
+    settings = _settings(master or LOCAL, scratch, log, archive, large=large)
     try:
         with (
             log.open("ab") as errors,
@@ -203,14 +207,15 @@ def _noting_interrupts(gateway: JavaGateway) -> JavaGateway:
     return gateway
 
 
-def end_java() -> None:
+def end_java(wait_s: float = JAVA_END_S) -> bool:
     """End the virtual machine that sessions of this process ran in, if there is one, and wait until it is gone.
 
-    It would end by itself, some seconds after the process; until then it holds memory and files.
+    It would end by itself, some seconds after the process; until then it holds memory and files. One that has not ended
+    after `wait_s` is killed. Return whether none had to be.
     """
     gateway = SparkContext._gateway
     if gateway is None:
-        return
+        return True
     context = SparkContext._active_spark_context
     if context is not None:
         if _was_interrupted():
@@ -222,16 +227,28 @@ def end_java() -> None:
     if process.stdin is not None:
         process.stdin.close()  # at which it ends
     try:
-        process.wait(JAVA_END_S)
+        process.wait(wait_s)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+        return False
+    return True
 
 
-def _settings(master: str, scratch: Path, log: Path, *, large: bool) -> SparkConf:
+def archive_classes_later() -> None:
+    """Have an archive of Java's classes made for later checks, if this process has run Java and there is none."""
+    if SparkContext._gateway is not None:
+        make_later(find_java().home)
+
+
+def _settings(master: str, scratch: Path, log: Path, archive: Sequence[str], *, large: bool) -> SparkConf:
     logging = scratch / "log4j2.properties"
     logging.write_text(_LOG_SETTINGS.format(path=log))
-    java_options = [f"-Dlog4j2.configurationFile={logging.as_uri()}", f"-Djava.io.tmpdir={_for_libraries(scratch)}"]
+    java_options = [
+        f"-Dlog4j2.configurationFile={logging.as_uri()}",
+        f"-Djava.io.tmpdir={_for_libraries(scratch)}",
+        *archive,
+    ]
     settings = {
         "spark.master": master,
         "spark.app.name": "harrow",

@@ -67,6 +67,7 @@ def check(
       harrow check --model cas-register --pictures violations *.edn
     """  # noqa: D301 (\b is for click)
     from checkers.foreign.check import UnknownNameError, Wanted, check_files
+    from checkers.spark import archive_classes_later
     from harness.run.judging import results_of
     from harness.terminal.console import results_console
     from reports.text.terminal import summary_lines
@@ -88,6 +89,7 @@ def check(
             console.print(f"{found.verdict:8} {found.file}  {found.reason}", soft_wrap=True, markup=False)
     if pictures is not None:
         _draw(verdicts, pictures)
+    archive_classes_later()
     sys.exit(worst([found.verdict for found in verdicts]))
 
 
