@@ -19,19 +19,23 @@ SHUTDOWN_OFFSET = 30
 
 
 def state_after(
-    fenced: bool, shutting: bool, request: BrokerHeartbeatRequest, *, leads: bool = False, others: int = 50
+    fenced: bool,
+    shutting: bool,
+    request: BrokerHeartbeatRequest,
+    *,
+    leads: bool = False,
+    others: tuple[int, ...] = (50,),
 ) -> BrokerControlState:
-    """The next state of broker 1 while broker 2, which is active, has applied the metadata up to `others`."""
+    """The next state of broker 1 while the others, from 2 on, are active and have applied metadata up to `others`."""
     settings = Settings(node_id=100, roles=("controller",), voters={100: ("c", 1)}, listeners=(), log_dirs=("/",))
     controller = ControllerNode(settings, MemoryFiles(), "c").state
     broker = BrokerImage(1, EPOCH, "one", (), None, fenced, shutting)
-    controller.image.brokers = {
-        1: broker,
-        2: BrokerImage(2, 11, "two", (), None, fenced=False, in_controlled_shutdown=False),
-    }
+    controller.image.brokers = {1: broker}
+    for number in range(2, 2 + len(others)):
+        controller.image.brokers[number] = BrokerImage(number, 11, f"{number}", (), None, False, False)
     partition = PartitionState((1, 2), (1, 2), 1 if leads else 2, 0, 0)
     controller.image.topics = {"t": TopicImage("t", "id", {0: partition})}
-    controller.metadata_offsets = {1: request.current_metadata_offset, 2: others}
+    controller.metadata_offsets = {1: request.current_metadata_offset, **dict(enumerate(others, 2))}
     controller.shutdown_offsets = {1: SHUTDOWN_OFFSET}
     return next_state(controller, broker, request)
 
@@ -70,12 +74,15 @@ def test_from_unfenced(request_: BrokerHeartbeatRequest, leads: bool, expected: 
 @pytest.mark.parametrize(
     ("leads", "others", "expected"),
     [
-        pytest.param(True, 50, BrokerControlState.CONTROLLED_SHUTDOWN, id="still leads"),
+        pytest.param(True, (50,), BrokerControlState.CONTROLLED_SHUTDOWN, id="still leads"),
         pytest.param(
-            False, SHUTDOWN_OFFSET - 1, BrokerControlState.CONTROLLED_SHUTDOWN, id="others have not heard of it"
+            False, (SHUTDOWN_OFFSET - 1,), BrokerControlState.CONTROLLED_SHUTDOWN, id="others have not heard of it"
         ),
-        pytest.param(False, SHUTDOWN_OFFSET, BrokerControlState.SHUTDOWN_NOW, id="all have heard of it"),
+        pytest.param(
+            False, (50, SHUTDOWN_OFFSET - 1), BrokerControlState.CONTROLLED_SHUTDOWN, id="one has not heard of it"
+        ),
+        pytest.param(False, (50, SHUTDOWN_OFFSET), BrokerControlState.SHUTDOWN_NOW, id="all have heard of it"),
     ],
 )
-def test_from_controlled_shutdown(leads: bool, others: int, expected: BrokerControlState) -> None:
+def test_from_controlled_shutdown(leads: bool, others: tuple[int, ...], expected: BrokerControlState) -> None:
     assert state_after(False, True, beat(stop=True), leads=leads, others=others) is expected

@@ -77,6 +77,7 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "P-69": "the next controller is asked",
         "P-70": "one report at a time",
         "P-71": "checks keep their intervals",
+        "P-72": "replicas follow the metadata",
         "P-D1": "deleted as asked or permitted",
         "P-D2": "idle producers forgotten",
         "P-G1": "committed offsets stay",
@@ -116,6 +117,7 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "V-24": "logs are synced in time",
         "V-28": "compaction comes to something",
         "V-29": "brokers say at once that they have caught up",
+        "V-30": "nothing waits for what is there",
         "V-25": "no wait lasts too long",
         "V-26": "rebalances end",
     }
