@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
@@ -102,6 +103,12 @@ def test_faults_for_which_there_was_no_time_are_told_apart(monkeypatch: pytest.M
     assert found.untested == (10, 11, 12, 13)
 
 
+def test_whether_the_flaw_is_to_blame_is_known_before_the_faults_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = made_up(monkeypatch, 4, {2}, flaws=("unclean-election",), stopped_after=2)
+    assert found.without_flaws is True
+    assert found.untested == (10, 11, 12, 13)
+
+
 @cache
 def without_faults() -> SimulationOutcome:
     return cases.run(quick(1, faults=(), operations=1, polls=1, duration_ms=3_000))
@@ -114,6 +121,7 @@ def made_up(
     flaws: tuple[str, ...] = (),
     lucky: int | None = None,
     stopped: bool = False,
+    stopped_after: int | None = None,
     in_logs: bool = False,
 ) -> Needed:
     """Search where a failure occurs with all faults of one of these sets, or with one draw of the random choices.
@@ -137,13 +145,17 @@ def made_up(
         finding = SimulationFinding(Layer.INVARIANT, "P-1", "it does")
         failed = replace(outcome, failed_property="P-1", failure="it does")
 
+    simulated: list[Case] = []
+
     def run(case: Case, *_: object) -> SimulationOutcome:
+        simulated.append(case)
         left = {fault.target for fault in case.faults or ()}
         fails = any(set(wanted) <= left for wanted in guilty) or (lucky is not None and case.refill == lucky)
         return failed if fails else outcome
 
     patch.setattr(search.cases, "run", run)
-    return needed_faults(quick(1), outcome, finding, lambda: stopped)
+    late = math.inf if stopped_after is None else stopped_after
+    return needed_faults(quick(1), outcome, finding, lambda: stopped or len(simulated) >= late)
 
 
 def test_all_that_a_fault_does_is_known_by_its_place_in_the_schedule() -> None:
