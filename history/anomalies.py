@@ -172,8 +172,7 @@ _ROWS: Final = (
     ),
     Anomaly(
         "unavailable",
-        "Once every fault is healed, writes are acknowledged, readers progress and ISRs are full again within the"
-        " bound.",
+        "Once every fault is healed, writes are acknowledged, readers progress and ISRs are full again in time.",
         "failures to recover",
     ),
     Anomaly(

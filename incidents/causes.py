@@ -66,7 +66,7 @@ _ROWS: Final = (
     Kind("wrong-refusal", "A node refused a request for a reason that did not hold.", "AP-4, FE-11, PR-5"),
     Kind("metadata", "The controllers' decisions or answers contradicted each other.", "CT-1, HB-4, MD-3"),
     Kind("quorum", "The controllers' quorum broke its own rules.", "QU-1, QU-8, QU-11, QU-12"),
-    Kind("no-progress", "The cluster did not get on with its work."),
+    Kind("no-progress", "A service that was to be back once the faults were healed did not come back."),
     Kind("node-crash", "A node ended by itself."),
     Kind("damaged-log", "A log holds bytes that nobody wrote.", "ST-7"),
     Kind("weak-acknowledgement", "The producer did not wait for replicas."),

@@ -235,7 +235,7 @@ def _why_it_could_lead(evidence: Evidence, loss: Loss, leader: int, isr: tuple[i
     if leader in isr or not isr:
         return (
             "A replica that comes back from an unclean stop could be elected from the ISR, although it had lost its"
-            " log. Eligible leader replicas (KIP-966) forbid that."
+            " log. Where eligible leader replicas (KIP-966) are in force, they forbid that."
         )
     return ""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from common.wording import count, partition_name
 
-SPANS_NAMED_MAX = 3
+SPANS_NAMED_MAX = 4
 
 
 @dataclass(frozen=True, order=True)

@@ -29,14 +29,14 @@ class LogLine(NamedTuple):
 
 
 class Complaint(NamedTuple):
-    """What a node's log says against a partition when it ends, and how many lines say it, with whatever numbers."""
+    """What a node's log says against a partition when it ends, and how many lines say so, whatever their numbers."""
 
     text: str
     times: int
 
     def __str__(self) -> str:
-        often = f" {self.times:,} times, with this as the last" if self.times > 1 else ""
-        return f"its log says{often}: “{self.text}”"
+        says = f"repeats {self.times:,} times" if self.times > 1 else "says"
+        return f"its log {says}: “{self.text}”"
 
 
 def stamped_lines(path: Path, day: datetime) -> Iterator[LogLine]:

@@ -45,10 +45,13 @@ def answers(run: Run) -> tuple[Answer, ...]:
         return ()
     evidence = Evidence(run.directory)
     promise = promise_of(gravest(incident.anomalies))
+    bound_ms = run.number("unavailable_after_ms")
+    if bound_ms is not None and "unavailable" in incident.anomalies:
+        promise += f" Here that is within {bound_ms / 1000:g} s."
     promised = [Answer("The rule" if incident.within_contract else "Promised", promise)] if promise else []
     return (
         *promised,
-        Answer("Fault needed", _fault_needed(run, incident, evidence), "faults", "all faults"),
+        Answer("Faults needed", _fault_needed(run, incident, evidence), "faults", "all faults"),
         Answer("Whose mistake", _whose_mistake(run, incident, evidence.needed)),
         _records(run, incident),
     )
@@ -80,7 +83,7 @@ def _by_simulating(needed: Needed, faults: Sequence[Fault], what_for: str) -> st
         left_out = "without it" if len(needed.needed) == 1 else "without any one of them"
         sentences.append(
             f"Needed{what_for}: {enumeration(_stories(faults, needed.needed))}. {alone} the failure occurs; {left_out}"
-            f" it does not (tried {tries})."
+            f" it does not (simulated again {tries})."
         )
     elif not needed.untested:
         why = f"it occurs without {_numbers(others)}, too" if others else "none had begun by then"
@@ -108,7 +111,7 @@ def _by_evidence(incident: Incident, faults: Sequence[Fault], before: Sequence[F
     if guilty:
         rest = [fault.number for fault in before if fault.number and fault.number not in guilty]
         only = f" Nothing in the evidence connects it with what else came before it: {_numbers(rest)}." if rest else ""
-        return f"Made possible by this: {enumeration(_stories(faults, guilty))}.{only}"
+        return f"Made possible by: {enumeration(_stories(faults, guilty))}.{only}"
     near = cause.faults if cause is not None else ()
     nearest = f"; the nearest: {enumeration(_stories(faults, near))}" if near else ""
     which = "the fault" if len(before) == 1 else f"any of the {count(len(before))} faults"
@@ -151,8 +154,8 @@ def _whose_mistake(run: Run, incident: Incident, needed: Needed | None) -> str:
     flaws = [str(flaw) for flaw in run.settings.get("flaws") or ()]
     if flaws:
         return _of_flaws(flaws, needed)
-    design = f" It is a gap in the protocol itself: {allowed_by}" if allowed_by else ""
-    return f"The cluster's: neither its configuration nor anything that the clients did excuses it.{design}"
+    design = f" It does what its protocol says, which has this gap: {allowed_by}" if allowed_by else ""
+    return f"The broker software's: neither its configuration nor anything that the clients did excuses it.{design}"
 
 
 def _of_flaws(flaws: Sequence[str], needed: Needed | None) -> str:
@@ -161,11 +164,11 @@ def _of_flaws(flaws: Sequence[str], needed: Needed | None) -> str:
     without = None if needed is None else needed.without_flaws
     if without is None:
         return (
-            f"The cluster's, most likely by {named}: neither the configuration nor anything that the clients did"
-            " excuses it. Whether it happens without the flaw was not tried."
+            f"The broker software's, most likely by {named}: neither the configuration nor anything that the clients"
+            " did excuses it. Whether it happens without the flaw was not tried."
         )
     if without:
-        return f"The cluster's own: the same simulation fails without {named}, too."
+        return f"The broker software's own: the same simulation fails without {named}, too."
     tries = "with the same random choices and with others"
     return f"That of {named}: the same simulation without {'it' if one else 'them'} has no failure ({tries})."
 
@@ -180,7 +183,7 @@ def _records(run: Run, incident: Incident) -> Answer:
     rows = list(_rows(run, incident, name))
     named = [_record(run, row) for row in rows[:RECORDS_NAMED] if row["offset"] is not None or row["value"]]
     if not named:
-        return Answer("Records", f"None in particular: this is about {where(incident.spans)}.")
+        return Answer("Records", f"No single one: this is about {where(incident.spans)}.")
     first = f"the first {count(len(named))} of {count(total)}: " if total > len(named) else ""
     anchor = f"{'violations' if violations else 'allowed'}-{name}"
     listed = name in CATALOGUE or rows
@@ -205,8 +208,8 @@ def _record(run: Run, row: Mapping[str, Any]) -> str:
     values = [row["value"]] if row["value"] is not None else _values_at(run, row)
     if not values:
         return f"{place}{offset} (what stood there no client was told)"
-    told = " and ".join(f"value {value}" for value in values)
-    return f"{told} at {place}{offset}" if offset else f"{told} in {place}"
+    told = " and ".join(f"the write of value {value}" for value in values)
+    return f"{told} to {place}{offset}" if offset else f"{told} to {place}"
 
 
 def _values_at(run: Run, row: Mapping[str, Any]) -> list[int]:

@@ -67,7 +67,7 @@ def _planted(run: Run, word: str) -> str:
         summaries = run.spec.get("flaw_summaries")
         known = summaries if isinstance(summaries, Mapping) else {}
         what = "; ".join(str(known[flaw]) for flaw in flaws if flaw in known)
-        return f"{named} {'is' if len(flaws) == 1 else 'are'} in this build{f': {what}' if what else ''}."
+        return f"{named} {'is' if len(flaws) == 1 else 'are'} switched on{f': {what}' if what else ''}."
     return f"{named} did not show: nothing in this run triggered {'it' if len(flaws) == 1 else 'them'}."
 
 

@@ -33,8 +33,7 @@ def test_a_replica_whose_log_speaks_against_the_partition_is_quoted_and_no_fault
     log = ["00:00:20.000 INFO    t-0: cut from 20 to 18", *[REFUSED.replace("15", "14")] * 2, REFUSED]
     cause = cause_of(tmp_path, samples(end_of_follower=18), {3: log, 2: ["00:00:39.000 INFO    nothing"]})
     assert cause.sentence == (
-        "the ISR did not become full again: broker 3 stays out of it, and its log says 3 times, with this as the last: "
-        f"“{MISFIT}”"
+        f"the ISR did not become full again: broker 3 stays out of it, and its log repeats 3 times: “{MISFIT}”"
     )
     assert (cause.node, cause.faults) == (3, ())
 

@@ -51,8 +51,8 @@ def told(directory):
 
 
 def test_the_fault_that_the_cause_rests_on_made_it_possible_and_the_others_only_came_before(tmp_path):
-    text = told(checked(tmp_path, **LOST_PAGE_CACHE))["Fault needed"]
-    assert text.startswith("Made possible by this: broker 3 lost its page cache at 12.800 s (fault #6).")
+    text = told(checked(tmp_path, **LOST_PAGE_CACHE))["Faults needed"]
+    assert text.startswith("Made possible by: broker 3 lost its page cache at 12.800 s (fault #6).")
     assert text.endswith("Nothing in the evidence connects it with what else came before it: faults #1, #4.")
     assert "#7" not in text  # it came later
 
@@ -60,18 +60,18 @@ def test_the_fault_that_the_cause_rests_on_made_it_possible_and_the_others_only_
 def test_faults_that_kept_others_from_leading_made_it_possible_too(tmp_path):
     cluster = [leads(9, 3, 0, 20, (1, 3)), leads(15, 3, 1, 10, (3,))]
     faults = [fault(2, "pause", [1], 11, 20), fault(6, "page-cache-loss", [3], 12.8, 14)]
-    text = told(checked(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)]))["Fault needed"]
+    text = told(checked(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)]))["Faults needed"]
     assert "(fault #6) and broker 1 was paused at 11.000 s (fault #2)." in text
     assert "Nothing in the evidence" not in text
 
 
 def test_where_no_evidence_connects_a_fault_with_it_that_is_said(tmp_path):
-    text = told(checked(tmp_path, **CUT, faults=[fault(1, "kill", [2], 3, 4)]))["Fault needed"]
+    text = told(checked(tmp_path, **CUT, faults=[fault(1, "kill", [2], 3, 4)]))["Faults needed"]
     assert text == "The evidence does not tell whether it needed the fault before it."
 
 
 def test_without_faults_none_was_needed(tmp_path):
-    assert told(checked(tmp_path, **CUT))["Fault needed"] == "No fault had taken effect before it."
+    assert told(checked(tmp_path, **CUT))["Faults needed"] == "No fault had taken effect before it."
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_without_faults_none_was_needed(tmp_path):
         ),
         (
             Needed((2,), (1,), (), 3, 9),
-            " (tried with the same random choices and 3 times with others). Not needed: fault #1.",
+            " (simulated again with the same random choices and 3 times with others). Not needed: fault #1.",
         ),
         (Needed((1, 2), (), (), 3, 9), "With these alone the failure occurs; without any one of them it does not"),
         (Needed((), (1, 2), (), 3, 4), "No fault was needed: it occurs without faults #1, #2, too."),
@@ -100,7 +100,7 @@ def test_without_faults_none_was_needed(tmp_path):
 def test_a_simulated_failure_tells_what_simulations_without_the_faults_have_shown(tmp_path, tried, said):
     if tried is not None:
         needed.write(tmp_path, tried)
-    assert said in told(checked(tmp_path, **SIMULATED))["Fault needed"]
+    assert said in told(checked(tmp_path, **SIMULATED))["Faults needed"]
 
 
 def test_the_cause_of_a_simulated_failure_leads_to_the_faults_that_it_needs_alone(tmp_path):
@@ -119,7 +119,7 @@ def test_while_that_is_open_the_faults_known_to_be_not_needed_are_left_out(tmp_p
 
 def test_a_broken_promise_without_an_excuse_is_the_clusters_mistake(tmp_path):
     text = told(checked(tmp_path, **CUT))["Whose mistake"]
-    assert text == "The cluster's: neither its configuration nor anything that the clients did excuses it."
+    assert text == "The broker software's: neither its configuration nor anything that the clients did excuses it."
 
 
 def test_what_was_promised_comes_first_and_is_a_sentence(tmp_path):
@@ -136,7 +136,7 @@ def test_what_was_promised_comes_first_and_is_a_sentence(tmp_path):
 def test_a_needed_fault_without_targets_is_told_too(tmp_path):
     faults = [fault(1, "moved-leader", [], 3, 4), fault(2, "late-connection", [3, 1], 5, 9)]
     needed.write(tmp_path, Needed((1, 2), (), (), 3, 9))
-    text = told(checked(tmp_path, **{**SIMULATED, "faults": faults}))["Fault needed"]
+    text = told(checked(tmp_path, **{**SIMULATED, "faults": faults}))["Faults needed"]
     assert text.startswith(
         "Needed: leaders were elected in quick succession at 3.000 s (fault #1) and brokers 1 and 3 had one connection"
         " between them delayed at 5.000 s (fault #2)."
@@ -153,7 +153,7 @@ def test_what_the_configuration_permits_is_not_the_clusters_mistake(tmp_path):
     ("without", "said"),
     [
         (False, "That of the planted flaw eager-shrink: the same simulation without it has no failure"),
-        (True, "The cluster's own: the same simulation fails without the planted flaw eager-shrink, too."),
+        (True, "The broker software's own: the same simulation fails without the planted flaw eager-shrink, too."),
         (None, "most likely by the planted flaw eager-shrink"),
     ],
 )
@@ -166,7 +166,8 @@ def test_a_planted_flaw_is_blamed_as_far_as_simulations_without_it_allow(tmp_pat
 def test_the_first_records_are_named_with_value_and_offset_and_lead_to_all(tmp_path):
     *_, records = answers(load_run(checked(tmp_path, **LOST_PAGE_CACHE)))
     assert records.text == (
-        "The first 3 of 10: value 1010 at t-0 offset 10; value 1011 at t-0 offset 11; value 1012 at t-0 offset 12."
+        "The first 3 of 10: the write of value 1010 to t-0 offset 10; "
+        "the write of value 1011 to t-0 offset 11; the write of value 1012 to t-0 offset 12."
     )
     assert (records.link, records.link_text) == ("violations-lost-acked-write", "all of them")
 
@@ -180,8 +181,8 @@ LATER = {**SIMULATED, "findings": [
 def test_a_graver_harm_that_came_later_is_told_from_the_first_violation(tmp_path):
     needed.write(tmp_path, Needed((), (1, 2), (), 3, 4))
     found = told(checked(tmp_path, **LATER))
-    assert found["Fault needed"].startswith("No fault was needed for the first violation: it occurs without")
-    assert found["Records"] == "Value 102 at log-0 offset 101."
+    assert found["Faults needed"].startswith("No fault was needed for the first violation: it occurs without")
+    assert found["Records"] == "The write of value 102 to log-0 offset 101."
     (incident,) = diagnose(tmp_path)
     assert incident.headline.endswith(". Later 1 acknowledged write to log-0 (offset 101) was lost.")
     assert incident.headline.startswith("Broker 1 acknowledged the record at offset 7 of log-0, which only [1] had")

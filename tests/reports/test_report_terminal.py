@@ -30,9 +30,9 @@ def test_it_gives_the_figures_and_the_verdict(stored_runs):
 @pytest.mark.parametrize(
     ("summaries", "said"),
     [
-        ({"ack-before-replication": "acknowledged too early"}, " is in this build: acknowledged too early."),
-        ({"another": "something else"}, " is in this build."),
-        ("no table", " is in this build."),
+        ({"ack-before-replication": "acknowledged too early"}, " is switched on: acknowledged too early."),
+        ({"another": "something else"}, " is switched on."),
+        ("no table", " is switched on."),
     ],
 )
 def test_it_says_what_a_planted_flaw_is(copy_of, summaries, said):

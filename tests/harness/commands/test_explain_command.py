@@ -206,9 +206,9 @@ def test_bad_input_is_one_line(arguments: str, expected: str, capsys: pytest.Cap
 
 
 def test_it_says_which_fault_was_needed_and_whose_mistake_it_is(shrunk: Ended) -> None:
-    told = [line for line in shrunk.lines if line.startswith("  fault needed: ")]
+    told = [line for line in shrunk.lines if line.startswith("  faults needed: ")]
     assert len(told) == 2, "of the failure and of the smallest one"
-    assert told[1] == "  fault needed: No fault was needed: none had begun by then."
+    assert told[1] == "  faults needed: No fault was needed: none had begun by then."
     blamed = [line for line in shrunk.lines if line.startswith("  whose mistake: ")]
     assert all("planted flaw ack-before-replication" in line for line in blamed)
 
@@ -221,5 +221,5 @@ def test_what_there_was_no_time_for_is_tried_the_next_time(capsys: pytest.Captur
     assert harrow("explain", "latest", "--no-shrink", "--time-limit", "10m") == ExitStatus.ANOMALIES
     output = capsys.readouterr().out
     assert "Not tried" not in output
-    assert "  fault needed: Needed: " in output
+    assert "  faults needed: Needed: " in output
     assert "  whose mistake: That of the planted flaw unclean-stays-eligible" in output
