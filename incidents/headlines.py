@@ -93,6 +93,8 @@ def _effect(name: str, number: int, place: str, causes: Sequence[Cause]) -> str 
         return f"{things} {preposition} {place} {'was' if number == 1 else 'were'} {happened}"
     if name == MALFORMED:
         return f"{plural(number, 'row')} of the history {'is' if number == 1 else 'are'} malformed"
+    if name == "unavailable":
+        return f"{place} did not recover"
     if name in CATALOGUE:
         known = CATALOGUE[name]
         return None if causes and name == "node-lost" else f"{_capital(known.breach)} ({number}) in {place}"

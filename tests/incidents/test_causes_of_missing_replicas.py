@@ -26,6 +26,7 @@ def cause_of(directory, cluster, logs=(), **changed):
         (folder / "node.log").write_text("\n".join(lines))
     run = run_in(directory, cluster=cluster, faults=[PAUSE], anomalies=[NOT_FULL], runs=[settings(**changed)])
     (incident,) = diagnose(run)
+    assert incident.headline.startswith("t-0 did not recover: the ISR did not become full again")
     return incident.cause
 
 
