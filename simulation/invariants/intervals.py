@@ -69,7 +69,8 @@ def of_controller(
 
 
 def _compare(who: str, key: Hashable, before_ms: int | None, now_ms: int, interval_ms: int) -> None:
-    if before_ms is not None and now_ms - before_ms < interval_ms:
+    """Clocks are read in whole milliseconds: two readings may be one less apart than what has passed."""
+    if before_ms is not None and now_ms - before_ms < interval_ms - 1:
         raise Violation(
             "P-71",
             f"{who} makes its check {key} after {now_ms - before_ms} ms; the interval is {interval_ms} ms",
