@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -111,6 +111,7 @@ class Evidence:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self.history_of = cache(self._history_of)
+        self._complaints_of = cache(partial(node_logs.complaints_of, directory))
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
@@ -230,7 +231,7 @@ class Evidence:
 
     def complaint(self, node: int, topic: str, partition: int) -> Complaint | None:
         """What a node's log says against a partition when it ends; None if nothing."""
-        return node_logs.complaint(self._directory, node, topic, partition)
+        return self._complaints_of(node).against(topic, partition)
 
     def faults_on(self, node: int, start_ns: int, end_ns: int) -> list[Fault]:
         """The faults that touched a node in a stretch of time."""

@@ -39,6 +39,33 @@ class Complaint(NamedTuple):
         return f"its log {says}: “{self.text}”"
 
 
+class Complaints(NamedTuple):
+    """The warnings and errors of a node's log, and when the log ends."""
+
+    lines: tuple[LogLine, ...]
+    end_ms: int
+
+    def against(self, topic: str, partition: int) -> Complaint | None:
+        """The last one with the partition's name, if it is of the log's last half minute."""
+        named = re.compile(rf"(?<![\w.-]){re.escape(topic)}-{partition}(?![\w-])")
+        mine = [line for line in self.lines if named.search(line.text)]
+        latest = max(reversed(mine), key=lambda line: line.at_ms, default=None)
+        if latest is None or latest.at_ms < self.end_ms - _LAST_MS:
+            return None
+        same = _without_numbers(latest.text)
+        times = sum(_without_numbers(line.text) == same for line in mine)
+        return Complaint(_COMPLAINT.sub("", latest.text, count=1), times)
+
+
+def complaints_of(directory: Path, node: int) -> Complaints:
+    """Read the logs of a node in a run's directory. No content of a log raises."""
+    day = datetime.fromtimestamp(0, UTC)
+    paths = sorted((directory / "nodes" / str(node)).glob("*.log"))
+    lines = [line for path in paths for line in stamped_lines(path, day)]
+    complaining = tuple(line for line in lines if _COMPLAINT.match(line.text))
+    return Complaints(complaining, max((line.at_ms for line in lines), default=0))
+
+
 def stamped_lines(path: Path, day: datetime) -> Iterator[LogLine]:
     """The lines of `nodes/<number>/<name>.log` that have a time, by the clock of UTC; of a long log those at its end.
 
@@ -67,32 +94,19 @@ def stamped_lines(path: Path, day: datetime) -> Iterator[LogLine]:
         yield LogLine(at_ms, int(path.parent.name), cut)
 
 
-def complaint(directory: Path, node: int, topic: str, partition: int) -> Complaint | None:
-    """The last warning or error with a partition's name in a node's log, if it is of the log's last half minute."""
-    named = re.compile(rf"(?<![\w.-]){re.escape(topic)}-{partition}(?![\w-])")
-    latest: LogLine | None = None
-    last_ms = 0
-    times: dict[str, int] = {}
-    for path in sorted((directory / "nodes" / str(node)).glob("*.log")):
-        for line in stamped_lines(path, datetime.fromtimestamp(0, UTC)):
-            last_ms = max(last_ms, line.at_ms)
-            if _COMPLAINT.match(line.text) and named.search(line.text):
-                latest = line if latest is None or line.at_ms >= latest.at_ms else latest
-                same = _without_numbers(line.text)
-                times[same] = times.get(same, 0) + 1
-    if latest is None or latest.at_ms < last_ms - _LAST_MS:
-        return None
-    return Complaint(_COMPLAINT.sub("", latest.text, count=1), times[_without_numbers(latest.text)])
-
-
 def _without_numbers(text: str) -> str:
     return re.sub(r"\d+", "#", text)
 
 
+def read_end(path: Path, most_bytes: int) -> str:
+    """Return the end of a file as text. Raises `OSError`."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - most_bytes))
+        return file.read(most_bytes).decode("utf-8", errors="replace")
+
+
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _READ_BYTES))
-            return file.read(_READ_BYTES).decode("utf-8", errors="replace")
+        return read_end(path, _READ_BYTES)
     except OSError:
         return ""

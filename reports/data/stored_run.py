@@ -23,6 +23,7 @@ from history.reader import load_table
 from history.schema import TABLES
 from incidents import Incident, diagnose, incidents_of
 from incidents.evidence import finding_rows
+from incidents.node_logs import read_end
 
 Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
@@ -280,9 +281,7 @@ def _number(name: str) -> tuple[int, str]:
 
 def _tail(path: Path) -> tuple[str, ...]:
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            text = file.read(_TAIL_BYTES).decode("utf-8", errors="replace")
+        text = read_end(path, _TAIL_BYTES)
     except OSError as error:
         return (f"could not be read: {error.strerror}",)
     return tuple(_printable(line) for line in text.splitlines()[-LOG_LINES_MAX:])

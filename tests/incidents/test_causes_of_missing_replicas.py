@@ -5,7 +5,7 @@ import json
 import pytest
 
 from incidents import diagnose
-from incidents.node_logs import complaint
+from incidents.node_logs import complaints_of
 from tests.incidents.stored import fault, follows, leads, lost, run_in, settings
 
 MISFIT = "t-0: expected a batch at offset 18 of t-0, found 15"
@@ -53,7 +53,7 @@ def test_a_replica_whose_log_speaks_against_the_partition_is_quoted_and_no_fault
 def test_a_log_that_does_not_speak_against_the_partition_at_its_end_is_not_quoted(lines, tmp_path):
     cause = cause_of(tmp_path, samples(end_of_follower=18), {3: lines})
     assert cause.sentence == "the ISR did not become full again after broker 3 was paused at 10.000 s (fault #7)"
-    assert complaint(tmp_path, 3, "t", 0) is None
+    assert complaints_of(tmp_path, 3).against("t", 0) is None
 
 
 def test_a_replica_that_has_caught_up_and_is_not_taken_in_is_the_failure_of_its_leader(tmp_path):
