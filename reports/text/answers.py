@@ -44,9 +44,10 @@ def answers(run: Run) -> tuple[Answer, ...]:
     if incident is None:
         return ()
     evidence = Evidence(run.directory)
-    promise = promise_of(gravest(incident.anomalies))
+    name = gravest(incident.anomalies)
+    promise = promise_of(name)
     bound_ms = run.number("unavailable_after_ms")
-    if bound_ms is not None and "unavailable" in incident.anomalies:
+    if bound_ms is not None and name == "unavailable":
         promise += f" Here that is within {bound_ms / 1000:g} s."
     promised = [Answer("The rule" if incident.within_contract else "Promised", promise)] if promise else []
     return (

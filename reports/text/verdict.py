@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from common.wording import enumeration, plural
 from history.anomalies import CATALOGUE
@@ -15,6 +15,11 @@ from reports.text.totals import AnomalyTotal, allowed_total
 
 Word = Literal["valid", "invalid", "unknown"]
 LOST = "lost-acked-write"
+_MEANINGS: Final[Mapping[Word, str]] = {
+    "valid": "the tested system kept its promises",
+    "invalid": "the tested system broke a promise",
+    "unknown": "it is not decided whether the tested system kept its promises",
+}
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,11 @@ class WordedVerdict:
     """What is to be said of planted flaws; empty without any."""
     reasons: tuple[str, ...]
     """The checkers' own reasons in `results.json`, without those that the incidents give."""
+
+    @property
+    def meaning(self) -> str:
+        """What the word says, for those who see it for the first time."""
+        return _MEANINGS[self.word]
 
 
 def verdict_of(run: Run, totals: Sequence[AnomalyTotal], acknowledged: int, took_hold: int) -> WordedVerdict:
