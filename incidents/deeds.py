@@ -70,7 +70,7 @@ EVENTS: Final[Mapping[str, str]] = {
     "same-min-isr": "min.insync.replicas was set to the value that it had",
     "changed-min-isr": "min.insync.replicas was changed",
     "min-isr-raised-then-shrunk": "min.insync.replicas was raised just before a follower and the leader were lost",
-    "restarted-then-lost": "a node was restarted, and to lose its page cache just after that",
+    "restarted-then-lost": "a node was restarted, and was to lose its page cache just after that",
     "move-cancelled": "a reassignment was cancelled or replaced while the ISR changed",
     "votes-held": "messages of the controllers' quorum were held back over elections",
     "records-deleted-then-lost": "a replica was lost before all knew of deleted records",
