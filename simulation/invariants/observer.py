@@ -97,7 +97,7 @@ class PropertyObserver:
             self._controller(known, step, node, machine.incarnation)
         elif isinstance(node, CombinedNode):
             self._controller(known, step, node.controller, machine.incarnation)
-            self._broker(known, step, node.broker.state, machine.incarnation)
+            self._broker(known, step, node.broker.state, machine.incarnation, has_ended=node.broker_has_ended)
         else:
             processes.exited(known, step, machine)
         if machine.node is not None and step.node_id in known.brokers:
@@ -132,7 +132,10 @@ class PropertyObserver:
 
     # --- brokers -----------------------------------------------------------------------------------------------------
 
-    def _broker(self, known: Knowledge, step: EventStep, state: BrokerState, incarnation: int) -> None:
+    def _broker(
+        self, known: Knowledge, step: EventStep, state: BrokerState, incarnation: int, *, has_ended: bool = False
+    ) -> None:
+        """`has_ended`: in a node whose controller goes on, so that the broker gets no events any more."""
         broker = known.brokers[step.node_id]
         event = step.event
         if broker.incarnation != incarnation:
@@ -178,8 +181,7 @@ class PropertyObserver:
             messages.sent(known, broker, state, step, before)
         if broker.proposed:
             isr_proposals.check(known, broker, state)
-        node = known.cluster.machines[step.node_id].node
-        if not (isinstance(node, CombinedNode) and node.broker_has_ended):
+        if not has_ended:
             controllers_asked.stepped(known, broker, state, event)
         if event.__class__ is RequestReceived and state.produces:
             assert isinstance(event, RequestReceived)
