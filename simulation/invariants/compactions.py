@@ -21,6 +21,7 @@ def stepped(known: Knowledge, broker: BrokerMirror, state: BrokerState) -> None:
         replica = state.compaction.replica
         assert replica is not None
         broker.compaction = _began(known, state, cleaning, replica)
+        broker.mirrors[replica.key].was_compacted = True
 
 
 def check_cut(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, log: Log) -> None:

@@ -208,6 +208,9 @@ class ReplicaMirror(Mirror):
     indexed: dict[int, tuple[Log, int]] = field(default_factory=dict)
     """By first offset: segments whose indexes were looked at, in which log and with how many bytes."""
 
+    was_compacted: bool = False
+    """A compaction of its log has begun: a segment may be without indexes since."""
+
     def learns(self, epoch: int) -> None:
         """The high watermark was learned in this leader epoch."""
         self.high_watermark_epoch = epoch

@@ -38,8 +38,8 @@ def check(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replic
         size = disk.size(f"{log.directory}/{base:020d}{LOG_SUFFIX}")
         if mirror.indexed.get(base) != (log, size):
             mirror.indexed[base] = log, size
-            is_compacted = log.config.compaction is not None
-            for what in _wrong_entries(disk, f"{log.directory}/{base:020d}", base, is_compacted=is_compacted):
+            stem = f"{log.directory}/{base:020d}"
+            for what in _wrong_entries(disk, stem, base, may_lack_indexes=mirror.was_compacted):
                 known.fail(ghost, "P-49", f"broker {mirror.holder}: {what}")
 
 
@@ -50,7 +50,7 @@ def closed(known: Knowledge, broker: BrokerMirror, disk: SimulatedDisk) -> None:
         if log is None or ghost is None or directory_of(log.directory) in broker.failed_directories:
             continue
         base = log.segment_offsets[-1]
-        for what in _wrong_entries(disk, f"{log.directory}/{base:020d}", base, is_compacted=True):
+        for what in _wrong_entries(disk, f"{log.directory}/{base:020d}", base, may_lack_indexes=True):
             known.fail(ghost, "P-49", f"broker {mirror.holder}: {what}")
 
 
@@ -77,7 +77,7 @@ def _differences(disk: SimulatedDisk, replica: Replica) -> Iterator[str]:
         yield f"its epochs (epoch, start) are {list(entries)}, and {list(in_file)} in the file"
 
 
-def _wrong_entries(disk: SimulatedDisk, stem: str, base: int, *, is_compacted: bool) -> Iterator[str]:
+def _wrong_entries(disk: SimulatedDisk, stem: str, base: int, *, may_lack_indexes: bool) -> Iterator[str]:
     """P-49, of a segment to which nothing is appended any more: entries of its indexes that are not so in its batches.
 
     An entry has the last offset of a batch and its position; one of the time index the largest time of all batches up
@@ -85,7 +85,7 @@ def _wrong_entries(disk: SimulatedDisk, stem: str, base: int, *, is_compacted: b
     has put in place of others.
     """
     for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-        if not is_compacted and stem + suffix not in disk.files:
+        if not may_lack_indexes and stem + suffix not in disk.files:
             yield f"{stem}{suffix} is not there"
     data = disk.read(stem + LOG_SUFFIX, 0, disk.size(stem + LOG_SUFFIX))
     positions: dict[int, int] = {}

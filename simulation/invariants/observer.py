@@ -229,6 +229,7 @@ class PropertyObserver:
                     mirror.entries.clear()  # RT-8: it was deleted and created again in the same step
                     mirror.same = mirror.durable = 0
                     mirror.producers = SeenProducers()
+                    mirror.was_compacted = False
                 if broker.has_started:
                     topics.check_new_log(known, ghost, replica)
                 mirror.incarnation = broker.incarnation

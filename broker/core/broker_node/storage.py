@@ -11,7 +11,7 @@ from broker.core.configuration import cleanup, topics
 from broker.core.configuration.settings import Settings
 from broker.core.log import checkpoints
 from broker.core.log.log import DELETED_SUFFIX, Log, LogConfig
-from broker.core.log.segments.segment import CorruptLog
+from broker.core.log.segments.segment import LOG_SUFFIX, CorruptLog
 from broker.core.metadata.records import METADATA_DIRECTORY
 from broker.core.ports.events import Exit, Flush
 from broker.core.ports.files import Files, StorageError, directory_of, name_in
@@ -34,6 +34,7 @@ STARTS_LOWER = sometimes("storage: a log restarts below its start, and the check
 ENDS_LOWER = sometimes("storage: a log is cut below its high watermark, and the checkpoint says so at once (HW-7)")
 DISK_FAILED = sometimes("storage: the log directory failed, the broker ends (TR-6)")
 DELETION_ENDED = sometimes("opening: what a kill left of a log that was deleted is deleted (RT-8)")
+CREATION_UNDONE = sometimes("opening: what a crash left of a log that was being created is deleted (RT-8)")
 SUPERSEDED = sometimes("opening: a log is deleted, another directory has a later one of its partition (RT-8)")
 CLOSED_CLEANLY = sometimes("storage: all is synced and the marker is written (BL-8)")
 
@@ -119,6 +120,7 @@ def _open_directory(broker: BrokerState, index: int) -> None:
         key = (topic, int(number))
         topic_id = _read_topic_id(broker.files, name_in(index, directory)) or topic_ids.get(directory)
         if topic_id is None:
+            _undo_creation(broker, name_in(index, directory))
             continue
         if key in broker.replicas and _is_superseded(broker, key, index, claims.get(directory)):
             broker.files.delete(name_in(index, directory))
@@ -162,6 +164,19 @@ def _open_directory(broker: BrokerState, index: int) -> None:
     here = {key for key, replica in broker.replicas.items() if directories.of(replica) == index}
     if lowered or not checkpointed <= here:
         _checkpoint_directory(broker, index)
+
+
+def _undo_creation(broker: BrokerState, directory: str) -> None:
+    """RT-8: delete a directory of which nothing says of which topic it is, if a creation has left it.
+
+    There is nothing in it but what `create_replica` puts there: no record. Nobody else would delete it, if the topic is
+    deleted before its broker starts again.
+    """
+    names = set(broker.files.list(directory))
+    log_file = f"{0:020d}{LOG_SUFFIX}"
+    if names <= {PARTITION_METADATA, log_file} and not broker.files.size(f"{directory}/{log_file}"):
+        broker.runtime.mark(CREATION_UNDONE)
+        broker.files.delete(directory)
 
 
 def _is_superseded(broker: BrokerState, key: tuple[str, int], index: int, claim: checkpoints.Claim | None) -> bool:

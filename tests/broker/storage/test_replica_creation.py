@@ -117,6 +117,32 @@ def test_a_new_replica_takes_no_log_that_nothing_says_the_topic_of():
     assert cluster.machines[3].node.read_log(TOPIC, 0, 0, 10)["log_end"] == 0
 
 
+def test_a_start_deletes_what_a_crash_left_of_a_creation():
+    """RT-8: its topic may be deleted before the start, and then nobody else would."""
+    files = disk_of_a_broker_that_starts({f"{TOPIC}-0/partition.metadata": b"vers", f"{TOPIC}-0/{0:020d}.log": b""})
+    assert f"{TOPIC}-0" not in files.list("")
+
+
+@pytest.mark.parametrize("name", [f"{0:020d}.log", f"{4:020d}.log", "holiday.jpg"])
+def test_a_start_keeps_a_directory_that_no_creation_has_left(name):
+    """Nothing says of which topic it is either; but there is something in it."""
+    files = disk_of_a_broker_that_starts({f"{TOPIC}-0/partition.metadata": b"vers", f"{TOPIC}-0/{name}": b"data"})
+    assert files.size(f"{TOPIC}-0/{name}") == 4
+
+
+def disk_of_a_broker_that_starts(found):
+    """The disk of one that starts, with these files on it, in a cluster without topics."""
+    cluster = Cluster(3)
+    cluster.run_until(lambda: all(machine.node.is_ready() for machine in cluster.machines.values()))
+    cluster.kill(2)
+    files = cluster.machines[2].files
+    for name, data in found.items():
+        files.append(name, data)
+    cluster.start(2)
+    cluster.run_until(cluster.machines[2].node.is_ready)
+    return files
+
+
 def test_checkpoints_forget_a_log_before_it_is_deleted():
     """RT-8: the next log of that name must not be trusted for what the last one had synced, or committed."""
     cluster = Cluster(3)

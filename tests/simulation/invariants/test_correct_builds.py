@@ -104,6 +104,8 @@ def test_seeds_that_once_failed_pass(seed: int) -> None:
         pytest.param(1_742_192, id="a leader that ends while it appends what it takes anew"),
         pytest.param(1_797_213, id="a follower that ends while it deletes all that its leader has deleted"),
         pytest.param(1_798_498, id="a leader by unclean election that begins above where all was given up"),
+        pytest.param(4_000_083, id="power that fails while a replica is created, whose topic is deleted meanwhile"),
+        pytest.param(4_000_202, id="a compacted segment without indexes, at a start that knows no settings yet"),
     ],
 )
 def test_seeds_of_the_whole_world_that_once_failed_pass(seed: int) -> None:
