@@ -34,7 +34,7 @@ def check_writes(state: BrokerState) -> None:
 
 
 def check_fetches(known: Knowledge, cluster: SimulatedCluster) -> None:
-    """V-30, twice a virtual second, of the topic that is never deleted: a fetch may wait on for a topic that was."""
+    """V-30, twice a virtual second. A fetch may wait on for a topic that was deleted, and made again meanwhile."""
     for broker_id in known.brokers:
         state = broker_state(cluster.machines[broker_id].node)
         for waiting in state.fetches.values() if state is not None else ():
@@ -43,7 +43,7 @@ def check_fetches(known: Knowledge, cluster: SimulatedCluster) -> None:
                 continue
             for part in fetch.request.partitions:
                 entry = fetch.entry(part)
-                if part.topic == TOPIC and (entry is None or entry.rest is None):
+                if entry is None or entry.rest is None:
                     _check(state, fetch.request.replica_id, part)
 
 
@@ -52,6 +52,8 @@ def _check(state: BrokerState | None, follower: int, part: FetchPartition) -> No
     assert state is not None
     replica = state.replicas.get((part.topic, part.partition))
     if replica is None or replica.role is not Role.LEADER or replica.log.config.compaction is not None:
+        return
+    if part.topic != TOPIC and part.topic_id != replica.topic_id:
         return
     is_certain = replica.high_watermark >= replica.leader_epoch_start
     end = replica.log.end_offset if follower >= 0 else replica.high_watermark if is_certain else -1
