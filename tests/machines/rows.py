@@ -80,7 +80,7 @@ ROWS = (
         container=("--cpuset-cpus=0", "--memory=3g", "--memory-swap=3g"),
     ),
     Row("no-ipv6", "a kernel without IPv6", ipv6=False),
-    Row("load-of-10", "ten other processes that keep the processors busy", load=10),
+    Row("load-of-10", "ten other processes that keep the processors busy once Harrow is installed", load=10),
 )
 
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # A new user's session on a reduced machine, and what it leaves behind. Run there as root; results go to /out.
 #
-# From the environment: LOAD is how many processes keep the processors busy, HOME_IS `writable` or `read-only`,
+# From the environment: LOAD is how many processes keep the processors busy once all is installed, HOME_IS `writable` or `read-only`,
 # ACCOUNT `newuser` (a plain user) or `root`; the rest is for `new_user.sh`.
 set -eu
 
@@ -23,10 +23,12 @@ if [ "$HOME_IS" = read-only ]; then
 fi
 
 busy=
-while [ "$LOAD" -gt 0 ]; do
-  (while :; do :; done) &
+for _ in $(seq "$LOAD"); do
+  (
+    while [ ! -e /out/installed ]; do sleep 1; done
+    while :; do :; done
+  ) &
   busy="$busy $!"
-  LOAD=$((LOAD - 1))
 done
 mounts() { cut -d ' ' -f 5 /proc/self/mountinfo | sort; }
 mounts >/tmp/mounts-before

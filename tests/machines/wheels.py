@@ -31,7 +31,9 @@ def _fetch(row: Row, requirements: str, wheels: Path) -> None:
     (unfinished / "list").write_text(requirements)
     pip = "/venv/bin/pip"
     fetch = f"{row.python} -m venv /venv && {pip} install -q wheel && {pip} wheel -q -w /wheels -r /wheels/list"
-    done = in_machine(row, {unfinished: "/wheels"}, ["sh", "-c", fetch])
+    earlier = {path: f"/earlier/{path.name}" for path in wheels.parent.glob("wheels-*")}
+    links = {"PIP_FIND_LINKS": " ".join(earlier.values())}  # what is for any Python is built once
+    done = in_machine(row, {unfinished: "/wheels", **earlier}, ["sh", "-c", fetch], links)
     if done.returncode != 0:
         shutil.rmtree(unfinished)
         raise RuntimeError(f"expected wheels for {row.python} of {row.release}, found: {done.stderr[-2000:]}")

@@ -103,8 +103,12 @@ def test_a_hash_that_only_the_copy_has_is_told_and_rejects_it(store: Path, tmp_p
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_the_compiled_simulator_is_the_plain_one(store: Path) -> None:
-    """Builds the real copy: three minutes of processor time."""
+def test_the_compiled_simulator_is_the_plain_one(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Builds the real copy; the C compiler need not optimise, which would take most of the time."""
+    compiler = tmp_path / "cc"
+    compiler.write_text('#!/bin/sh\nexec cc "$@" -O0\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
 
     def swept(*arguments: str) -> dict[str, object]:
         command = [sys.executable, "-c", HARROW, "sim", "--json", "--keep", "0", "--jobs", "1", *arguments]
@@ -114,10 +118,10 @@ def test_the_compiled_simulator_is_the_plain_one(store: Path) -> None:
         return found
 
     measured = ("seconds", "seeds_a_minute", "compiled")
-    random_seeds = ("--seeds", "31:60")
-    lying = ("--seeds", "1:20", "--flaw", "ack-before-replication", *flags(QUICK))
+    random_seeds = ("--seeds", "31:40")
+    lying = ("--seeds", "1:10", "--flaw", "ack-before-replication", *flags(QUICK))
     first = swept(*random_seeds, "--compiled", "always")
-    for mode, arguments in (("always", random_seeds), ("auto", random_seeds), ("auto", lying)):
+    for mode, arguments in (("always", random_seeds), ("auto", lying)):
         compiled = swept(*arguments, "--compiled", mode)
         plain = swept(*arguments, "--compiled", "never")
         assert compiled["compiled"] == compiled["seeds"] == plain["seeds"]
@@ -126,4 +130,4 @@ def test_the_compiled_simulator_is_the_plain_one(store: Path) -> None:
             key: plain[key] for key in plain if key not in measured
         }
         assert bool(plain["failures"]) is (arguments == lying), "hashes are compared where there are failures"
-    assert first["compiled"] == 30
+    assert first["compiled"] == 10
