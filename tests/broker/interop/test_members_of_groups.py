@@ -82,13 +82,13 @@ def need(*clients):
 @pytest.mark.parametrize(
     ("clients", "assignor"),
     [
-        (("kafka-python", "kafka-python"), "eager"),
-        (("aiokafka", "kafka-python"), "eager"),
+        pytest.param(("kafka-python", "kafka-python"), "eager", marks=pytest.mark.slow),
+        pytest.param(("aiokafka", "kafka-python"), "eager", marks=pytest.mark.slow),
         (("confluent-kafka", "aiokafka"), "eager"),
-        (("kafka-python", "confluent-kafka"), "eager"),
+        pytest.param(("kafka-python", "confluent-kafka"), "eager", marks=pytest.mark.slow),
         (("kafka-python", "confluent-kafka"), "cooperative"),
-        (("confluent-kafka", "confluent-kafka"), "cooperative"),
-        (("kafka-python", "kafka-python"), "cooperative"),
+        pytest.param(("confluent-kafka", "confluent-kafka"), "cooperative", marks=pytest.mark.slow),
+        pytest.param(("kafka-python", "kafka-python"), "cooperative", marks=pytest.mark.slow),
     ],
     ids=lambda value: value if isinstance(value, str) else "+".join(value),
 )

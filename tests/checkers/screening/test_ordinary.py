@@ -29,7 +29,7 @@ from tests.checkers.oracle.arbitrary_histories import Wild
 from tests.checkers.screening.disturbed import disturbed, loaded, ordinary, shown_by
 
 HISTORIES = 600
-COMPARED = 60
+COMPARED = 30
 
 
 def correct(name: str) -> History:

@@ -39,6 +39,7 @@ def python(*arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_an_archive_is_made_and_the_next_java_uses_it(archive: Path) -> None:
     assert python("-c", COUNTED) == "7 False\n"
     python("-c", "from checkers import class_archiving as made; made.NICENESS = 0; made.main()")
