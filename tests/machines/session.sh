@@ -32,21 +32,24 @@ for _ in $(seq "$LOAD"); do
 done
 mounts() { cut -d ' ' -f 5 /proc/self/mountinfo | sort; }
 mounts >/tmp/mounts-before
-as sh /machines/new_user.sh
+as setsid --wait sh /machines/new_user.sh
 [ -z "$busy" ] || kill $busy
 
-others() { # processes but for those of this script
+session_of() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 4; }
+others() { # processes of the new user's session, and of sessions that were begun in it
+  own=$(session_of $$)
   for process in /proc/[0-9]*; do
     pid=${process#/proc/}
-    case $pid in 1 | $$) continue ;; esac
+    [ "$pid" != 1 ] && [ "$(session_of "$pid")" != "$own" ] || continue
     grep -q '^State:.*Z' "$process/status" 2>/dev/null && continue
-    [ "$(awk '$1 == "PPid:" {print $2}' "$process/status" 2>/dev/null)" = $$ ] && continue
     command=$(tr '\0' ' ' <"$process/cmdline" 2>/dev/null | cut -c 1-200)
     [ -z "$command" ] || echo "process $pid: $command"
   done
 }
-for _ in $(seq 30); do # processes that were asked to end may take a moment
-  [ -n "$(others)" ] || break
+for second in $(seq 600); do # what was asked to end may take a moment; the archive of Java's classes is made afterwards
+  left=$(others)
+  [ -n "$left" ] || break
+  [ "$second" -le 30 ] || echo "$left" | grep -q checkers.class_archiving || break
   sleep 1
 done
 {
