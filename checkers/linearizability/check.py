@@ -12,18 +12,20 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from checkers.linearizability.evidence import described, evidence_of, evidence_of_contradiction, evidence_of_violation
-from checkers.linearizability.models import MODELS, MalformedOperation, Model, initial_state, prepared
+from checkers.linearizability.models import MODELS, Model, initial_state, prepared
 from checkers.linearizability.operations import (
     DEFAULT_BUDGET,
     MALFORMED,
     NOT_LINEARIZABLE,
     Evidence,
     LinearizabilityVerdict,
+    MalformedOperation,
     Operation,
     SearchBudget,
 )
 from checkers.linearizability.search import MemoryTooSmall, Search
 from checkers.linearizability.special import Contradiction, decide_quickly
+from checkers.linearizability.values import shown
 from common.names import unknown
 
 FIRST_SLICE: Final = 1_000
@@ -182,7 +184,7 @@ def _reason(
     if counts.invalid:
         first = evidence[0]
         stuck = None if first.stuck is None else first.operations[first.stuck]
-        where = "" if first.key is None else f"key {first.key!r}: "
+        where = "" if first.key is None else f"key {shown(first.key)}: "
         what = (
             "no order of its operations is legal"
             if stuck is None
@@ -192,7 +194,7 @@ def _reason(
         return f"{where}{what}{others}"
     if undecided:
         key, why = next(iter(undecided.items()))
-        which = "the history" if key is None else f"key {key!r}"
+        which = "the history" if key is None else f"key {shown(key)}"
         others = f" (and {len(undecided) - 1} more keys)" if len(undecided) > 1 else ""
         return f"{which} is undecided{others}: {why}"
     if problems:
@@ -245,4 +247,4 @@ def _connected(model: Model, operations: Iterable[Operation]) -> dict[tuple[Hash
             parts.setdefault(root(names[0]), []).append(operation)
     for name in {name: None for _, names in named for name in names}:
         members.setdefault(root(name), []).append(name)
-    return {tuple(sorted(members[of], key=str)): operations_of for of, operations_of in parts.items()}
+    return {tuple(sorted(members[of], key=shown)): operations_of for of, operations_of in parts.items()}

@@ -36,6 +36,10 @@ MALFORMED: Final = "malformed-history"
 """Kind of an operation that its model has no meaning for; its key cannot be decided."""
 
 
+class MalformedOperation(ValueError):
+    """A model has no meaning for this operation. One line."""
+
+
 class Unknown(Enum):
     """A result that is not known."""
 

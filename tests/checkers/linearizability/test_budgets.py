@@ -7,8 +7,15 @@ import itertools
 import pytest
 
 from checkers.linearizability.check import UnknownModelError, check_history
-from checkers.linearizability.models import MODELS, MalformedOperation, prepared
-from checkers.linearizability.operations import MALFORMED, NOT_LINEARIZABLE, UNKNOWN, Operation, SearchBudget
+from checkers.linearizability.models import MODELS, prepared
+from checkers.linearizability.operations import (
+    MALFORMED,
+    NOT_LINEARIZABLE,
+    UNKNOWN,
+    MalformedOperation,
+    Operation,
+    SearchBudget,
+)
 from checkers.linearizability.search import Search
 
 SMALL = SearchBudget(configurations=2_000)
