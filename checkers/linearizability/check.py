@@ -181,7 +181,7 @@ def _search_in_turn(
             try:
                 found = search.advance(min(share, left))
             except MemoryTooSmall:
-                undecided[part] = "what waits to be tried does not fit into the memory allowed"
+                undecided[part] = "the states in which something waits to be tried do not fit into the memory allowed"
                 del waiting[part]
                 continue
             finally:
