@@ -86,6 +86,7 @@ def check_history(
     """
     chosen = model_named(model) if isinstance(model, str) else model
     start = chosen.initial if initial is DEFAULT else initial_state(chosen, initial)
+    deadline = None if budget.seconds is None else clock() + budget.seconds
     happened, problems = _prepared(operations, chosen)
     counts = _Counts(malformed=sum(number for number, _ in problems.values()))
     violations: list[Evidence] = []
@@ -105,7 +106,6 @@ def check_history(
                 violations.append(evidence_of_contradiction(chosen, decided, of_part, start, part.shown_as()))
         else:
             counts.valid += 1
-    deadline = None if budget.seconds is None else clock() + budget.seconds
     undecided = _search_in_turn(
         chosen, searches, budget, counts, violations, evidence_max, lambda: deadline is not None and clock() > deadline
     )

@@ -57,6 +57,21 @@ def test_time_may_be_limited():
     assert "time" in verdict.reason
 
 
+def test_the_time_begins_with_the_check_and_not_with_the_search():
+    now = 0.0
+
+    def slowly():
+        nonlocal now
+        for operation in hard_history(6):
+            now += 1.0
+            yield operation
+
+    assert check_history(hard_history(6), "counter").outcome == "invalid"
+    verdict = check_history(slowly(), "counter", SearchBudget(seconds=3), clock=lambda: now)
+    assert verdict.outcome == "unknown"
+    assert "time" in verdict.reason
+
+
 def test_a_search_that_remembers_little_decides_the_same():
     operations = [prepared(MODELS["counter"], operation) for operation in hard_history(7)]
     forgetful, careful = (Search(MODELS["counter"], operations, 0, remembered) for remembered in (120, 10_000))
