@@ -29,8 +29,8 @@ from checkers.foreign.operations import (
 from checkers.foreign.tables import operations_of_run, write_history
 from checkers.linearizability.check import check_history
 from checkers.linearizability.evidence import verdict_json
-from checkers.linearizability.models import MODELS, MalformedOperation, initial_state
-from checkers.linearizability.operations import LinearizabilityVerdict, Operation
+from checkers.linearizability.models import MODELS, initial_state
+from checkers.linearizability.operations import LinearizabilityVerdict, MalformedOperation, Operation
 from checkers.verdict.verdict import RunResult
 from common.names import unknown
 from history.anomalies import MALFORMED

@@ -6,24 +6,26 @@ Linearizability is local (Herlihy and Wing 1990): a history is linearizable if t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from checkers.linearizability.evidence import described, evidence_of, evidence_of_contradiction, evidence_of_violation
-from checkers.linearizability.models import MODELS, MalformedOperation, Model, initial_state, prepared
+from checkers.linearizability.models import MODELS, Model, initial_state, prepared
 from checkers.linearizability.operations import (
     DEFAULT_BUDGET,
     MALFORMED,
     NOT_LINEARIZABLE,
     Evidence,
     LinearizabilityVerdict,
+    MalformedOperation,
     Operation,
     SearchBudget,
 )
 from checkers.linearizability.search import MemoryTooSmall, Search
 from checkers.linearizability.special import Contradiction, decide_quickly
+from checkers.linearizability.values import Value, frozen, shown
 from common.names import unknown
 
 FIRST_SLICE: Final = 1_000
@@ -31,6 +33,19 @@ SLICE_MAX: Final = 200_000
 EVIDENCE_MAX: Final = 3
 DEFAULT: Final = object()
 """The model's own initial state."""
+
+
+class Part(NamedTuple):
+    """What is decided by itself: a key, or some names of a key that operations connect."""
+
+    key: Hashable
+    names: tuple[Hashable, ...] | None = None
+
+    def shown_as(self) -> Hashable:
+        """Return the key of its evidence: the names alone where the history has no keys, else both in one tuple."""
+        if self.names is None:
+            return self.key
+        return self.names if self.key is None else (self.key, *self.names)
 
 
 class UnknownModelError(ValueError):
@@ -71,32 +86,33 @@ def check_history(
     """
     chosen = model_named(model) if isinstance(model, str) else model
     start = chosen.initial if initial is DEFAULT else initial_state(chosen, initial)
+    deadline = None if budget.seconds is None else clock() + budget.seconds
     happened, problems = _prepared(operations, chosen)
     counts = _Counts(malformed=sum(number for number, _ in problems.values()))
     violations: list[Evidence] = []
-    searches: dict[Hashable, Search] = {}
-    spoilt: list[Hashable] = []
-    keys = by_key(chosen, happened, problems)
-    for key, of_key in keys.items():
-        if of_key is None:
-            spoilt.append(key)
+    searches: dict[Part, Search] = {}
+    spoilt: list[Part] = []
+    parts = in_parts(chosen, happened, problems)
+    for part, of_part in parts.items():
+        if of_part is None:
+            spoilt.append(part)
             continue
-        decided = decide_quickly(chosen, of_key, start)
+        decided = decide_quickly(chosen, of_part, start)
         if decided is None:
-            searches[key] = Search(chosen, of_key, start, budget.remembered)
+            searches[part] = Search(chosen, of_part, start, budget.remembered)
         elif isinstance(decided, Contradiction):
             counts.invalid += 1
             if len(violations) < evidence_max:
-                violations.append(evidence_of_contradiction(chosen, decided, of_key, start, key))
+                violations.append(evidence_of_contradiction(chosen, decided, of_part, start, part.shown_as()))
         else:
             counts.valid += 1
-    deadline = None if budget.seconds is None else clock() + budget.seconds
     undecided = _search_in_turn(
         chosen, searches, budget, counts, violations, evidence_max, lambda: deadline is not None and clock() > deadline
     )
     counts.unknown = len(undecided) + len(spoilt)
     evidence = violations or [
-        evidence_of(searches[key], key, chosen.name, undecided=True) for key in list(undecided)[:evidence_max]
+        evidence_of(searches[part], part.shown_as(), chosen.name, undecided=True)
+        for part in list(undecided)[:evidence_max]
     ]
     kinds = (*((NOT_LINEARIZABLE,) if counts.invalid else ()), *((MALFORMED,) if counts.malformed else ()))
     return LinearizabilityVerdict(
@@ -108,7 +124,7 @@ def check_history(
             {
                 "operations": len(happened),
                 "malformed": counts.malformed,
-                "keys": len(keys),
+                "keys": len(parts),
                 "keys_valid": counts.valid,
                 "keys_invalid": counts.invalid,
                 "keys_unknown": counts.unknown,
@@ -128,27 +144,35 @@ def _prepared(operations: Iterable[Operation], model: Model) -> tuple[list[Opera
         try:
             happened.append(prepared(model, operation))
         except MalformedOperation as problem:
-            key = operation.key if isinstance(operation.key, Hashable) else repr(operation.key)
+            key = _frozen_key(operation.key)
             number, first = problems.get(key, (0, str(problem)))
             problems[key] = (number + 1, first)
     return happened, problems
 
 
+def _frozen_key(key: Hashable) -> Hashable:
+    """Return the key under which `prepared` operations stand, its text where no operation with it can be prepared."""
+    try:
+        return frozen(key)
+    except MalformedOperation:
+        return shown(key)
+
+
 def _search_in_turn(
     model: Model,
-    searches: dict[Hashable, Search],
+    searches: dict[Part, Search],
     budget: SearchBudget,
     counts: _Counts,
     violations: list[Evidence],
     evidence_max: int,
     late: Callable[[], bool],
-) -> dict[Hashable, str]:
-    """Give each key in turn a growing share of the budget. Return the keys that stay undecided, and why."""
-    undecided: dict[Hashable, str] = {}
+) -> dict[Part, str]:
+    """Give each part in turn a growing share of the budget. Return the parts that stay undecided, and why."""
+    undecided: dict[Part, str] = {}
     waiting = dict(searches)
     share = FIRST_SLICE
     while waiting:
-        for key, search in list(waiting.items()):
+        for part, search in list(waiting.items()):
             left = budget.configurations - counts.configurations
             if left <= 0 or late():
                 why = "the time is up" if left > 0 else f"{budget.configurations:,} configurations were visited"
@@ -157,18 +181,18 @@ def _search_in_turn(
             try:
                 found = search.advance(min(share, left))
             except MemoryTooSmall:
-                undecided[key] = "what waits to be tried does not fit into the memory allowed"
-                del waiting[key]
+                undecided[part] = "the states in which something waits to be tried do not fit into the memory allowed"
+                del waiting[part]
                 continue
             finally:
                 counts.configurations += search.visited - before
             if found is None:
                 continue
-            del waiting[key]
+            del waiting[part]
             counts.valid += found
             counts.invalid += not found
             if not found and len(violations) < evidence_max:
-                violations.append(evidence_of_violation(search, model, key))
+                violations.append(evidence_of_violation(search, model, part.shown_as()))
         share = min(2 * share, SLICE_MAX)
     return undecided
 
@@ -176,13 +200,13 @@ def _search_in_turn(
 def _reason(
     counts: _Counts,
     evidence: Sequence[Evidence],
-    undecided: dict[Hashable, str],
+    undecided: dict[Part, str],
     problems: dict[Hashable, tuple[int, str]],
 ) -> str:
     if counts.invalid:
         first = evidence[0]
         stuck = None if first.stuck is None else first.operations[first.stuck]
-        where = "" if first.key is None else f"key {first.key!r}: "
+        where = "" if first.key is None else f"key {shown(first.key)}: "
         what = (
             "no order of its operations is legal"
             if stuck is None
@@ -191,8 +215,9 @@ def _reason(
         others = f" (and {counts.invalid - 1} more keys)" if counts.invalid > 1 else ""
         return f"{where}{what}{others}"
     if undecided:
-        key, why = next(iter(undecided.items()))
-        which = "the history" if key is None else f"key {key!r}"
+        part, why = next(iter(undecided.items()))
+        key = part.shown_as()
+        which = "the history" if key is None else f"key {shown(key)}"
         others = f" (and {len(undecided) - 1} more keys)" if len(undecided) > 1 else ""
         return f"{which} is undecided{others}: {why}"
     if problems:
@@ -200,32 +225,31 @@ def _reason(
     return f"{counts.valid} keys are linearizable" if counts.valid != 1 else "linearizable"
 
 
-def by_key(
-    model: Model, operations: Sequence[Operation], spoilt: Container[Hashable] | Mapping[Hashable, object]
-) -> dict[Hashable, list[Operation] | None]:
+def in_parts(
+    model: Model, operations: Sequence[Operation], spoilt: Collection[Hashable]
+) -> dict[Part, list[Operation] | None]:
     """Return the operations of each independent part, None for the keys in `spoilt`, whose history is incomplete.
 
     A part is a key, or, where one operation may touch several names of a key, the names that operations connect.
     """
-    whole: dict[Hashable, list[Operation]] = {}
+    by_key: dict[Hashable, list[Operation]] = {}
     for operation in operations:
-        whole.setdefault(operation.key, []).append(operation)
-    parts: dict[Hashable, list[Operation] | None] = {}
-    for key, of_key in whole.items():
-        if key not in spoilt and model.names_in_argument is not None:
-            for names, of_names in _connected(model, of_key).items():
-                parts[names if key is None else (key, *names)] = of_names
+        by_key.setdefault(operation.key, []).append(operation)
+    parts: dict[Part, list[Operation] | None] = {}
+    for key, of_key in by_key.items():
+        if key in spoilt:
+            continue
+        if model.names_in_argument is None:
+            parts[Part(key)] = of_key
         else:
-            parts[key] = None if key in spoilt else of_key
-    if isinstance(spoilt, Mapping):
-        parts |= dict.fromkeys(spoilt)
-    return parts
+            for names, of_names in _connected(model.names_in_argument, of_key).items():
+                parts[Part(key, names)] = of_names
+    return parts | dict.fromkeys(map(Part, spoilt))
 
 
-def _connected(model: Model, operations: Iterable[Operation]) -> dict[tuple[Hashable, ...], list[Operation]]:
-    names_of = model.names_in_argument
-    if names_of is None:
-        return {}
+def _connected(
+    names_of: Callable[[Value], Iterable[Hashable]], operations: Iterable[Operation]
+) -> dict[tuple[Hashable, ...], list[Operation]]:
     parent: dict[Hashable, Hashable] = {}
 
     def root(name: Hashable) -> Hashable:
@@ -245,4 +269,4 @@ def _connected(model: Model, operations: Iterable[Operation]) -> dict[tuple[Hash
             parts.setdefault(root(names[0]), []).append(operation)
     for name in {name: None for _, names in named for name in names}:
         members.setdefault(root(name), []).append(name)
-    return {tuple(sorted(members[of], key=str)): operations_of for of, operations_of in parts.items()}
+    return {tuple(sorted(members[of], key=shown)): operations_of for of, operations_of in parts.items()}

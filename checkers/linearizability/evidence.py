@@ -22,6 +22,7 @@ from checkers.linearizability.models import ILLEGAL, Model, State
 from checkers.linearizability.operations import UNKNOWN, Evidence, LinearizabilityVerdict, Operation, Step
 from checkers.linearizability.search import MemoryTooSmall, Search, SearchNode
 from checkers.linearizability.special import Contradiction
+from checkers.linearizability.values import shown
 
 CORE_CONFIGURATIONS: Final = 50_000
 STEPS_MAX: Final = 60
@@ -110,14 +111,14 @@ def state_text(state: object) -> str:
     if isinstance(state, frozenset):
         text = "{" + ", ".join(sorted(map(_element_text, state))) + "}"
     else:
-        text = "nil" if state is None else repr(state)
+        text = "nil" if state is None else shown(state)
     return text if len(text) <= STATE_TEXT_MAX else text[: STATE_TEXT_MAX // 2] + " … " + text[-STATE_TEXT_MAX // 2 :]
 
 
 def _element_text(element: object) -> str:
     if isinstance(element, tuple) and len(element) == 2:
-        return f"{element[0]}: {state_text(element[1])}"
-    return repr(element)
+        return f"{element[0] if isinstance(element[0], str) else shown(element[0])}: {state_text(element[1])}"
+    return shown(element)
 
 
 def _initial_text(search: Search, states: Sequence[Sequence[State]], longest: int, skipped: int) -> str:
@@ -187,7 +188,7 @@ def verdict_json(verdict: LinearizabilityVerdict) -> dict[str, Any]:
 def evidence_json(evidence: Evidence) -> dict[str, Any]:
     """Return evidence as JSON."""
     return {
-        "key": None if evidence.key is None else str(evidence.key),
+        "key": evidence.key if evidence.key is None or isinstance(evidence.key, str) else shown(evidence.key),
         "model": evidence.model,
         "initial": evidence.initial,
         "stuck": evidence.stuck,

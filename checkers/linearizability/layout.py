@@ -27,7 +27,7 @@ Observing: TypeAlias = tuple[int, int, int]
 """An open operation that never changes a state: bit, kind, number."""
 
 Changing: TypeAlias = tuple[int, int, int, int]
-"""An open operation that may change the state: bit, kind, number, and the bits of those that go before it."""
+"""An open operation that may change the state: bit, kind, number, and the bits of those that it waits for."""
 
 NEVER: Final = 1 << 62
 """The level at which a member that a group does not have is invoked."""
@@ -36,7 +36,7 @@ NEVER: Final = 1 << 62
 class Group(NamedTuple):
     """Identical operations that never returned, by invocation. `since`: the level from which each is open, and `NEVER`.
 
-    `one` is 1 in the group's field, which begins `shift` bits up and is `mask` wide.
+    `one` is 1 in the field of the group, which begins `shift` bits up and is `mask` wide.
     """
 
     kind: int
@@ -52,7 +52,7 @@ class Layout:
     """A key's history by levels.
 
     `kinds` has an example of each kind of operation. At each level: the `forced` bit and operation, the open operations
-    that observe, those that change, the first to complete last, and how many of `groups` have a member that is open.
+    that observe, those that change (which completes first comes last), and how many of `groups` have a member open.
     `guards` has the guard bits of all groups. `width`: the number of slots.
     """
 
@@ -97,8 +97,8 @@ def lay_out(model: Model, operations: Sequence[Operation], initial: State, *, lo
     kind_of, kinds, observes = _kinds(model, operations if found is None else found.operations)
     invoked = [operation.invoked_ns for operation in operations]
     completed = {number: one.completed_ns for number, one in enumerate(operations) if one.completed_ns is not None}
-    if found is not None:  # last, so that of one instant one that read another's binding comes first
-        completed |= found.known_by
+    if found is not None:  # at one instant a reader is forced before its writer: no verdict needs it, evidence names it
+        completed |= found.happened_by
     leaving = sorted(completed, key=completed.__getitem__)
     returns_at = {number: level for level, number in enumerate(leaving)}
     bit_of: dict[int, int] = {}
@@ -168,26 +168,26 @@ def lay_out(model: Model, operations: Sequence[Operation], initial: State, *, lo
 def _with(
     opened: tuple[Changing, ...], new: Changing, returns_at: Mapping[int, int], zones: Zones | None
 ) -> tuple[Changing, ...]:
-    """Return the open operations with a new one, the first to complete last."""
-    bit, kind, number, first = new
+    """Return the open operations with a new one; which completes first comes last."""
+    bit, kind, number, waits_for = new
     returns = returns_at[number]
-    before: list[Changing] = []
-    after: list[Changing] = []
+    sooner: list[Changing] = []
+    later: list[Changing] = []
     for one in opened:
-        its_bit, its_kind, its_number, its_first = one
+        its_bit, its_kind, its_number, its_waits_for = one
         if returns_at[its_number] < returns:
-            before.append(one)
+            sooner.append(one)
             if its_kind == kind or (zones is not None and zones.precedes(its_number, number)):
-                first |= its_bit
+                waits_for |= its_bit
             if zones is not None and zones.precedes(number, its_number):
-                before[-1] = (its_bit, its_kind, its_number, its_first | bit)
+                sooner[-1] = (its_bit, its_kind, its_number, its_waits_for | bit)
         else:
-            after.append(one)
+            later.append(one)
             if its_kind == kind or (zones is not None and zones.precedes(number, its_number)):
-                after[-1] = (its_bit, its_kind, its_number, its_first | bit)
+                later[-1] = (its_bit, its_kind, its_number, its_waits_for | bit)
             if zones is not None and zones.precedes(its_number, number):
-                first |= its_bit
-    return (*after, (bit, kind, number, first), *before)
+                waits_for |= its_bit
+    return (*later, (bit, kind, number, waits_for), *sooner)
 
 
 def _grouped(pending: Mapping[int, list[int]], since: Mapping[int, list[int]]) -> tuple[list[Group], int]:

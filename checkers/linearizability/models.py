@@ -2,7 +2,7 @@
 
 A model is a state and functions of it. `step(state, argument, result)` returns the state afterwards, or `ILLEGAL` if
 the operation cannot have this result in that state. A result that is `UNKNOWN` fits everything. States, arguments and
-results are `frozen`: hashable values.
+results are hashable; `values` states which of them are equal.
 
 | model | function | argument | result |
 |---|---|---|---|
@@ -15,15 +15,19 @@ results are `frozen`: hashable values.
 | `counter` | `add`, `read` | number, - | -, the number; 0 at first |
 | `set` | `add`, `remove` | element | - |
 | | `contains` | element | True or False |
-| | `read` | - | all elements |
-| `fifo-queue` | `enqueue` | value | - |
+| | `read` | - | all elements, in any order; a repeated one counts once |
+| `fifo-queue` | `enqueue` | value, not None | - |
 | | `dequeue` | - | the value, None: the queue was empty |
 | `append-only-log` | `append` | value | its offset, or UNKNOWN |
-| | `read` | offset | the value there, None: the log ends before it |
+| | `read` | offset | the value there, None: the log ends before it, or None was appended |
 | | `end` | - | the offset of the next append |
 
 A completed `write`, `acquire`, … may have any result: it carries no information. A completed `cas` with the result
-`UNKNOWN` or None swapped.
+`UNKNOWN` or None swapped. A mutex does not know who holds it: any process may release it.
+A counter adds as Python does; the sum of a float and an integer beyond all floats is infinite.
+
+A result that a function never has makes the operation malformed in `cas`, `txn`, `contains`, `end` and the `read` of a
+set. Elsewhere it is compared like any other, and fits no state.
 """
 
 from __future__ import annotations
@@ -32,18 +36,14 @@ import math
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from checkers.linearizability.operations import UNKNOWN, Operation, Unknown
+from checkers.linearizability.operations import UNKNOWN, MalformedOperation, Operation
+from checkers.linearizability.values import NAN, SCALARS, FrozenMapping, Value, frozen, quickly_frozen, shown
 
 State = Hashable
-Value: TypeAlias = Any
-"""Any value of a history."""
-
 Binding: TypeAlias = tuple[Hashable, Hashable]
 """A name, and a value that was written to it."""
-
-DEPTH_MAX = 20
 
 
 class Illegal(Enum):
@@ -64,13 +64,8 @@ class Unread(Enum):
         return "(never read)"
 
 
-_SCALARS: Final = frozenset({type(None), bool, int, str, Unknown})
 _READ: Final = frozenset({"read", "r"})
 _WRITE: Final = frozenset({"write", "w"})
-
-
-class MalformedOperation(ValueError):
-    """A model has no meaning for this operation. One line."""
 
 
 class Function(NamedTuple):
@@ -106,27 +101,12 @@ class Model:
     meaning: str
     states: type | tuple[type, ...] = object
     """The type of a state, if not every value is one."""
+    is_state: Callable[[Value], bool] = lambda _state: True
+    """Whether a value of that type is a state."""
     names_in_argument: Callable[[Value], Iterable[Hashable]] | None = field(default=None)
     """The named parts of the state that one operation touches, if it may touch several."""
     reading: Reading | None = None
     """Where the values that operations see tell by whom they were written."""
-
-
-def frozen(value: Value, depth: int = 0) -> Hashable:
-    """Return a hashable value, equal exactly if the given one is. Raises `MalformedOperation` if there is none."""
-    if depth > DEPTH_MAX:
-        raise MalformedOperation(f"a value is nested deeper than {DEPTH_MAX} levels")
-    if isinstance(value, float) and math.isnan(value):
-        return ("NaN",)
-    if isinstance(value, list | tuple):
-        return tuple(frozen(item, depth + 1) for item in value)
-    if isinstance(value, set | frozenset):
-        return frozenset(frozen(item, depth + 1) for item in value)
-    if isinstance(value, Mapping):
-        return frozenset((frozen(name, depth + 1), frozen(item, depth + 1)) for name, item in value.items())
-    if not isinstance(value, Hashable):
-        raise MalformedOperation(f"a value of type {type(value).__name__} cannot be compared")
-    return value
 
 
 def prepared(model: Model, operation: Operation) -> Operation:
@@ -141,16 +121,18 @@ def prepared(model: Model, operation: Operation) -> Operation:
         raise MalformedOperation(f"{model.name} has no function {name!r}: it has {known}")
     if status == "info":
         completed, result = None, UNKNOWN
+    elif status not in ("ok", "fail"):
+        raise MalformedOperation(f"the status of {name} is ok, fail or info, found {shown(status)}")
     elif completed is None:
         raise MalformedOperation(f"{name} is {status} without a time of completion")
     elif completed < invoked:
         raise MalformedOperation(f"{name} completed before it was invoked")
-    if type(argument) not in _SCALARS:
-        argument = _hashable(argument)
-    if type(result) not in _SCALARS:
-        result = _hashable(result)
-    if type(key) not in _SCALARS:
-        key = _hashable(key)
+    if type(argument) not in SCALARS:
+        argument = quickly_frozen(argument)
+    if type(result) not in SCALARS:
+        result = quickly_frozen(result)
+    if type(key) not in SCALARS:
+        key = quickly_frozen(key)
     problem = function.problem(argument, result)
     if problem is not None:
         raise MalformedOperation(f"{name}: {problem}")
@@ -162,13 +144,6 @@ def prepared(model: Model, operation: Operation) -> Operation:
     ):
         return operation
     return Operation(process, invoked, completed, name, argument, result, status, key)
-
-
-def _hashable(value: Value) -> Hashable:
-    """Return what `frozen` returns, at once for a pair of scalars and the like."""
-    is_frozen = type(value) is tuple and _SCALARS.issuperset(map(type, value))
-    found: Hashable = value if is_frozen else frozen(value)
-    return found
 
 
 def _always(_argument: Value, _result: Value) -> bool:
@@ -196,9 +171,9 @@ def _cas_observes(argument: Value, result: Value) -> bool:
 
 def _cas_problem(argument: Value, result: Value) -> str | None:
     if not isinstance(argument, tuple) or len(argument) != 2:
-        return f"its argument is [old, new], found {argument!r}"
+        return f"its argument is [old, new], found {shown(argument)}"
     if result is not UNKNOWN and result is not None and not isinstance(result, bool):
-        return f"its result is true or false, found {result!r}"
+        return f"its result is true or false, found {shown(result)}"
     return None
 
 
@@ -222,13 +197,13 @@ def _txn_observes(argument: Value, _result: Value) -> bool:
 
 def _txn_problem(argument: Value, result: Value) -> str | None:
     if not isinstance(argument, tuple) or not all(_is_micro_operation(item) for item in argument):
-        return f"its argument is a list of [read or write, name, value], found {argument!r}"
+        return f"its argument is a list of [read or write, name, value], found {shown(argument)}"
     if result is UNKNOWN:
         return None
     if not isinstance(result, tuple) or [item[:2] for item in argument] != [
         item[:2] if _is_micro_operation(item) else None for item in result
     ]:
-        return f"its result repeats its argument {argument!r}, found {result!r}"
+        return f"its result repeats its argument {shown(argument)}, found {shown(result)}"
     return None
 
 
@@ -243,6 +218,12 @@ def _txn_written(argument: Value) -> Iterable[Binding]:
 def _txn_read(_argument: Value, result: Value) -> Iterable[Binding]:
     known = () if result is UNKNOWN else result
     return ((name, value) for kind, name, value in known if kind in _READ and value is not UNKNOWN)
+
+
+def _is_bindings(state: Value) -> bool:
+    """Whether a set is one of [name, value], each name once."""
+    pairs = all(isinstance(binding, tuple) and len(binding) == 2 for binding in state)
+    return pairs and len(dict(state)) == len(state)
 
 
 def _txn_at_first(state: Value, binding: Binding) -> bool:
@@ -267,7 +248,7 @@ def _append_text(state: Value, argument: Value, _result: Value) -> Value:
 
 
 def _text_problem(argument: Value, _result: Value) -> str | None:
-    return None if isinstance(argument, str) else f"its argument is text, found {argument!r}"
+    return None if isinstance(argument, str) else f"its argument is text, found {shown(argument)}"
 
 
 def _acquire(state: Value, _argument: Value, _result: Value) -> Value:
@@ -279,12 +260,26 @@ def _release(state: Value, _argument: Value, _result: Value) -> Value:
 
 
 def _count(state: Value, argument: Value, _result: Value) -> Value:
-    return state + argument
+    if state is NAN or argument == 0:  # a float 0 would round a large integer
+        return state
+    try:
+        total = state + argument
+    except OverflowError:
+        total = _as_float(state) + _as_float(argument)
+    return NAN if total != total else total
+
+
+def _as_float(number: float) -> float:
+    """Return a number as a float, infinite if it is beyond all floats."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def _number_problem(argument: Value, _result: Value) -> str | None:
     is_number = isinstance(argument, int | float) and not isinstance(argument, bool)
-    return None if is_number else f"its argument is a number, found {argument!r}"
+    return None if is_number else f"its argument is a number, found {shown(argument)}"
 
 
 def _read_set(state: Value, _argument: Value, result: Value) -> Value:
@@ -294,7 +289,7 @@ def _read_set(state: Value, _argument: Value, result: Value) -> Value:
 def _elements_problem(_argument: Value, result: Value) -> str | None:
     if result is UNKNOWN or isinstance(result, tuple | frozenset):
         return None
-    return f"its result is a list of all elements, found {result!r}"
+    return f"its result is a list of all elements, found {shown(result)}"
 
 
 def _contains(state: Value, argument: Value, result: Value) -> Value:
@@ -302,7 +297,12 @@ def _contains(state: Value, argument: Value, result: Value) -> Value:
 
 
 def _truth_problem(_argument: Value, result: Value) -> str | None:
-    return None if result is UNKNOWN or isinstance(result, bool) else f"its result is true or false, found {result!r}"
+    is_truth = result is UNKNOWN or isinstance(result, bool)
+    return None if is_truth else f"its result is true or false, found {shown(result)}"
+
+
+def _element_problem(argument: Value, _result: Value) -> str | None:
+    return "its argument is None, which as a result says that the queue is empty" if argument is None else None
 
 
 def _dequeue(state: Value, _argument: Value, result: Value) -> Value:
@@ -317,12 +317,17 @@ def _append_to_log(state: Value, argument: Value, result: Value) -> Value:
 
 def _offset_problem(argument: Value, _result: Value) -> str | None:
     is_offset = isinstance(argument, int) and not isinstance(argument, bool) and argument >= 0
-    return None if is_offset else f"its argument is an offset, found {argument!r}"
+    return None if is_offset else f"its argument is an offset, found {shown(argument)}"
 
 
 def _read_log(state: Value, argument: Value, result: Value) -> Value:
     there = state[argument] if argument < len(state) else None
     return state if result is UNKNOWN or result == there else ILLEGAL
+
+
+def _end_problem(_argument: Value, result: Value) -> str | None:
+    is_number = isinstance(result, int | float) and not isinstance(result, bool)
+    return None if result is UNKNOWN or is_number else f"its result is an offset, found {shown(result)}"
 
 
 def _end_of_log(state: Value, _argument: Value, result: Value) -> Value:
@@ -347,6 +352,7 @@ MODELS: Final[Mapping[str, Model]] = {
             {"txn": Function(_txn, _txn_observes, _txn_problem)},
             "registers by name, several of them read and written at once",
             states=frozenset,
+            is_state=_is_bindings,
             names_in_argument=lambda argument: (name for _, name, _ in argument),
             reading=Reading(_txn_written, _txn_read, _txn_at_first, _txn_without_unread),
         ),
@@ -388,11 +394,12 @@ MODELS: Final[Mapping[str, Model]] = {
             "fifo-queue",
             (),
             {
-                "enqueue": Function(lambda state, argument, _: (*state, argument)),
+                "enqueue": Function(lambda state, argument, _: (*state, argument), problem=_element_problem),
                 "dequeue": Function(_dequeue, lambda _, result: result is None),
             },
             "a queue, first in first out",
             states=tuple,
+            is_state=lambda state: None not in state,
         ),
         Model(
             "append-only-log",
@@ -400,7 +407,7 @@ MODELS: Final[Mapping[str, Model]] = {
             {
                 "append": Function(_append_to_log),
                 "read": Function(_read_log, _always, _offset_problem),
-                "end": Function(_end_of_log, _always),
+                "end": Function(_end_of_log, _always, _end_problem),
             },
             "a log whose records have consecutive offsets from 0",
             states=tuple,
@@ -410,10 +417,15 @@ MODELS: Final[Mapping[str, Model]] = {
 
 
 def initial_state(model: Model, initial: Value) -> State:
-    """Return a user's initial value as a state of the model. Raises `MalformedOperation` if it is none."""
+    """Return a user's initial value as a state of the model. Raises `MalformedOperation` if it is none.
+
+    A set may be given as a list; registers by name as a mapping, or as a list of [name, value].
+    """
     state = frozen(initial)
+    if isinstance(state, FrozenMapping) and model.names_in_argument is not None:
+        state = state.items
     if model.states is frozenset and isinstance(state, tuple):
         state = frozenset(state)
-    if not isinstance(state, model.states):
-        raise MalformedOperation(f"{initial!r} is no initial state of {model.name}, which is {model.meaning}")
+    if not isinstance(state, model.states) or not model.is_state(state):
+        raise MalformedOperation(f"{shown(initial)} is no initial state of {model.name}, which is {model.meaning}")
     return state

@@ -36,6 +36,10 @@ MALFORMED: Final = "malformed-history"
 """Kind of an operation that its model has no meaning for; its key cannot be decided."""
 
 
+class MalformedOperation(ValueError):
+    """A model has no meaning for this operation. One line."""
+
+
 class Unknown(Enum):
     """A result that is not known."""
 
@@ -69,9 +73,15 @@ class SearchBudget:
     """How much work may be spent before a verdict is `unknown`.
 
     `configurations`: pairs of (linearized operations, state) that may be visited, over all keys of a history; one
-    with more than 32 kinds of open operations that never returned counts as several.
-    `remembered`: configurations that are kept at one time; beyond that the search forgets, which costs time and no
-    correctness. `seconds`: a limit of wall time, none by default, because with it a verdict is no longer reproducible.
+    with more than 32 kinds of open operations that never returned counts as several. Not counted are up to 50,000 more
+    for the evidence of each violation shown.
+
+    `remembered`: configurations of a key that are kept at one time; beyond that the search forgets, which costs time
+    and no correctness. Not counted is the layout of a key, with 8 bytes for each pair of operations open at one time.
+
+    `seconds`: wall time since the check began; none by default, because with it a verdict is no longer reproducible.
+    The limit is soft. It is asked before each slice of the search, of up to 200,000 configurations; what comes before
+    the first slice (preparation, special cases, layouts) and after the last (evidence) takes its time.
     """
 
     configurations: int = 5_000_000

@@ -25,14 +25,14 @@ from checkers.linearizability.operations import Operation
 class ReadsFrom:
     """What a key's operations tell of each other, by their numbers.
 
-    `operations`: with one value instead of all that nobody read. `needless`: those that may stay out. `known_by`: when
-    those that never returned had happened. `names`: those that each operation writes. `written`: the bindings of each
-    that only it writes and that were read. `read_by`: the operations that read these and returned.
+    `operations`: with one value instead of all that nobody read. `needless`: those that may stay out. `happened_by`:
+    when those that never returned had happened. `names`: those that each operation writes. `written`: the bindings of
+    each that only it writes and that were read. `read_by`: the operations that read these and returned.
     """
 
     operations: Sequence[Operation]
     needless: Collection[int]
-    known_by: Mapping[int, int]
+    happened_by: Mapping[int, int]
     names: Sequence[frozenset[Hashable]]
     written: Mapping[int, tuple[Binding, ...]]
     read_by: Mapping[Binding, Sequence[int]]
@@ -53,7 +53,7 @@ def reads_from(reading: Reading, operations: Sequence[Operation], initial: State
         if operation.completed_ns is not None:
             for binding in set(reading.read(operation.argument, operation.result)):
                 read_by.setdefault(binding, []).append(number)
-    known_by: dict[int, int] = {}
+    happened_by: dict[int, int] = {}
     written: dict[int, tuple[Binding, ...]] = {}
     useful: set[int] = set()
     for binding, by in written_by.items():
@@ -67,12 +67,12 @@ def reads_from(reading: Reading, operations: Sequence[Operation], initial: State
         written[number] = (*written.get(number, ()), binding)
         if operations[number].completed_ns is None:
             read_at = min(operations[reader].completed_ns or 0 for reader in readers)
-            known_by[number] = min(read_at, known_by.get(number, read_at))
+            happened_by[number] = min(read_at, happened_by.get(number, read_at))
     once = {binding for bindings in written.values() for binding in bindings}
     return ReadsFrom(
         operations=[reading.without_unread(operation, read_by) for operation in operations],
         needless={n for n, one in enumerate(operations) if one.completed_ns is None and n not in useful},
-        known_by={number: max(at, operations[number].invoked_ns) for number, at in known_by.items()},
+        happened_by={number: max(at, operations[number].invoked_ns) for number, at in happened_by.items()},
         names=names,
         written=written,
         read_by={binding: readers for binding, readers in read_by.items() if binding in once},
@@ -96,7 +96,7 @@ class Zones:
         self._returns_at, self._bit_of = returns_at, bit_of
         self._ends: dict[Binding, int] = {}
         """The level of the first completion of an operation that writes or reads the binding."""
-        self._read_from: dict[Binding, int] = {}
+        self._all_readers_open_at: dict[Binding, int] = {}
         """The level from which all that read the binding have been invoked."""
         self._begins: dict[Binding, int] = {}
         """The level of the last invocation of an operation that writes or reads the binding."""
@@ -104,7 +104,7 @@ class Zones:
             for binding in bindings:
                 readers = found.read_by[binding]
                 opened = [bisect_left(completions, operations[one].invoked_ns) for one in readers]
-                self._read_from[binding] = max(opened)
+                self._all_readers_open_at[binding] = max(opened)
                 self._begins[binding] = max(*opened, bisect_left(completions, operations[number].invoked_ns))
                 self._ends[binding] = min(returns_at[one] for one in (number, *readers))
 
@@ -120,8 +120,8 @@ class Zones:
         """Whether an operation may be next: all that read a binding which it writes over are in the order."""
         names = self._names[number]
         for binding in state:
-            if binding[0] in names and binding in self._read_from:
-                if self._read_from[binding] > level:
+            if binding[0] in names and binding in self._all_readers_open_at:
+                if self._all_readers_open_at[binding] > level:
                     return False
                 for reader in self._read_by[binding]:
                     waits = reader != number and self._returns_at[reader] >= level

@@ -8,18 +8,26 @@ nothing but the set and the state decides what can follow. Beyond that, five red
 * Of identical operations that never returned, the one invoked first is taken: they are interchangeable.
 * Of identical open operations that do return, the one that returns first is taken, and before any that never returns:
   exchanging the two in an order leaves every state and every precedence as it was.
-* Where two configurations differ only in which never-returning operations were used, and one used a subset of the
-  other's, the other is dropped: the first can do everything that it can.
+* Where two configurations differ only in which never-returning operations were used, and one used at most as many of
+  each kind as the other, the other is dropped: the first can do everything that it can.
 * The search ends when every operation that returned is in the order. The others may stay out.
 
-The search can be interrupted and resumed, and its memory is bounded: forgetting costs only time.
+What was visited is looked up by level, slots and state. That is complete: every operation whose slot is free again has
+completed before the level, so level and slots tell which operations that return are in the order. How many of each kind
+of those that never returned are in it (`used`) is compared apart, for the fourth reduction.
+
+The search can be interrupted and resumed. What waits to be tried is at most one `Frame` for each operation in the
+present order, which makes the nodes that follow one at a time. What was visited, and the states, are bounded by
+`remembered`: forgetting costs only time, and a search whose waiting states do not fit gives up. Beside these are the
+present order, and the layout, which takes 8 bytes for each level and each operation open at it.
 
 The layout (`layout`) cuts the history at its completions, so that the search goes from one to the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from operator import length_hint
 from typing import Any, Final, TypeAlias
 
 from checkers.linearizability.layout import Changing, Layout, lay_out
@@ -30,18 +38,23 @@ ORDERS_MAX: Final = 6
 CELLS_PER_REMEMBERED: Final = 15
 STATE_CELLS: Final = 20
 """What a state takes beside its elements, in cells of some 50 bytes."""
-WAITING_PER_REMEMBERED: Final = 4
 BITS_OF_A_CONFIGURATION: Final = 256
+"""A configuration takes more memory, the more operations are open: with so many bits, it counts as two."""
+
 GROUPS_OF_A_CONFIGURATION: Final = 32
-"""A configuration costs more, the more kinds of operations never returned: with so many, it counts as two."""
+"""A configuration costs more time, the more kinds of operations never returned: with so many, it counts as two."""
 
 SearchNode: TypeAlias = tuple[int, int, int, int, "SearchNode | None", int]
 """A configuration on the way: level, slots in the order, how many of each group are, state, the node before, and the
-operation that was put into the order there; -1 at the root. The state is known by its number while the node waits."""
+operation that was put into the order there; -1 at the root. The state is a number, valid until the search forgets."""
+
+Frame: TypeAlias = tuple[int, int, int, int, SearchNode, Iterator[Changing], Iterable[int]]
+"""A configuration whose followers are being tried: level, slots in the order, how many of each group are, state, its
+node, and what is left to try: open operations that return, the first to complete first, then the indices of groups."""
 
 
 class MemoryTooSmall(Exception):
-    """The configurations that wait, with their states, do not fit into the memory that the search may use."""
+    """The states in which something waits to be tried do not fit into the memory that the search may use."""
 
 
 class _Steps(dict[int, int]):
@@ -118,9 +131,10 @@ class Search:
         self._states.number(initial)
         self._seen: dict[int, list[int]] = {}
         self._seen_count = 0
-        self._size: Final = 1 + self.layout.guards.bit_length() // BITS_OF_A_CONFIGURATION
-        """How much memory a configuration takes, compared with one of a history in which every operation returned."""
-        self._stack: list[SearchNode] = [(0, 0, 0, 0, None, -1)]
+        self._size: Final = 1 + (self.layout.guards.bit_length() + self.layout.width) // BITS_OF_A_CONFIGURATION
+        """How much memory a configuration takes, compared with one of a history in which few operations are open."""
+        self._next: SearchNode = (0, 0, 0, 0, None, -1)
+        self._stack: list[Frame] = []
 
     def advance(self, configurations: int) -> bool | None:
         """Go on for so many configurations. Return whether there is an order, None if that is not decided yet.
@@ -130,21 +144,22 @@ class Search:
         layout, stack, seen, states = self.layout, self._stack, self._seen, self._states
         forced, observing, changing, zones = layout.forced, layout.observing, layout.changing, layout.zones
         groups, groups_open, guards, width = layout.groups, layout.groups_open, layout.guards, layout.width
-        end = len(forced)
+        steps, state_of, end = states.steps, states.all, len(forced)
         remembered_max = self._remembered_max // self._size
         cells_max = self._remembered_max * CELLS_PER_REMEMBERED
         if end == 0:
             return True
         limit = self.visited + configurations
-        while stack:
+        node = self._next
+        while True:
             if self.visited >= limit:
+                self._next = node
                 return None
             if self._seen_count > remembered_max or states.cells > cells_max:
-                self._forget()
-            node = stack.pop()
+                node = self._forget(node)
             level, placed, used, state, _, _ = node
             self.visited += 1 + groups_open[level] // GROUPS_OF_A_CONFIGURATION
-            after_kind = states.steps[state]
+            after_kind = steps[state]
             while True:
                 for bit, kind, _ in observing[level]:
                     if after_kind[kind] >= 0:
@@ -159,28 +174,41 @@ class Search:
                 self._note(level, state, node)
             key = (state * end + level) << width | placed
             before = seen.get(key)
-            if before is None:
-                seen[key] = [used]
-            elif _exceeds(used | guards, before, guards):
-                continue
+            if before is None or not _is_dominated(used | guards, before, guards):
+                if before is None:
+                    seen[key] = [used]
+                else:
+                    before.append(used)
+                self._seen_count += 1
+                lost: Iterable[int] = reversed(range(groups_open[level])) if groups_open[level] else ()
+                stack.append((level, placed, used, state, node, reversed(changing[level]), lost))
+            while stack:
+                level, placed, used, state, previous, returning, lost = stack[-1]
+                after_kind = steps[state]
+                for bit, kind, operation, waits_for in returning:
+                    if placed & bit or placed & waits_for != waits_for:
+                        continue
+                    if zones is not None and not zones.may_follow(operation, state_of[state], level, placed):
+                        continue
+                    after = after_kind[kind]
+                    if after >= 0:
+                        node = (level, placed | bit, used, after, previous, operation)
+                        break
+                else:
+                    for index in lost:
+                        group = groups[index]
+                        number = used >> group.shift & group.mask
+                        if group.since[number] <= level:
+                            after = after_kind[group.kind]
+                            if after >= 0 and after != state and not _has_open(group.kind, changing[level], placed):
+                                node = (level, placed, used + group.one, after, previous, group.members[number])
+                                break
+                    else:
+                        stack.pop()
+                        continue
+                break
             else:
-                before.append(used)
-            self._seen_count += 1
-            for group in groups[: groups_open[level]]:
-                number = used >> group.shift & group.mask
-                if group.since[number] <= level:
-                    after = after_kind[group.kind]
-                    if after >= 0 and after != state and not _has_open(group.kind, changing[level], placed):
-                        stack.append((level, placed, used + group.one, after, node, group.members[number]))
-            for bit, kind, operation, first in changing[level]:
-                if placed & bit or placed & first != first:
-                    continue
-                if zones is not None and not zones.may_follow(operation, states.all[state], level, placed):
-                    continue
-                after = after_kind[kind]
-                if after >= 0:
-                    stack.append((level, placed | bit, used, after, node, operation))
-        return False
+                return False
 
     def after(self, number: int, state: State) -> State:
         """Return the state after an operation, `ILLEGAL` where it is not legal."""
@@ -195,21 +223,41 @@ class Search:
         if len(self.longest) < ORDERS_MAX:
             self.longest.setdefault(state, node)
 
-    def _forget(self) -> None:
-        """Forget what was visited, and the states in which nothing waits. Raises `MemoryTooSmall`."""
+    def _forget(self, following: SearchNode) -> SearchNode:
+        """Forget what was visited, and the states in which nothing waits. Return the node that follows, with its state.
+
+        Raises `MemoryTooSmall`.
+        """
         self._seen.clear()
         self._seen_count = 0
-        number_of = self._states.keep({state for _, _, _, state, _, _ in self._stack})
-        if (
-            2 * self._states.cells > self._remembered_max * CELLS_PER_REMEMBERED
-            or len(self._stack) * self._size > WAITING_PER_REMEMBERED * self._remembered_max
-        ):
+        waiting = [frame for frame in self._stack if self._waits(frame)]
+        number_of = self._states.keep({following[3], *(frame[3] for frame in waiting)})
+        if 2 * self._states.cells > self._remembered_max * CELLS_PER_REMEMBERED:
             raise MemoryTooSmall
-        self._stack[:] = [(*node[:3], number_of[node[3]], *node[4:]) for node in self._stack]
+        self._stack[:] = [(*frame[:3], number_of[frame[3]], *frame[4:]) for frame in waiting]
+        return (*following[:3], number_of[following[3]], *following[4:])
+
+    def _waits(self, frame: Frame) -> bool:
+        """Whether a frame makes any more nodes; `advance` asks the same, one operation at a time."""
+        level, placed, used, state, _, returning, lost = frame
+        layout, after_kind = self.layout, self._states.steps[state]
+        changing, zones = layout.changing[level], layout.zones
+        return any(
+            not placed & bit
+            and placed & waits_for == waits_for
+            and (zones is None or zones.may_follow(operation, self._states.all[state], level, placed))
+            and after_kind[kind] >= 0
+            for bit, kind, operation, waits_for in changing[: length_hint(returning)]
+        ) or any(
+            group.since[used >> group.shift & group.mask] <= level
+            and after_kind[group.kind] not in (-1, state)
+            and not _has_open(group.kind, changing, placed)
+            for group in layout.groups[: length_hint(lost)]
+        )
 
 
-def _exceeds(guarded: int, before: Sequence[int], guards: int) -> bool:
-    """Whether some earlier number of each group was at most as many. `guarded` has the guard bits set."""
+def _is_dominated(guarded: int, before: Sequence[int], guards: int) -> bool:
+    """Whether some earlier visit used at most as many of each group. `guarded`: those used now, with all guard bits."""
     return any([(guarded - earlier) & guards == guards for earlier in before])  # noqa: C419 - faster than a generator
 
 

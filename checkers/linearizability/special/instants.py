@@ -42,7 +42,11 @@ class _Seen(NamedTuple):
 
 
 def decide_log(operations: Sequence[Operation], initial: State) -> Contradiction | Linearizable | None:
-    """Decide appends, reads and ends; None if an append completed without an offset, or values are not distinct."""
+    """Decide appends, reads and ends.
+
+    None if the log was not empty at first, an append or `end` completed without an integer, or None was appended; and
+    if two appends of one value never returned, and of some record before the end nobody read or returned the value.
+    """
     appends = [operation for operation in operations if operation.function == "append"]
     returned = [operation for operation in appends if operation.completed_ns is not None]
     if (

@@ -119,7 +119,7 @@ def decide_queue(operations: Sequence[Operation], initial: State) -> Contradicti
     unreturned: list[Operation] = []
     for operation in operations:
         if operation.function == "enqueue":
-            if operation.argument is None or operation.argument in enqueues:
+            if operation.argument in enqueues:
                 return None
             enqueues[operation.argument] = operation
         elif operation.completed_ns is None:

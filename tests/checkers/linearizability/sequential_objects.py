@@ -26,9 +26,9 @@ def registers(values, function, argument):
     values = dict(values)
     result = []
     for kind, name, value in argument:
-        if kind == "write":
+        if kind in ("write", "w"):
             values[name] = value
-        result.append((kind, name, value if kind == "write" else values.get(name)))
+        result.append((kind, name, value if kind in ("write", "w") else values.get(name)))
     return values, tuple(result)
 
 
@@ -106,9 +106,34 @@ def _can_go_on(apply, value, left, model):
     return False
 
 
+def is_linearizable_by_sets(model: str, operations: Sequence[Operation]) -> bool:
+    """Decide the same for longer histories: go on once only from the same set of operations in the same state."""
+    apply, first = OBJECTS[model]
+    happened = [operation for operation in operations if operation.status != "fail"]
+    ends = {index: one.completed_ns for index, one in enumerate(happened) if one.status == "ok"}
+    returned = sum(1 << index for index in ends)
+    before = [sum(1 << index for index, end in ends.items() if end < one.invoked_ns) for one in happened]
+    waiting, seen = [(0, first)], set()
+    while waiting:
+        placed, value = waiting.pop()
+        if placed & returned == returned:
+            return True
+        if (placed, repr(value)) not in seen:
+            seen.add((placed, repr(value)))
+            for index, operation in enumerate(happened):
+                if not placed >> index & 1 and before[index] & ~placed == 0:
+                    after, result = apply(value, operation.function, operation.argument)
+                    if _fits(operation, result, model):
+                        waiting.append((placed | 1 << index, after))
+    return False
+
+
 def _fits(operation, result, model):
     if result is REFUSED:
         return False
     if operation.status == "info" or operation.function in WITHOUT_RESULT or operation.result is UNKNOWN:
         return True
+    if operation.function == "txn":
+        pairs = zip(result, operation.result, strict=True)
+        return all(seen[2] is UNKNOWN or seen == found for found, seen in pairs)
     return (operation.function == "append" and model == "kv") or result == operation.result

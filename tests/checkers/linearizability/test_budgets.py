@@ -7,8 +7,15 @@ import itertools
 import pytest
 
 from checkers.linearizability.check import UnknownModelError, check_history
-from checkers.linearizability.models import MODELS, MalformedOperation, prepared
-from checkers.linearizability.operations import MALFORMED, NOT_LINEARIZABLE, UNKNOWN, Operation, SearchBudget
+from checkers.linearizability.models import MODELS, prepared
+from checkers.linearizability.operations import (
+    MALFORMED,
+    NOT_LINEARIZABLE,
+    UNKNOWN,
+    MalformedOperation,
+    Operation,
+    SearchBudget,
+)
 from checkers.linearizability.search import Search
 
 SMALL = SearchBudget(configurations=2_000)
@@ -46,6 +53,21 @@ def test_time_may_be_limited():
     ticks = itertools.count()
     budget = SearchBudget(seconds=2)
     verdict = check_history(hard_history(14), "counter", budget, clock=lambda: float(next(ticks)))
+    assert verdict.outcome == "unknown"
+    assert "time" in verdict.reason
+
+
+def test_the_time_begins_with_the_check_and_not_with_the_search():
+    now = 0.0
+
+    def slowly():
+        nonlocal now
+        for operation in hard_history(6):
+            now += 1.0
+            yield operation
+
+    assert check_history(hard_history(6), "counter").outcome == "invalid"
+    verdict = check_history(slowly(), "counter", SearchBudget(seconds=3), clock=lambda: now)
     assert verdict.outcome == "unknown"
     assert "time" in verdict.reason
 
