@@ -100,6 +100,19 @@ def test_a_fetch_that_waits_for_more_than_it_asks_for_breaks_v_30(monkeypatch: p
     assert observe().failed_property == "V-30"
 
 
+def test_a_fetch_of_a_topic_that_may_be_deleted_is_judged_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = fetching.try_answer
+
+    def try_answer(broker: Any, request_id: int, *, at_deadline: bool) -> bool:
+        has_side_topic = any(part.topic != "log" for part in broker.fetches[request_id].fetch.request.partitions)
+        return (at_deadline or not has_side_topic) and honest(broker, request_id, at_deadline=at_deadline)
+
+    monkeypatch.setattr(fetching, "try_answer", try_answer)
+    found = observe(side_topics=True, operations=1, duration_ms=40_000)
+    assert found.failed_property == "V-30"
+    assert "side-" in str(found.failure)
+
+
 def compact_whatever_there_is(monkeypatch: pytest.MonkeyPatch, dirty_ratio: str) -> None:
     """Let brokers compact the closed segments of any log, and the topic's settings ask for a share that is not."""
     ratio = ("min.cleanable.dirty.ratio", dirty_ratio)
