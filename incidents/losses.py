@@ -209,7 +209,7 @@ def _storage_loss(
         fault.started_ns,
         leader,
         (fault.number, *(excuse.number for _, excuse in (*others, *outside))) if fault.number else (),
-        _why_it_could_lead(evidence, loss, leader, isr),
+        _why_it_could_lead(evidence, loss, history, leader, isr),
     )
 
 
@@ -219,7 +219,9 @@ def _since(samples: Sequence[Sample], at_ns: int) -> list[Sample]:
     return list(samples[max(earlier - 1, 0) :])
 
 
-def _why_it_could_lead(evidence: Evidence, loss: Loss, leader: int, isr: tuple[int, ...]) -> str:
+def _why_it_could_lead(
+    evidence: Evidence, loss: Loss, history: PartitionHistory, leader: int, isr: tuple[int, ...]
+) -> str:
     settings = evidence.settings
     min_isr = settings.get("min_insync_replicas")
     if settings.get("volatile"):
@@ -233,9 +235,12 @@ def _why_it_could_lead(evidence: Evidence, loss: Loss, leader: int, isr: tuple[i
     if settings.get("unclean_election"):
         return "unclean.leader.election.enable=true lets any replica lead."
     if leader in isr or not isr:
+        elected = "A replica that had come back from an unclean stop without its log was elected from the ISR"
+        if any(sample.elr for sample in history.samples):
+            return f"{elected}, although eligible leader replicas (KIP-966), which samples show, forbid that."
         return (
-            "A replica that comes back from an unclean stop could be elected from the ISR, although it had lost its"
-            " log. Where eligible leader replicas (KIP-966) are in force, they forbid that."
+            f"{elected}. Where eligible leader replicas (KIP-966) are not in force, and no sample shows any, that is a"
+            " gap of the protocol which is known; where they are, it is forbidden."
         )
     return ""
 

@@ -13,6 +13,9 @@ from history.anomalies import CATALOGUE, MALFORMED
 from history.contract import ACKS_LEADER, ACKS_NONE
 from history.schema import ANOMALIES as ANOMALIES_SCHEMA
 
+OF_AN_ANSWER = ("stale-read", "end-offset-regression")
+"""Their offset is where an answer ended, not that of a record which it was about."""
+
 
 def explained(row: Row, facts: RunFacts, replicas: Mapping[tuple[Any, ...], dict[int, int | None]]) -> dict[str, Any]:
     """Return the row of the table `anomalies` for a finding: with its explanation and its evidence.
@@ -70,7 +73,7 @@ def faults_near(faults: Sequence[RecordedFault], at_ns: int | None) -> list[tupl
 
 
 def _on_replicas(row: Row, replicas: Mapping[int, int | None]) -> str:
-    if not replicas or row["offset"] is None:
+    if not replicas or row["offset"] is None or row["anomaly"] in OF_AN_ANSWER:
         return ""
     by_value: dict[int | None, list[int]] = {}
     for broker, value in sorted(replicas.items()):

@@ -155,8 +155,10 @@ def _whose_mistake(run: Run, incident: Incident, needed: Needed | None) -> str:
     flaws = [str(flaw) for flaw in run.settings.get("flaws") or ()]
     if flaws:
         return _of_flaws(flaws, needed)
-    design = f" It does what its protocol says, which has this gap: {allowed_by}" if allowed_by else ""
-    return f"The broker software's: neither its configuration nor anything that the clients did excuses it.{design}"
+    return (
+        "The broker software's: neither its configuration nor anything that the clients did excuses it."
+        f" {allowed_by}".rstrip()
+    )
 
 
 def _of_flaws(flaws: Sequence[str], needed: Needed | None) -> str:
@@ -209,6 +211,8 @@ def _record(run: Run, row: Mapping[str, Any]) -> str:
     values = [row["value"]] if row["value"] is not None else _values_at(run, row)
     if not values:
         return f"{place}{offset} (what stood there no client was told)"
+    if row["anomaly"] == "stale-read" and offset:
+        return f"value {values[0]}, which a read of {place} that ended at{offset} did not return"
     told = " and ".join(f"the write of value {value}" for value in values)
     return f"{told} to {place}{offset}" if offset else f"{told} to {place}"
 
