@@ -60,7 +60,7 @@ def _in_container(
 ) -> subprocess.CompletedProcess[str]:
     image = f"harrow-machine:{root_of(row).name}"
     root = root_of(row)
-    with locked():
+    with locked(root.name):
         if subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode != 0:
             _import_image(root, image)
     arguments = ["docker", "run", "--rm", "--init", "--network=host", *(row.container or ())]

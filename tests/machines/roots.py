@@ -29,10 +29,10 @@ def cache() -> Path:
 
 
 @contextmanager
-def locked() -> Iterator[Path]:
-    """The cache's directory, in which nobody else makes anything meanwhile."""
+def locked(name: str) -> Iterator[Path]:
+    """The cache's directory, in which nobody else makes what has this name meanwhile."""
     cache().mkdir(parents=True, exist_ok=True)
-    with (cache() / "lock").open("w") as lock:
+    with (cache() / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield cache()
 
@@ -43,7 +43,7 @@ def root_of(row: Row) -> Path:
     key = hashlib.sha256(" ".join(packages).encode()).hexdigest()[:12]
     root = cache() / f"{row.release}-{key}"
     if not root.exists():
-        with locked():
+        with locked(root.name):
             if not root.exists():  # another has made it meanwhile
                 _make(root, row.release, packages)
     return root

@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 from tests.machines.machine import in_machine
-from tests.machines.roots import cache, locked, root_of
+from tests.machines.roots import cache, locked
 from tests.machines.rows import Row
 
 
@@ -19,8 +19,7 @@ def wheels_of(row: Row, checkout: Path) -> Path:
     key = hashlib.sha256(requirements.encode()).hexdigest()[:12]
     wheels = cache() / f"wheels-{row.release}-{row.python}-{key}"
     fetching = Row("fetching", "", row.release, row.python)
-    root_of(fetching)  # before the lock is taken, which it takes as well
-    with locked():
+    with locked(wheels.name):
         if not wheels.exists():
             _fetch(fetching, requirements, wheels)
     return wheels
@@ -31,7 +30,7 @@ def _fetch(row: Row, requirements: str, wheels: Path) -> None:
     (unfinished / "list").write_text(requirements)
     pip = "/venv/bin/pip"
     fetch = f"{row.python} -m venv /venv && {pip} install -q wheel && {pip} wheel -q -w /wheels -r /wheels/list"
-    earlier = {path: f"/earlier/{path.name}" for path in wheels.parent.glob("wheels-*")}
+    earlier = {path: f"/earlier/{path.name}" for path in wheels.parent.glob("wheels-*") if path.is_dir()}
     links = {"PIP_FIND_LINKS": " ".join(earlier.values())}  # what is for any Python is built once
     done = in_machine(row, {unfinished: "/wheels", **earlier}, ["sh", "-c", fetch], links)
     if done.returncode != 0:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.machines.doctor.visit import USER_ID
 from tests.machines.machine import in_machine
-from tests.machines.roots import cache, locked, root_of
+from tests.machines.roots import cache, locked
 from tests.machines.rows import Row
 from tests.machines.wheels import wheels_of
 
@@ -42,10 +42,9 @@ def installation() -> Path:
     layer = cache() / f"doctor-{hashlib.sha256(wanted.encode()).hexdigest()[:12]}"
     if not layer.exists():
         row = Row("installing", "installs Harrow")
-        wheels, _ = wheels_of(row, CHECKOUT), root_of(row)  # which lock the cache as well
-        with locked():
+        with locked(layer.name):
             if not layer.exists():  # another has made it meanwhile
-                _make(layer, row, wheels)
+                _make(layer, row, wheels_of(row, CHECKOUT))
     return layer
 
 

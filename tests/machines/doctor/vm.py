@@ -76,7 +76,7 @@ def _disk() -> Path:
     key = hashlib.sha256(f"{[source.name for source in sources]} {init}".encode()).hexdigest()[:12]
     disk = cache() / f"doctor-vm-{key}.img"
     if not disk.exists():
-        with locked(), tempfile.TemporaryDirectory(prefix=".vm-", dir=cache()) as directory:
+        with locked(disk.name), tempfile.TemporaryDirectory(prefix=".vm-", dir=cache()) as directory:
             tree, unfinished = Path(directory, "tree"), Path(directory, "disk.img")
             for source in sources:
                 subprocess.run(["cp", "--archive", "--reflink=auto", f"{source}/.", tree], check=True)
