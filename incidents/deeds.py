@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+ENDING_A_PROCESS: Final = ("kill", "restart", "power-cut", "crash-loop", "rolling-restart", "upgrade", "out-of-memory")
+"""Kinds of faults after which a node starts again with all that it had written: it may cut its logs then."""
+
 DEEDS: Final[Mapping[str, str]] = {
     "kill": "was killed",
     "pause": "was paused",

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from common.wording import count, moment, nodes, partition_name
 from history.contract import ACKS_ALL, ACKS_LEADER, ACKS_NONE, shutdowns_survived
+from incidents.deeds import ENDING_A_PROCESS
 from incidents.evidence import Evidence, Fault
 from incidents.model import Cause
 from incidents.partition_history import PartitionHistory, Sample
@@ -197,7 +198,7 @@ def _storage_loss(
         for excuse in [f for f in evidence.faults_on(other, fault.started_ns, fault.started_ns) if f != fault]
     ]
     until = f"before fault #{fault.number}" if fault.number else "before that"
-    spoken = [*seen, f"The ISR last seen {until} was {_set(isr)}."] if isr else [*seen]
+    spoken = [*seen, f"The ISR last seen {until} was {_set(isr)}, at {moment(before[-1].at_ns)}."] if isr else [*seen]
     spoken += [f"Broker {other} {excuse.deed} and could not be elected." for other, excuse in others]
     spoken += [f"Broker {other} {excuse.deed}, had left the ISR and could not be elected." for other, excuse in outside]
     acknowledged = "acknowledged them alone, " if alone else ""
@@ -294,14 +295,21 @@ def _never_had(
     blame = hit[-1:] if previous != leader else []
     because = f"broker {previous} {blame[0].deed}, and " if blame else ""
     numbers = tuple(fault.number for fault in blame if fault.number)
+    back = [
+        fault
+        for fault in evidence.faults_on(leader, loss.first_ns - SLACK_NS, takeover.seen_ns)
+        if fault.kind in ENDING_A_PROCESS
+    ]
     sampled = any(
-        sample.broker == leader and loss.last_ns <= sample.at_ns < takeover.seen_ns for sample in history.samples
+        sample.broker == leader
+        and loss.last_ns <= sample.at_ns < min((takeover.seen_ns, *(fault.started_ns for fault in back)))
+        for sample in history.samples
     )
-    lacked = (
-        f"Samples of broker {leader} after the acknowledgement show a log without them."
-        if sampled
-        else f"No sample shows that broker {leader} ever had them."
-    )
+    lacked = f"No sample shows that broker {leader} ever had them."
+    if sampled:
+        lacked = f"Samples of broker {leader} after the acknowledgement show a log without them."
+    elif back:
+        lacked = f"{lacked} It {back[0].deed}, and may have cut its log when it came back."
     spoken = (*seen, lacked, f"The ISR last seen before that election was {_set(isr)}, the ELR {_set(eligible)}.")
 
     def cause(kind: str, sentence: str, allowed_by: str = "") -> Cause:

@@ -161,11 +161,19 @@ def of_faults(run: Run, start_ns: int, end_ns: int, guilty: Iterable[int]) -> It
         if not inside and number not in blamed:
             continue
         name = f"fault #{number}, {fault['kind'] or 'unknown'} of {nodes(fault['targets'])}"
-        effect = f" ({fault['evidence'][:EVIDENCE_CHARACTERS]})" if fault["evidence"] else ""
+        begun, after = _divided(fault["evidence"] or "")
+        effect = f" ({begun[:EVIDENCE_CHARACTERS]})" if begun else ""
         idle = "" if fault["took_hold"] else ", without effect"
         yield Event(started_ns, NEMESIS, f"{name}, begins{idle}{effect}", evidence=number in blamed)
         if inside and ended_ns is not None and ended_ns <= end_ns:
-            yield Event(ended_ns, NEMESIS, f"{name}, {'has healed' if fault['healed'] else 'ends'}")
+            healing = f" ({after})" if after else ""
+            yield Event(ended_ns, NEMESIS, f"{name}, {'has healed' if fault['healed'] else 'ends'}{healing}")
+
+
+def _divided(evidence: str) -> tuple[str, str]:
+    """What a fault's evidence says of its effect, and what its last clause says of how nodes came back, if it does."""
+    effect, _, last = evidence.rpartition("; ")
+    return (effect, last) if "served again" in last else (evidence, "")
 
 
 def of_quorum(run: Run, start_ns: int, end_ns: int) -> Iterator[Event]:

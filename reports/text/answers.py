@@ -112,7 +112,8 @@ def _by_evidence(incident: Incident, faults: Sequence[Fault], before: Sequence[F
     if guilty:
         rest = [fault.number for fault in before if fault.number and fault.number not in guilty]
         only = f" Nothing in the evidence connects it with what else came before it: {_numbers(rest)}." if rest else ""
-        return f"Made possible by: {enumeration(_stories(faults, guilty))}.{only}"
+        shown = "That is what the evidence shows; no run without was tried."
+        return f"Made possible by: {enumeration(_stories(faults, guilty))}. {shown}{only}"
     near = cause.faults if cause is not None else ()
     nearest = f"; the nearest: {enumeration(_stories(faults, near))}" if near else ""
     which = "the fault" if len(before) == 1 else f"any of the {count(len(before))} faults"
@@ -155,8 +156,11 @@ def _whose_mistake(run: Run, incident: Incident, needed: Needed | None) -> str:
     flaws = [str(flaw) for flaw in run.settings.get("flaws") or ()]
     if flaws:
         return _of_flaws(flaws, needed)
+    generation = run.settings.get("generation")
+    own = run.settings.get("system") == "harrow" and generation
+    which = f" It is Harrow's own broker, by the protocol {generation}, with no flaw planted." if own else ""
     return (
-        "The broker software's: neither its configuration nor anything that the clients did excuses it."
+        f"The broker software's: neither its configuration nor anything that the clients did excuses it.{which}"
         f" {allowed_by}".rstrip()
     )
 

@@ -113,6 +113,16 @@ def test_a_member_of_the_isr_that_never_had_the_record_means_an_early_acknowledg
     assert cause.kind == "acknowledged-early"
 
 
+def test_a_member_of_the_isr_that_was_killed_before_it_was_sampled_may_have_cut_the_record_off(tmp_path):
+    """The samples that show its log without the record are of the process that came back."""
+    cluster = [leads(9, 1, 0, 20, (1, 2)), follows(10.5, 2, 1, 0, 12), leads(15, 2, 1, 12, (2, 1))]
+    faults = [fault(1, "kill", [2], 10.2, 10.4)]
+    (incident,) = diagnose(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)]), None)
+    assert {cause.kind for cause in incident.causes} == {"acknowledged-early", "wrong-cut"}
+    (told,) = {cause.evidence[1] for cause in incident.causes}
+    assert "was killed at 10.200 s (fault #1), and may have cut its log when it came back" in told
+
+
 def test_what_was_only_read_was_shown_too_early(tmp_path):
     cluster = [leads(9, 1, 0, 20, (1, 2, 3)), follows(10.5, 2, 1, 0, 12), leads(15, 2, 1, 12, (2, 3))]
     read_only = only(run_in(tmp_path / "read", cluster=cluster, anomalies=[lost(15, 10, anomaly="lost-read")])).cause
