@@ -41,6 +41,7 @@ from reports.text.anomaly_groups import AnomalyGroup
 from reports.text.answers import answers
 from reports.text.configuration import reproduce_command
 from reports.text.incidents import INCIDENTS_SHOWN, incidents_of_fault, shown_incidents
+from reports.text.schedule import unfired
 from reports.text.summary import summarize
 from reports.text.totals import disagreements
 
@@ -174,6 +175,9 @@ def _environment() -> jinja2.Environment:
         parameters=lambda fault: {key: value for key, value in fault_parameters(fault).items() if key != "role"},
     )
     environment.globals.update(
-        partition_name=wording.partition_name, malformed=MALFORMED, incidents_of_fault=incidents_of_fault
+        partition_name=wording.partition_name,
+        malformed=MALFORMED,
+        incidents_of_fault=incidents_of_fault,
+        unfired=unfired,
     )
     return environment
