@@ -64,9 +64,8 @@ def violations(run: Path) -> dict[str, list[dict[str, object]]]:
     return found
 
 
-@pytest.mark.parametrize(
-    "generation", [pytest.param(name, marks=MINUTES if name == "zk-v1" else ()) for name in LEADER_RACES]
-)
+@MINUTES
+@pytest.mark.parametrize("generation", LEADER_RACES)
 def test_the_checkers_find_what_a_follower_loses_that_cuts_its_log_and_is_elected(
     generation: str, tmp_path: Path
 ) -> None:
