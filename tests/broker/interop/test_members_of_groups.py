@@ -11,6 +11,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
 from tests.support.local_cluster import eventually
+from tests.support.quick import first_quick
 from workloads.clients import client_named
 from workloads.clients.base import ClientError, ClientMissingError, ClientSettings, Partition
 from workloads.clients.optional_interfaces import Assigned, Membership, Revoked, group_library
@@ -132,7 +133,7 @@ def test_members_share_commit_and_take_over_from_one_that_is_gone(cluster, topic
         second.member.leave()
 
 
-@pytest.mark.parametrize("client", MODULES)
+@pytest.mark.parametrize("client", first_quick(MODULES))
 def test_a_static_member_comes_back_as_the_one_before(cluster, topic, client):
     """KIP-345: its partitions stay its own, in the same generation, while it is away; a dynamic one is another."""
     need(client)

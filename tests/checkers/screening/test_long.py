@@ -174,6 +174,7 @@ def test_columns_are_narrowed_without_loss(numbers: list[int]) -> None:
     assert widened([narrowed(column), narrowed(column[:1])]).tolist() == [*numbers, *numbers[:1]]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_long_runs_are_divided_on_spark_and_told_as_frames_tell_them(spark: SparkSession, tmp_path: Path) -> None:
     first = random.randrange(1 << 40)

@@ -162,6 +162,7 @@ def results_in(run: Path) -> Iterator[tuple[str, Any]]:
         yield table, pq.read_table(run / table / "part-000000.parquet").to_pylist()
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_what_is_told_of_ordinary_runs_is_what_frames_tell(spark: SparkSession, tmp_path: Path) -> None:
     first = random.randrange(1 << 40)

@@ -10,6 +10,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
 from tests.support.local_cluster import LocalCluster, eventually
+from tests.support.quick import first_quick
 from workloads.clients import client_named
 from workloads.clients.base import ClientMissingError, ClientSettings
 from workloads.clients.optional_interfaces import Assigned, GroupMember, Membership, group_library
@@ -57,7 +58,7 @@ def members_of(admin: KafkaAdminClient, group: str) -> int:
     return len(admin.describe_groups([group])[group]["members"])
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", first_quick(LIBRARIES))
 def test_a_group_has_a_member_that_crashed_until_its_session_ends(
     cluster: LocalCluster, admin: KafkaAdminClient, library: str
 ) -> None:
