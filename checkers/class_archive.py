@@ -46,8 +46,13 @@ def options_for(java_home: Path) -> list[str]:
 
 
 def make_later(java_home: Path) -> subprocess.Popen[bytes] | None:
-    """Start the process that makes the archive, unless there is one or it cannot be made. It outlives this process."""
+    """Start the process that makes the archive, unless there is one or it cannot be made. It outlives this process.
+
+    Not where the environment says `CI`, as CI systems do: their machines are thrown away, with what is in their caches.
+    """
     archive = archive_of(java_home)
+    if os.environ.get("CI"):
+        return None
     if archive.exists() or archive.with_suffix(FAILED_SUFFIX).exists():
         return None
     environment: Mapping[str, str] = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1"}

@@ -63,6 +63,7 @@ def run_session(row: Row, duration_s: int, kept: Path) -> Result:
             "UMASK": row.umask,
             "DURATION": str(duration_s),
             "PYTHON": row.python,
+            **({} if row.archives else {"CI": "true"}),
             **({"COLUMNS": str(row.columns)} if row.columns else {}),
         }
         done = in_machine(row, shared, ["sh", "/machines/session.sh"], settings)

@@ -37,6 +37,11 @@ class Row:
     expected_absent: tuple[str, ...] = field(default=("java",))  # programs that must not be there
 
     @property
+    def archives(self) -> bool:
+        """Whether an archive of Java's classes is made after the check; once is enough."""
+        return self.name == "plain"
+
+    @property
     def alone(self) -> bool:
         """Whether it would disturb others that run at the same time."""
         return self.load > 0

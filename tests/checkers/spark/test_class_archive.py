@@ -30,6 +30,7 @@ print(session.range(7).count(), str(archive_of(find_java().home)) in mapped)
 def archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Where the archive would be, in an empty cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("CI", raising=False)
     return archive_of(find_java().home)
 
 
@@ -86,6 +87,14 @@ def test_a_process_is_started_only_if_there_is_no_archive(archive: Path, monkeyp
     archive.touch()
     make_later(home)
     assert [command[-1] for command in started] == ["checkers.class_archiving"]
+
+
+def test_none_is_started_on_a_machine_that_is_thrown_away(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = find_java().home
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setattr(class_archive.subprocess, "Popen", lambda *_, **__: pytest.fail("a process was started"))
+    assert make_later(home) is None
+    assert not archive.exists()
 
 
 def test_a_process_that_cannot_be_started_is_no_obstacle(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
