@@ -24,6 +24,9 @@ GROWTH: Final = "samples that show only growth"
 SILENT_ROUNDS: Final = 2.5
 """A node of which no sample was taken for so many rounds of samples is shown as silent."""
 EVIDENCE_CHARACTERS: Final = 240
+SERVED_AGAIN = "served again"
+"""So `nemesis.faults.base` says that a node has come back."""
+
 OTHERS_MAX: Final = 30
 """Anomalies that are no loss, and are shown as steps."""
 
@@ -171,9 +174,10 @@ def of_faults(run: Run, start_ns: int, end_ns: int, guilty: Iterable[int]) -> It
 
 
 def _divided(evidence: str) -> tuple[str, str]:
-    """What a fault's evidence says of its effect, and what its last clause says of how nodes came back, if it does."""
+    """What a fault's evidence says of its effect, and how long after its end the last node served again, if it does."""
     effect, _, last = evidence.rpartition("; ")
-    return (effect, last) if "served again" in last else (evidence, "")
+    served = last.find(SERVED_AGAIN)
+    return (effect, last[served:][:EVIDENCE_CHARACTERS]) if served >= 0 else (evidence, "")
 
 
 def of_quorum(run: Run, start_ns: int, end_ns: int) -> Iterator[Event]:

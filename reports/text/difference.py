@@ -13,6 +13,7 @@ from common.wording import printable
 from incidents.headlines import gravest
 from reports.data.joined import Joined
 from reports.data.stored_run import Run, load_run
+from reports.text.schedule import entries_of, time_of
 from reports.text.summary import Summary, summarize
 
 ABSENT: Final = "-"
@@ -22,7 +23,6 @@ _DEPTH_MAX: Final = 3
 _COLUMN_MAX: Final = 40
 """Longer values stand below each other."""
 
-_TIME_MAX_MS: Final = 1e12
 
 _Values = Mapping[str, object]
 
@@ -118,15 +118,11 @@ def _configuration(spec: Mapping[str, Any]) -> _Values:
 
 def _schedule(schedule: object) -> _Values:
     """The faults by time and kind; a real run's are numbered, which is not compared."""
-    entries = schedule.get("entries") if isinstance(schedule, dict) else schedule
-    faults = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
     rows = []
-    for fault in faults:
+    for fault in entries_of(schedule):
         rest = {name: value for name, value in fault.items() if name not in ("entry", "at_ms", "kind")}
-        at_ms = fault.get("at_ms")
-        time = "at an unknown time"
-        if isinstance(at_ms, int | float) and 0 <= at_ms < _TIME_MAX_MS:
-            time = f"{at_ms / 1000:.3f} s"
+        at_s = time_of(fault)
+        time = "at an unknown time" if at_s is None else f"{at_s:.3f} s"
         rows.append(
             (f"{time} {fault.get('kind')}", ", ".join(f"{name} {_text(value)}" for name, value in rest.items()))
         )

@@ -119,8 +119,8 @@ def test_a_member_of_the_isr_that_was_killed_before_it_was_sampled_may_have_cut_
     faults = [fault(1, "kill", [2], 10.2, 10.4)]
     (incident,) = diagnose(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)]), None)
     assert {cause.kind for cause in incident.causes} == {"acknowledged-early", "wrong-cut"}
-    (told,) = {cause.evidence[1] for cause in incident.causes}
-    assert "was killed at 10.200 s (fault #1), and may have cut its log when it came back" in told
+    (sentence,) = {cause.evidence[1] for cause in incident.causes}
+    assert "was killed at 10.200 s (fault #1), and may have cut its log when it came back" in sentence
 
 
 def test_what_was_only_read_was_shown_too_early(tmp_path):

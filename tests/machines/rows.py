@@ -33,13 +33,9 @@ class Row:
     language: str = "C.UTF-8"
     columns: int | None = None
     load: int = 0  # processes that keep the processors busy meanwhile
+    archives: bool = False  # an archive of Java's classes is made after the check; one row shows it
     container: tuple[str, ...] | None = None  # arguments of `docker run`; None: no container
     expected_absent: tuple[str, ...] = field(default=("java",))  # programs that must not be there
-
-    @property
-    def archives(self) -> bool:
-        """Whether an archive of Java's classes is made after the check; once is enough."""
-        return self.name == "plain"
 
     @property
     def alone(self) -> bool:
@@ -50,7 +46,11 @@ class Row:
 _OPEN: Device = "open"
 
 ROWS = (
-    Row("plain", "Debian 12 as installed: only root may open `/dev/net/tun` and `/dev/fuse`; no Java, no compiler"),
+    Row(
+        "plain",
+        "Debian 12 as installed: only root may open `/dev/net/tun` and `/dev/fuse`; no Java, no compiler",
+        archives=True,
+    ),
     Row("no-devices", "neither `/dev/net/tun` nor `/dev/fuse` exists", tun="absent", fuse="absent"),
     Row("no-user-namespaces", "`user.max_user_namespaces` is 0, so proxies cut links", user_namespaces=False),
     Row(

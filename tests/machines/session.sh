@@ -1,8 +1,8 @@
 #!/bin/sh
 # A new user's session on a reduced machine, and what it leaves behind. Run there as root; results go to /out.
 #
-# From the environment: LOAD is how many processes keep the processors busy once all is installed, HOME_IS `writable` or `read-only`,
-# ACCOUNT `newuser` (a plain user) or `root`; the rest is for `new_user.sh`.
+# From the environment: LOAD is how many processes keep the processors busy once all is installed, HOME_IS `writable` or
+# `read-only`, ACCOUNT `newuser` (a plain user) or `root`; the rest is for `new_user.sh`.
 set -eu
 
 if [ "$ACCOUNT" = newuser ]; then

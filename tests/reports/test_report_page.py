@@ -250,7 +250,7 @@ def test_the_page_stays_small_and_the_totals_exact_however_much_there_is(copy_of
     ]
     synthetic_run.write_table(directory, "faults", faults)
     path = render(directory)
-    assert path.stat().st_size < 2_100_000
+    assert path.stat().st_size < 2_000_000
     page = Page(path)
     assert page.dangling == []
     text = page.text

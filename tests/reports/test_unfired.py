@@ -11,7 +11,7 @@ from reports.text.schedule import unfired
 from tests.reports import synthetic_run
 
 
-def told(directory: Any, entries: object) -> str:
+def sentence_for(directory: Any, entries: object) -> str:
     (directory / "schedule.json").write_text(json.dumps({"entries": entries}))
     return unfired(load_run(directory))
 
@@ -22,8 +22,8 @@ def test_entries_without_a_fault_are_named_with_their_time_and_target(copy_of):
     synthetic_run.write_table(directory, "faults", [{**row, "schedule_entry": 1}])
     fired = {"entry": 1, "at_ms": 4_000, "kind": "kill", "target": {"role": "leader"}}
     left = {"entry": 2, "at_ms": 18_200, "kind": "pause", "target": {"role": "in-sync-follower"}}
-    assert told(directory, [fired]) == ""
-    assert told(directory, [fired, left]) == (
+    assert sentence_for(directory, [fired]) == ""
+    assert sentence_for(directory, [fired, left]) == (
         "Not fired, of the schedule's 2 entries: entry 2, pause of in-sync-follower at 18.2 s. When it was due no node"
         " fitted, or the main phase had ended."
     )
@@ -32,5 +32,5 @@ def test_entries_without_a_fault_are_named_with_their_time_and_target(copy_of):
 def test_nothing_is_told_of_a_schedule_that_is_none(copy_of):
     directory = copy_of("invalid")
     for entries in (None, "", [[]], [{"entry": [2]}], []):
-        assert told(directory, entries) == ""
-    assert "at" not in told(directory, [{"entry": -7, "at_ms": 10**400}]).split(".")[0].split("entry -7")[1]
+        assert sentence_for(directory, entries) == ""
+    assert "at" not in sentence_for(directory, [{"entry": -7, "at_ms": 10**400}]).split(".")[0].split("entry -7")[1]

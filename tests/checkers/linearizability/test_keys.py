@@ -1,4 +1,4 @@
-"""Keys of any form are told apart, and an operation without a meaning spoils its own key alone."""
+"""Keys of any form are separate, and a malformed operation leaves only its own key undecided."""
 
 from __future__ import annotations
 
