@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from history.parts import part_files
 from history.schema import ANOMALIES, TABLES
 
 _log = logging.getLogger("harrow.history")
@@ -41,7 +42,7 @@ def load_table(run_directory: Path, table: str, columns: Sequence[str] | None = 
         schema = pa.schema([schema.field(name) for name in columns])
     parts: list[pa.Table] = []
     skipped: list[str] = []
-    for path in sorted(table_directory(run_directory, table).glob("part-*.parquet")):
+    for path in part_files(table_directory(run_directory, table)):
         try:
             parts.append(_read_part(path, schema))
         except (OSError, pa.ArrowException) as error:

@@ -61,12 +61,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=400_000)
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--skew", type=float, default=0.0, help="share of the sends that go to one of four partitions")
     parser.add_argument("--repeat", type=int, default=1, help="checks in the same session")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch) / "run"
         began = time.monotonic()
-        make_history(run, arguments.events // 2)
+        make_history(run, arguments.events // 2, arguments.skew)
         most_gb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         print(
             f"history of {rows_of([survey(run)]):,} rows generated: {time.monotonic() - began:.1f} s, {most_gb:.1f} GB",

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from history.compaction import ROWS_OF_A_ROW_GROUP
 from history.schema import TABLES
 
 TOPIC = "log"
@@ -73,17 +74,20 @@ class Polls:
     """Of all records, in order."""
 
 
-def make_history(run: Path, operations: int) -> None:
-    """Write the history of a run of about so many operations."""
+def make_history(run: Path, operations: int, skew: float = 0.0) -> None:
+    """Write the history of a run of about so many operations.
+
+    `skew`: the share of all sends that go to the first partition, beside its part of the others.
+    """
     sends = operations * 9 // 10
     pieces = max(PIECES_MIN, operations // OPERATIONS_OF_A_PIECE)
     bounds = np.linspace(0, sends, pieces + 1).astype(np.int64)
-    counts = [np.bincount(_partitions(piece, bounds), minlength=PARTITIONS) for piece in range(pieces)]
+    counts = [np.bincount(_partitions(piece, bounds, skew), minlength=PARTITIONS) for piece in range(pieces)]
     ends = np.sum(counts, axis=0)
     reached = np.zeros(PARTITIONS, np.int64)
     next_op = 0  # in the order of time, as workers number their operations
     for number in range(pieces):
-        piece = _piece(number, bounds, reached)
+        piece = _piece(number, bounds, reached, skew)
         polls = list(_polls(piece))
         _write_clients(run, piece, polls, next_op)
         _write_logs(run, piece, ends)
@@ -95,15 +99,17 @@ def make_history(run: Path, operations: int) -> None:
     _write(run, "workers", {"worker": [0], "operations": next_op})
 
 
-def _partitions(number: int, bounds: Longs) -> Longs:
+def _partitions(number: int, bounds: Longs, skew: float) -> Longs:
     size = int(bounds[number + 1] - bounds[number])
-    return np.random.default_rng([1, number]).integers(0, PARTITIONS, size)
+    random = np.random.default_rng([1, number])
+    partition = random.integers(0, PARTITIONS, size)
+    return np.where(random.random(size) < skew, 0, partition)
 
 
-def _piece(number: int, bounds: Longs, reached: Longs) -> Piece:
+def _piece(number: int, bounds: Longs, reached: Longs, skew: float) -> Piece:
     """Generate the sends of one piece, in order of their invocation. `reached`: the earlier end of each partition."""
     random = np.random.default_rng([2, number])
-    partition = _partitions(number, bounds)
+    partition = _partitions(number, bounds, skew)
     pieces = bounds.size - 1
     begins, ends = (SECONDS * NS * each // pieces for each in (number, number + 1))
     invoked_ns = np.sort(random.integers(begins, ends, partition.size))
@@ -227,7 +233,8 @@ def _write(run: Path, table: str, *groups: Columns, part: int = 0) -> None:
     directory = run / "history" / table
     directory.mkdir(parents=True, exist_ok=True)
     tables = [pa.Table.from_arrays(list(_arrays(table, columns)), schema=TABLES[table]) for columns in groups]
-    pq.write_table(pa.concat_tables(tables), directory / f"part-b-{part:06d}.parquet")
+    rows = pa.concat_tables(tables)
+    pq.write_table(rows, directory / f"part-b-{part:06d}.parquet", row_group_size=ROWS_OF_A_ROW_GROUP)
 
 
 def _arrays(table: str, columns: Columns) -> Iterator[pa.Array]:

@@ -20,6 +20,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from checkers.input.tables import LARGE_TABLES, REMOTE_PARTS, schema_problem
+from history.parts import without_copies
 from history.schema import TABLES
 
 _URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
@@ -78,7 +79,8 @@ class _Files:
             found = [entry.getPath().toString() for entry in system.listStatus(path)] if system.exists(path) else []
         except Py4JError as error:
             raise RemoteRunError(f"{directory} cannot be read: {_reason(error)}") from error
-        return sorted(name for name in found if re.fullmatch(r"part-.*\.parquet", name.rpartition("/")[2]))
+        of_name = {location.rpartition("/")[2]: location for location in found}
+        return [of_name[name] for name in without_copies(of_name) if re.fullmatch(r"part-.*\.parquet", name)]
 
     def copy(self, source: str, target: Path) -> None:
         """Copy a file to this machine."""

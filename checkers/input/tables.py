@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from history.parts import part_files
 from history.reader import load_table
 from history.schema import LATER_COLUMNS, TABLES
 
@@ -109,7 +110,7 @@ def survey_parts(directory: Path, table: str, schema: pa.Schema, gaps: list[Gap]
     """Find the readable parts of a large table; the others are added to `gaps`."""
     files = []
     rows = 0
-    for path in sorted((directory / "history" / table).glob("part-*.parquet")):
+    for path in part_files(directory / "history" / table):
         try:
             with pq.ParquetFile(path) as file:
                 problem = schema_problem(file.schema_arrow, schema)

@@ -23,6 +23,7 @@ from harness.systems.inheritance import in_one_file
 from harness.terminal.console import RunProgress
 from harness.terminal.exits import describe
 from history.clock import RunClock
+from history.compaction import compact
 from history.writer import HistoryWriter
 from nemesis import schedule
 
@@ -63,6 +64,7 @@ def run(
         finally:
             with context.phase("tear-down"):
                 _tear_down(context)
+    compact(plan.directory)
     return context.outcome
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -55,9 +56,15 @@ class Values:
 class Layout:
     """Says which task gets what."""
 
-    places: tuple[Place, ...]
-    """Partitions that are known beforehand."""
+    first_group: Mapping[Place, int]
+    """Partitions that are known beforehand, and how many groups those before each of them have."""
     tasks: int
+
+    @classmethod
+    def of(cls, ends: Mapping[Place, int], tasks: int) -> Layout:
+        """Spread the groups of partitions with these ends evenly, however unequal the partitions are."""
+        groups = [-(-ends[place] // (1 << GROUP_BITS)) for place in sorted(ends)]
+        return cls(dict(zip(sorted(ends), accumulate(groups, initial=0), strict=False)), tasks)
 
     @property
     def answers(self) -> int:
@@ -65,11 +72,11 @@ class Layout:
         return self.tasks
 
     def task_of(self, key: GroupKey) -> int:
-        """Return the task of a group: those of the known partitions are spread evenly."""
+        """Return the task of a group."""
         place, group = key
         topic, partition = place
-        number = self.places.index(place) if place in self.places else zlib.crc32(topic.encode()) + partition
-        return (group * max(1, len(self.places)) + number) % self.tasks
+        first = self.first_group.get(place)
+        return (group + (zlib.crc32(topic.encode()) + partition if first is None else first)) % self.tasks
 
 
 def narrowed(column: Longs) -> Narrow:

@@ -17,6 +17,8 @@ from history.schema import TABLES
 
 ROWS_OF_A_CHUNK: Final = 600_000
 """A task that reads a chunk takes some 500 bytes for each row."""
+LARGER_CHUNKS: Final = (1, 2, 4)
+"""How many times as large chunks may be where row groups are so large that each would be read by many tasks."""
 TIMES_READ_MAX: Final = 3
 """If operations are so scattered over the files that a row would be read more often, the run is not divided."""
 CLIENT_TABLES: Final = ("operations", "sends", "polls", "reads")
@@ -77,7 +79,18 @@ def client_chunks(run: RunFiles) -> list[ClientChunk] | None:
         row_groups[table] = [each for each in some if each is not None]
         if len(row_groups[table]) < len(some):
             return None
-    bounds = _bounds([each for of_table in row_groups.values() for each in of_table])
+    there = sum(each.rows for some in row_groups.values() for each in some)
+    for times in LARGER_CHUNKS:
+        chunks = _chunks(row_groups, times * ROWS_OF_A_CHUNK)
+        read = sum(each.rows for chunk in chunks for some in chunk.row_groups.values() for each in some)
+        if read <= TIMES_READ_MAX * there:
+            return chunks
+    return None
+
+
+def _chunks(row_groups: Mapping[str, Sequence[RowGroup]], rows: int) -> list[ClientChunk]:
+    """Divide operations into chunks of so many rows."""
+    bounds = _bounds([each for of_table in row_groups.values() for each in of_table], rows)
     chunks = []
     for first, following in zip(bounds[:-1], bounds[1:], strict=True):
         overlapping = {
@@ -85,9 +98,7 @@ def client_chunks(run: RunFiles) -> list[ClientChunk] | None:
             for table, some in row_groups.items()
         }
         chunks.append(ClientChunk(first, following - 1, overlapping))
-    read = sum(each.rows for chunk in chunks for some in chunk.row_groups.values() for each in some)
-    there = sum(each.rows for some in row_groups.values() for each in some)
-    return chunks if read <= TIMES_READ_MAX * there else None
+    return chunks
 
 
 def log_chunks(run: RunFiles) -> list[LogChunk]:
@@ -122,7 +133,7 @@ def _row_groups(files: Iterable[Path], column: str | None = None) -> Iterator[Ro
                 yield RowGroup(path, number, group.num_rows, found.min, found.max)
 
 
-def _bounds(row_groups: Sequence[RowGroup]) -> list[int]:
+def _bounds(row_groups: Sequence[RowGroup], rows_of_a_chunk: int) -> list[int]:
     """Return where chunks begin, and one more than the greatest number: as if rows lay evenly in each row group."""
     if not row_groups:
         return []
@@ -136,7 +147,7 @@ def _bounds(row_groups: Sequence[RowGroup]) -> list[int]:
     np.add.at(slope, np.searchsorted(edges, first), density)
     np.add.at(slope, np.searchsorted(edges, end), -density)
     before = np.append(0.0, np.cumsum(np.cumsum(slope)[:-1] * np.diff(edges).astype(np.float64)))
-    wanted = np.arange(ROWS_OF_A_CHUNK, before[-1] - ROWS_OF_A_CHUNK // 2, ROWS_OF_A_CHUNK)
+    wanted = np.arange(rows_of_a_chunk, before[-1] - rows_of_a_chunk // 2, rows_of_a_chunk)
     at = np.searchsorted(before, wanted)
     left, right = edges[at - 1], edges[at]
     share = (wanted - before[at - 1]) / np.maximum(before[at] - before[at - 1], 1e-9)

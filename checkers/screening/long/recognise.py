@@ -69,9 +69,9 @@ def work_on(run: RunFiles, facts: RunFacts, cores: int) -> Work | None:
         return None
     if of_clients is None:
         return None
-    places = tuple(sorted({(end.topic, end.partition) for end in facts.ends}))
+    ends = {(end.topic, end.partition): end.offset for end in facts.ends}
     rows = sum(run.large[table].rows for table in _AT_OFFSETS)
-    layout = Layout(places, max(cores, -(-rows // ROWS_OF_A_TASK)))
+    layout = Layout.of(ends, max(cores, -(-rows // ROWS_OF_A_TASK)))
     return Work([*of_clients, *of_logs], facts, layout, run.large["cluster"].files)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from checkers.input.tables import LARGE_TABLES, survey
 from checkers.screening import stretches
 from checkers.screening.long import blocks, chunks
 from checkers.screening.long import recognise as dividing
-from checkers.screening.long.blocks import narrowed, widened
+from checkers.screening.long.blocks import Layout, narrowed, widened
 from checkers.screening.long.groups import Order, in_disorder
 from checkers.screening.long.recognise import recognised, work_on
 from checkers.screening.ordinary import recognise
@@ -154,6 +155,16 @@ def test_files_whose_operations_are_scattered_over_all_of_them_are_not_divided(t
     run = correct("scattered").write(tmp_path)
     with mock.patch.object(chunks, "TIMES_READ_MAX", 1), mock.patch.object(chunks, "ROWS_OF_A_CHUNK", 2):
         assert work_on(survey(run), facts_of(survey(run)), 1) is None
+
+
+@pytest.mark.parametrize("ends", [[100] * 4, [97, 1, 1, 1], [1, 1, 97, 1], [400], [0, 100], [1] * 400])
+def test_groups_are_spread_evenly_however_unequal_partitions_are(ends: list[int]) -> None:
+    places = {("log", number): end << blocks.GROUP_BITS for number, end in enumerate(ends)}
+    layout = Layout.of(places, 8)
+    keys = [(place, group) for place, end in places.items() for group in range(end >> blocks.GROUP_BITS)]
+    of_tasks = Counter(map(layout.task_of, keys))
+    assert max(of_tasks.values()) - min(of_tasks[task] for task in range(8)) <= 1
+    assert layout.task_of((("unknown", 3), 7)) in range(8)
 
 
 def test_answers_of_two_groups_contradict_each_other_only_where_the_upper_one_was_first() -> None:
