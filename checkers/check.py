@@ -24,7 +24,9 @@ from checkers.input.sizes import Size, partitions_for, rows_of, settings_for, si
 from checkers.input.tables import RunFiles, share_files, survey, survey_dataset
 from checkers.relations.base import base_relations
 from checkers.screening.in_driver import screen_in_driver
-from checkers.screening.ordinary.recognise import ordinary_runs
+from checkers.screening.long.recognise import SuspectRun
+from checkers.screening.ordinary.counting import OrdinaryRun
+from checkers.screening.ordinary.recognise import recognised_runs
 from checkers.spark import SQL_SETTINGS, is_usable, start_session
 from checkers.verdict.collect import (
     ROWS_MAX,
@@ -123,7 +125,8 @@ def _check_batch(
 ) -> list[RunResult]:
     """Judge ordinary runs by their numbers, and the others by all that their rows show."""
     facts = {run.run_id: facts_of(run) for run in runs}
-    ordinary = ordinary_runs(spark, runs, list(facts.values()))
+    recognised = recognised_runs(spark, runs, list(facts.values()))
+    ordinary = {run_id: run for run_id, run in recognised.items() if isinstance(run, OrdinaryRun)}
     if share_files(runs) and len(ordinary) < len(runs):
         ordinary = {}  # what is checked as frames is all rows of some files
     results = {}
@@ -135,7 +138,10 @@ def _check_batch(
             results[run.run_id] = _judged(run, facts[run.run_id], numbers, collected, {}, acknowledged_min)
     others = [run for run in runs if run.run_id not in ordinary]
     if others:
-        for result in _check_closely(spark, others, facts, acknowledged_min, resolve_outcomes=resolve_outcomes):
+        suspects = {run_id: run for run_id, run in recognised.items() if isinstance(run, SuspectRun)}
+        for result in _check_closely(
+            spark, others, facts, suspects, acknowledged_min, resolve_outcomes=resolve_outcomes
+        ):
             results[result.run_id] = result
     return [results[run.run_id] for run in runs]
 
@@ -144,6 +150,7 @@ def _check_closely(
     spark: SparkSession,
     runs: Sequence[RunFiles],
     facts_by_run: Mapping[str, RunFacts],
+    suspects: Mapping[str, SuspectRun],
     acknowledged_min: int,
     *,
     resolve_outcomes: bool,
@@ -151,15 +158,23 @@ def _check_closely(
     size, partitions = size_of(runs), partitions_for(runs)
     need_room(spark, rows_of(runs), BYTES_OF_A_ROW)
     in_driver = screen_in_driver(runs) if size is Size.SHORT else None
+    # Runs that are checked together are screened in one way.
+    from_files = suspects if suspects.keys() == {run.run_id for run in runs} else {}
     for name, value in {**SQL_SETTINGS, **settings_for(runs)}.items():
         spark.conf.set(name, value)
     facts = [facts_by_run[run.run_id] for run in runs]
     relations = base_relations(
-        spark, runs, facts, resolve_outcomes=resolve_outcomes, screening=True, in_driver=in_driver
+        spark,
+        runs,
+        facts,
+        resolve_outcomes=resolve_outcomes,
+        screening=True,
+        in_driver=in_driver,
+        from_files=from_files,
     )
     decided = decide(relations, runs, facts)
     # A union has as many tasks as all its parts together, and each task carries the whole plan: bring them down again.
-    counting = metrics(relations).coalesce(partitions)
+    counting = metrics(relations, counted=bool(from_files)).coalesce(partitions)
     with ThreadPoolExecutor(1) as counter:
         # The findings are planned while Spark reads the history and counts.
         counted = counter.submit(counting.collect)
@@ -174,7 +189,7 @@ def _check_closely(
         found = size.kept(found.coalesce(partitions))
         judged = classified(found, relations)
         collected = {} if judged is None else collect_findings(judged)
-        numbers = numbers_by_run(counted.result())
+        numbers = numbers_by_run(counted.result(), {run_id: run.numbers for run_id, run in from_files.items()})
     positions = positions_of(
         [row for of_run in collected.values() for row in of_run.rows if row["anomaly"] != RESOLVED]
     )

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from common.atomic_files import replacing
-from history.parts import PartName, part_files, parsed
+from history.parts import PartName, parsed, part_files
 from history.schema import TABLES
 
 ROWS_OF_A_FILE: Final = 2_000_000

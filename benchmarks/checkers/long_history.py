@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from history.compaction import ROWS_OF_A_ROW_GROUP
@@ -97,6 +98,20 @@ def make_history(run: Path, operations: int, skew: float = 0.0) -> None:
     _write(run, "ends", {"topic": TOPIC, "partition": np.arange(PARTITIONS), "end_offset": ends, "agreed": True})
     _write(run, "runs", SETTINGS)
     _write(run, "workers", {"worker": [0], "operations": next_op})
+
+
+def replace_a_record(run: Path) -> None:
+    """Have all reads and logs show a value that nobody sent, where one of the middle of the run was acknowledged."""
+    sends = sorted((run / "history" / "sends").glob("*.parquet"))
+    middle = sends[len(sends) // 2]
+    lost = pq.read_table(middle).column("value")[0].as_py()
+    for table in ("reads", "logs"):
+        part = run / "history" / table / middle.name
+        rows = pq.read_table(part)
+        number = rows.schema.get_field_index("value")
+        shown = pc.if_else(pc.equal(rows.column(number), lost), -1, rows.column(number))
+        rows = rows.set_column(number, rows.schema.field(number), shown)
+        pq.write_table(rows, part, row_group_size=ROWS_OF_A_ROW_GROUP)
 
 
 def _partitions(number: int, bounds: Longs, skew: float) -> Longs:

@@ -92,7 +92,7 @@ def _check(runs: Sequence[Path], way: str) -> int:
     if way == "files":
         checking.check(runs)
     else:
-        with mock.patch.object(checking, "ordinary_runs", return_value={}):
+        with mock.patch.object(checking, "recognised_runs", return_value={}):
             checking.check(runs)
     # Python workers outlive Java, which does not wait for them: their time is known only while they are there.
     print(sum(map(processor_seconds_of, with_children(os.getpid()))))

@@ -6,7 +6,7 @@ shuffle, and none holds a vector over offsets: one absurd offset costs one row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,9 +33,11 @@ from checkers.screening.exclusions import (
     values_are_free_of,
 )
 from checkers.screening.in_driver import DriverScreening
+from checkers.screening.long.recognise import SuspectRun
 from checkers.screening.rows_to_check import rows_to_check
 from checkers.screening.stretches import Suspicion
 
+NOTHING_SCREENED: Final[Mapping[str, SuspectRun]] = {}
 GROUP_KEY: Final = ("run_id", "group", "topic", "partition")
 
 
@@ -116,11 +118,13 @@ def base_relations(
     resolve_outcomes: bool = True,
     screening: bool = False,
     in_driver: DriverScreening | None = None,
+    from_files: Mapping[str, SuspectRun] = NOTHING_SCREENED,
 ) -> Relations:
     """Derive the base relations of some runs with distinct ids.
 
     `resolve_outcomes`: a send whose record was read has happened. `screening`: check in full only what is suspect
-    (`checkers.screening`); the findings stay the same. `in_driver`: what the driver has screened already.
+    (`checkers.screening`); the findings stay the same. `in_driver`: what the driver has screened already;
+    `from_files`: what the files of all these runs have shown already, by run id.
     """
     size = size_of(runs)
     keep = size.kept
@@ -130,7 +134,9 @@ def base_relations(
     read = {"commands": has["commands"], "commits": has_groups, "ownerships": has_groups}
     recorded = {table: size.gathered(read_large(spark, runs, table)) for table in LARGE_TABLES if read.get(table, True)}
     deleted = _deleted_frame(spark, facts)
-    selected = rows_to_check(spark, runs, recorded, size, screening=screening, in_driver=in_driver)
+    selected = rows_to_check(
+        spark, runs, recorded, size, screening=screening, in_driver=in_driver, from_files=from_files
+    )
     examined = selected.examined
     operations = examined["operations"]
     if has["commands"]:
@@ -146,9 +152,12 @@ def base_relations(
     sends, free_of = attempts, selected.free_of
     if selected.suspicion is not None:
         free_of |= CONDITIONS_ON_VALUES.keys() if "values" in free_of else values_are_free_of(values)
-        free_of |= {"uncommitted"} if free_of >= {"gone", "partitions"} else set()
+        answered_well = bool(from_files) and all(run.answers_ordinary for run in from_files.values())
+        free_of |= {"uncommitted"} if "gone" in free_of and (answered_well or "partitions" in free_of) else set()
+        free_of |= {"time"} if answered_well else set()
         resolved = nothing_of(resolved) if "unanswered" in free_of else keep(resolved)
-        out_of_order = disorders(attempts, resolved, polls)
+        in_order = bool(from_files) and all(run.in_order for run in from_files.values())
+        out_of_order = [] if in_order else disorders(attempts, resolved, polls)
         sends = at_disorders(attempts, spark, out_of_order) if out_of_order else nothing_of(attempts)
         free_of |= set() if out_of_order else {"sends"}
     if in_driver is not None and not observed_after_heal(facts, in_driver.last_ns):

@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
 
 from checkers.input.frames import KEY, nothing_of, usable
-from checkers.input.polls import returned_by_poll
+from checkers.input.polls import POLL, returned_by_poll
 from checkers.input.sizes import Size
 from checkers.input.tables import RunFiles
 from checkers.input.validation import (
@@ -31,6 +32,7 @@ from checkers.input.validation import (
 from checkers.screening import stretches
 from checkers.screening.columns import Flags, Longs, known, numbers, plain
 from checkers.screening.in_driver import DriverScreening, Records
+from checkers.screening.long.recognise import SuspectRun
 from checkers.screening.on_spark import (
     Screened,
     ScreenedAnswers,
@@ -42,6 +44,12 @@ from checkers.screening.on_spark import (
     under_suspicion,
 )
 from checkers.screening.stretches import Suspicion, suspicion_of
+
+_PLACES: Final = pa.schema([("run_id", pa.string()), ("topic", pa.string()), ("partition", pa.int32())])
+_REPLICAS: Final = pa.schema(
+    [*_PLACES, ("broker", pa.int32())]
+    + [(name, pa.int64()) for name in ("rows", "usable", "watermark_min", "watermark_max")]
+)
 
 
 class RecordSource(Protocol):
@@ -63,6 +71,12 @@ class RecordSource(Protocol):
 
     def logs(self, suspicion: Suspicion) -> DataFrame:
         """Return the rows of `logs` in suspect partitions, as recorded."""
+
+    def sends(self, suspicion: Suspicion, examined: DataFrame, /) -> DataFrame:
+        """Return the sends under suspicion that can be used. `examined`: all of them."""
+
+    def used_partitions(self, examined: DataFrame, /) -> DataFrame:
+        """Return the partitions to which a value was sent, or from which one was read."""
 
 
 class SparkSource:
@@ -103,6 +117,81 @@ class SparkSource:
     def logs(self, suspicion: Suspicion) -> DataFrame:
         """See `RecordSource`."""
         return in_partitions(self._logs, self._spark, suspicion.partition_keys)
+
+    def sends(self, suspicion: Suspicion, examined: DataFrame, /) -> DataFrame:
+        """See `RecordSource`."""
+        return under_suspicion(usable(examined), self._spark, suspicion)
+
+    def used_partitions(self, examined: DataFrame, /) -> DataFrame:
+        """See `RecordSource`."""
+        return _used_partitions(usable(examined), self.returned.where("values > 0"))
+
+
+class FilesSource(SparkSource):
+    """Records that Spark reads, of runs of which the files have shown already what is suspect."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        runs: Sequence[RunFiles],
+        recorded: Mapping[str, DataFrame],
+        size: Size,
+        suspects: Mapping[str, SuspectRun],
+    ) -> None:
+        super().__init__(spark, runs, recorded, size)
+        self._suspects = suspects
+        self._operations, self._sends, self._polls = (recorded[table] for table in ("operations", "sends", "polls"))
+        self._answers_ordinary = all(run.answers_ordinary for run in suspects.values())
+
+    @cached_property
+    def returned(self) -> DataFrame:
+        """See `RecordSource`. Where nothing is odd about polls, each has the records that it says."""
+        if not self._answers_ordinary:
+            return super().returned
+        number = fn.coalesce("records", fn.lit(0)).cast("bigint")
+        return self._polls.select(*POLL, *(number.alias(name) for name in ("rows", "returned", "values")))
+
+    @cached_property
+    def replicas(self) -> DataFrame:
+        """See `RecordSource`."""
+        rows = [
+            {
+                **dict(zip(KEY, (run_id, *each.place), strict=True)),
+                "broker": each.broker,
+                "rows": each.rows,
+                "usable": each.rows,
+                "watermark_min": each.low,
+                "watermark_max": each.high,
+            }
+            for run_id, run in self._suspects.items()
+            for each in run.replicas
+        ]
+        return self._spark.createDataFrame(pa.Table.from_pylist(rows, schema=_REPLICAS))
+
+    def suspicion(self, answers: ScreenedAnswers) -> Suspicion | None:
+        """See `RecordSource`."""
+        places = sorted({(run_id, *place) for run_id, run in self._suspects.items() for place, _ in run.notes})
+        rows = [dict(zip(KEY, place, strict=True)) for place in places]
+        frame = self._spark.createDataFrame(pa.Table.from_pylist(rows, schema=_PLACES))
+        keys = {tuple(row[:3]): row[3] for row in frame.select(*KEY, partition_key()).collect()}
+        own = [
+            note._replace(partition_key=keys[run_id, *place])
+            for run_id, run in self._suspects.items()
+            for place, note in run.notes
+        ]
+        of_records = pa.Table.from_batches([stretches.batch_of(own)])
+        if self._answers_ordinary:
+            return suspicion_of(of_records)
+        return suspicion_of(pa.concat_tables([of_records, notes_of_answers(answers).cast(of_records.schema)]))
+
+    def sends(self, suspicion: Suspicion, _: DataFrame, /) -> DataFrame:
+        """See `RecordSource`. Only these are joined with their operations."""
+        chosen = under_suspicion(self._sends, self._spark, suspicion)
+        return usable(examined_sends(chosen, examined_operations(self._operations, unique=True), unique=True))
+
+    def used_partitions(self, _: DataFrame, /) -> DataFrame:
+        """See `RecordSource`. No row is malformed."""
+        return _used_partitions(self._sends, self._reads.where("value is not null"))
 
 
 class DriverSource:
@@ -159,6 +248,14 @@ class DriverSource:
         of_logs = self._screening.logs
         return self._frame(of_logs.rows.filter(pa.array(self._in_partitions(of_logs, suspicion))))
 
+    def sends(self, suspicion: Suspicion, examined: DataFrame, /) -> DataFrame:
+        """See `RecordSource`."""
+        return under_suspicion(usable(examined), self._spark, suspicion)
+
+    def used_partitions(self, examined: DataFrame, /) -> DataFrame:
+        """See `RecordSource`."""
+        return _used_partitions(usable(examined), self.returned.where("values > 0"))
+
     def _in_partitions(self, records: Records, suspicion: Suspicion) -> Flags:
         wanted = np.array(sorted(suspicion.partition_keys), np.int64)
         return np.isin(self._partition_keys[records.partition_key], wanted)
@@ -193,11 +290,18 @@ def rows_to_check(
     *,
     screening: bool,
     in_driver: DriverScreening | None,
+    from_files: Mapping[str, SuspectRun],
 ) -> RowsToCheck:
     """Select what screening suspects; everything without `screening`, or if the history cannot be screened."""
     selected = None
     if screening:
-        source = SparkSource(spark, runs, recorded, size) if in_driver is None else DriverSource(spark, in_driver, size)
+        source: RecordSource
+        if from_files:
+            source = FilesSource(spark, runs, recorded, size, from_files)
+        elif in_driver is not None:
+            source = DriverSource(spark, in_driver, size)
+        else:
+            source = SparkSource(spark, runs, recorded, size)
         selected = _suspects(spark, recorded, source, size)
     return _everything(recorded, size) if selected is None else selected
 
@@ -246,7 +350,7 @@ def _suspects(
     if suspicion is None:
         return None
     reads = examined_reads(source.reads(suspicion), operations)
-    suspect_sends = under_suspicion(usable(sends), spark, suspicion)
+    suspect_sends = source.sends(suspicion, sends)
     logs = examined_logs(source.logs(suspicion))
     free_of = set()
     if suspicion.partition_keys:
@@ -274,7 +378,7 @@ def _suspects(
         else usable(nothing_of(reads)),
         dumped=usable(examined_logs(recorded["logs"])),
         replicas=replicas.where("usable > 0").select(*KEY, "broker"),
-        used_partitions=_used_partitions(usable(sends), returned.where("values > 0")),
+        used_partitions=source.used_partitions(sends),
         rows={
             "reads": returned.select("run_id", "rows"),
             "logs": replicas.select("run_id", "rows"),

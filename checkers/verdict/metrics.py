@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -11,14 +11,16 @@ from pyspark.sql import functions as fn
 from checkers.anomalies.values import unseen_numbers
 from checkers.input.frames import KEY, unite
 from checkers.relations.base import GROUP_KEY, GroupRelations, Relations
-from checkers.screening.ordinary.counting import QUANTILES, SILENCE_NS_MIN
+from checkers.screening.ordinary.counting import QUANTILES, SILENCE_NS_MIN, Numbers
 
 GROUPS: Final = "groups"
 """The metric of consumer groups."""
 
 
-def metrics(relations: Relations) -> DataFrame:
+def metrics(relations: Relations, *, counted: bool = False) -> DataFrame:
     """Return rows of `run_id`, `metric`, `name`, `topic`, `partition`, `number`.
+
+    `counted`: all but those of final reads are known already.
 
     | metric | name | number |
     |---|---|---|
@@ -32,6 +34,8 @@ def metrics(relations: Relations) -> DataFrame:
     | recovery_ns | fault | from its heal to the next acknowledged write |
     | groups | commits_ok, not_asked | acknowledged commits, and partitions with such commits not queried at the end |
     """
+    if counted:
+        return _final_reads(relations)
     return unite([
         _rows(relations),
         _operations(relations),
@@ -43,9 +47,9 @@ def metrics(relations: Relations) -> DataFrame:
     ])  # fmt: skip
 
 
-def numbers_by_run(rows: Iterable[Any]) -> dict[str, dict[tuple[str, str, str | None, int | None], int]]:
-    """Collect rows of `metrics`: by run, the number of each metric, name and partition."""
-    by_run: dict[str, dict[tuple[str, str, str | None, int | None], int]] = {}
+def numbers_by_run(rows: Iterable[Any], counted: Mapping[str, Numbers]) -> dict[str, Numbers]:
+    """Collect rows of `metrics`: by run, the number of each metric, name and partition, beside those known already."""
+    by_run = {run_id: dict(numbers) for run_id, numbers in counted.items()}
     for row in rows:
         if row.number is not None:
             by_run.setdefault(row.run_id, {})[row.metric, row.name, row.topic, row.partition] = row.number

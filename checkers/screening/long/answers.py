@@ -14,7 +14,7 @@ from checkers.input.run_facts import RunFacts
 from checkers.screening.columns import Longs, read_parts
 from checkers.screening.long.blocks import widened
 from checkers.screening.long.reading import loaded
-from checkers.screening.long.summary import SUMMARY_TABLES, ChunkSummary, Watermark
+from checkers.screening.long.summary import SUMMARY_TABLES, ChunkSummary, LoggedReplica
 from checkers.screening.long.tally import Tally
 from checkers.screening.ordinary.answers import suspect_polls, two_leaders
 from checkers.screening.ordinary.availability import unavailable
@@ -22,20 +22,26 @@ from checkers.screening.ordinary.counting import Numbers, final_reads_in, rows_i
 from checkers.screening.ordinary.records import malformed
 from history.schema import TABLES
 
-_SUSPECTS: Final = (malformed, suspect_polls, two_leaders, unavailable)
+_SUSPECTS: Final = (suspect_polls, two_leaders, unavailable)
 
 
 @dataclass(frozen=True)
 class Answers:
-    """The numbers of polls and samples, if they show nothing that could be an anomaly."""
+    """What all polls and samples of a run show, and its numbers."""
 
+    ordinary: bool
+    """Whether they show nothing that could be an anomaly."""
     numbers: Numbers
+    """Those of final reads are as in an ordinary run."""
     without_offset: Longs
-    watermarks: tuple[Watermark, ...]
+    replicas: tuple[LoggedReplica, ...]
 
 
 def judged(summaries: Sequence[ChunkSummary], samples: Sequence[Path], facts: RunFacts) -> Answers | None:
-    """Judge the summaries of all chunks; None if the run is not ordinary. `samples`: files of the table `cluster`."""
+    """Judge the summaries of all chunks; None if rows are malformed, or of other runs, or there twice.
+
+    `samples`: files of the table `cluster`.
+    """
     if not all(each.ordinary for each in summaries):
         return None
     tables = {
@@ -46,13 +52,15 @@ def judged(summaries: Sequence[ChunkSummary], samples: Sequence[Path], facts: Ru
     except (OSError, pa.ArrowException, UnicodeDecodeError):
         return None
     history = loaded(tables, facts)
-    if not history.whole or any(runs.size for suspects in _SUSPECTS for runs in suspects(history)):
+    if not history.whole or any(runs.size for runs in malformed(history)):
         return None
     numbers = Tally.sum(each.tally for each in summaries).result(facts)
     numbers |= {name: number for _, name, number in rows_in(history) if name == ("rows", "cluster", None, None)}
     numbers |= {name: number for _, name, number in final_reads_in(history)}
+    without_offset = [each.without_offset for each in summaries if each.without_offset is not None]
     return Answers(
-        numbers,
-        np.unique(widened([each.without_offset for each in summaries if each.without_offset is not None])),
-        tuple(mark for each in summaries for mark in each.watermarks),
+        ordinary=not any(runs.size for suspects in _SUSPECTS for runs in suspects(history)),
+        numbers=numbers,
+        without_offset=np.unique(widened(without_offset)),
+        replicas=tuple(replica for each in summaries for replica in each.replicas),
     )

@@ -25,7 +25,7 @@ from checkers.screening.long.blocks import (
     values_of,
 )
 from checkers.screening.long.chunks import CLIENT_TABLES, ClientChunk, LogChunk
-from checkers.screening.long.summary import ChunkSummary, Watermark
+from checkers.screening.long.summary import ChunkSummary, LoggedReplica
 from checkers.screening.long.tally import Tally
 from checkers.screening.ordinary.answers import Polls, asked_for_end
 from checkers.screening.ordinary.availability import telling_sends
@@ -111,9 +111,9 @@ def _of_logs(chunk: LogChunk, facts: RunFacts, layout: Layout) -> Iterator[tuple
     yield from _blocks(LOG, history, _chosen(rows, _OF_LOGS), layout)
     replicas, of_replicas = replicas_of(history.tables["logs"], history.partition["logs"])
     places = _places(history)
-    columns = (replicas.column(name).to_pylist() for name in ("broker", "watermark_min", "watermark_max"))
-    marks = (Watermark(places[place], *row) for place, *row in zip(of_replicas.tolist(), *columns, strict=True))
-    yield layout.answers, ChunkSummary(ordinary=True, tally=Tally.of(history), watermarks=tuple(marks))
+    columns = (replicas.column(name).to_pylist() for name in ("broker", "watermark_min", "watermark_max", "rows"))
+    logged = (LoggedReplica(places[place], *row) for place, *row in zip(of_replicas.tolist(), *columns, strict=True))
+    yield layout.answers, ChunkSummary(ordinary=True, tally=Tally.of(history), replicas=tuple(logged))
 
 
 def _blocks(kind: int, history: LoadedHistory, rows: Rows, layout: Layout) -> Iterator[tuple[int, Block]]:

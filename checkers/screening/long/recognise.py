@@ -1,9 +1,9 @@
-"""Decides whether a long run is ordinary, in Spark jobs whose tasks read files and exchange blocks."""
+"""Screens a long run, in Spark jobs whose tasks read files and exchange blocks: all is ordinary, or some suspect."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -22,8 +22,9 @@ from checkers.screening.long.blocks import GROUP_BITS, Block, GroupKey, Layout, 
 from checkers.screening.long.chunks import ClientChunk, LogChunk, client_chunks, log_chunks
 from checkers.screening.long.groups import Blocks, Order, Ordered, ScreenedGroup, any_twice, in_disorder
 from checkers.screening.long.reading import Item, loaded, read_chunk
-from checkers.screening.long.summary import ChunkSummary
-from checkers.screening.ordinary.counting import OrdinaryRun
+from checkers.screening.long.summary import ChunkSummary, LoggedReplica
+from checkers.screening.ordinary.counting import Numbers, OrdinaryRun
+from checkers.screening.ordinary.loaded import LoadedHistory
 from checkers.screening.ordinary.records import of_values
 from checkers.screening.ordinary.resolved import ResolvedSend, resolved_sends
 from checkers.screening.stretches import VALUES_OF_A_PARTITION_MAX, ScreeningNote, suspicion_of
@@ -36,6 +37,22 @@ Screened = ScreenedGroup | Answers | None
 """What a task that screens finds, group by group; None: the run is not ordinary."""
 Resolved = Mapping[GroupKey, Sequence[Ordered]]
 Chunk = ClientChunk | LogChunk
+
+
+@dataclass(frozen=True)
+class SuspectRun:
+    """What the files of a long run show that is not ordinary, and that need not be screened again."""
+
+    numbers: Numbers
+    """All but those of final reads."""
+    notes: tuple[tuple[Place, ScreeningNote], ...]
+    """Notes of the kernel, each with its partition instead of a partition key."""
+    replicas: tuple[LoggedReplica, ...]
+    """One for each replica with a dumped log."""
+    answers_ordinary: bool
+    """Whether polls and samples show nothing that could be an anomaly."""
+    in_order: bool
+    """Whether no answer contradicts an earlier one (`checkers.screening.exclusions.disorders`)."""
 
 
 class Engine(Protocol):
@@ -152,50 +169,64 @@ def rows_of_values(chunk: ClientChunk, values: Longs) -> Iterator[Mapping[str, p
         yield {name: plain(table) for name, table in tables.items()}
 
 
-def recognised(engine: Engine, facts: RunFacts) -> OrdinaryRun | None:
-    """Return the numbers of a run, None if it is not ordinary."""
+def recognised(engine: Engine, facts: RunFacts) -> OrdinaryRun | SuspectRun | None:
+    """Screen a run. None if some of it cannot be read, is malformed or there twice, or too many values are suspect."""
     found = list(engine.screened())
     answers = next((each for each in found if isinstance(each, Answers)), None)
-    if answers is None or None in found:
+    if answers is None or None in found or answers.without_offset.size > VALUES_OF_A_PARTITION_MAX:
         return None
     groups = [each for each in found if isinstance(each, ScreenedGroup)]
-    suspicion = suspicion_of(_notes(groups, answers))
-    if suspicion.partition_keys or answers.without_offset.size > VALUES_OF_A_PARTITION_MAX:
-        return None
+    replicas = _whole_replicas(answers.replicas)
+    notes = [(each.key[0], note) for each in groups for note in each.notes]
+    notes += [
+        (each.place, ScreeningNote(stretches.WATERMARK, 0, a=each.broker, b=each.low, c=each.high)) for each in replicas
+    ]
+    suspicion = suspicion_of(_numbered(notes))
     suspects = np.union1d(answers.without_offset, np.array([value for _, value in suspicion.values], np.int64))
     resolved: tuple[ResolvedSend, ...] = ()
+    odd = False
     if suspects.size:
         history = loaded(_together(engine.rows_of_values(suspects)), facts)
-        if of_values(history, suspects).size:
-            return None
+        odd = bool(of_values(history, suspects).size)
         resolved = tuple(resolved_sends(history).chosen(0, history))
+        notes += _without_offset(history, answers.without_offset)
     orders = {each.key: each.order for each in groups}
     if resolved:
         orders |= dict(engine.orders(_by_group(resolved)))
     of_places: dict[Place, dict[int, Order]] = {}
     for (place, group), order in orders.items():
         of_places.setdefault(place, {})[group] = order
-    if any(in_disorder(of_place) for of_place in of_places.values()):
-        return None
-    return OrdinaryRun(answers.numbers, resolved)
+    in_order = not any(in_disorder(of_place) for of_place in of_places.values())
+    if answers.ordinary and in_order and not odd and not suspicion.partition_keys:
+        return OrdinaryRun(answers.numbers, resolved)
+    numbers = {name: number for name, number in answers.numbers.items() if name[0] != "final"}
+    return SuspectRun(numbers, tuple(notes), replicas, answers.ordinary, in_order)
 
 
-def _notes(groups: Iterable[ScreenedGroup], answers: Answers) -> pa.Table:
+def _whole_replicas(parts: Iterable[LoggedReplica]) -> tuple[LoggedReplica, ...]:
+    """Put together what the chunks of logs tell of each replica."""
+    whole: dict[tuple[Place, int], LoggedReplica] = {}
+    for part in parts:
+        known = whole.setdefault((part.place, part.broker), replace(part, rows=0))
+        whole[part.place, part.broker] = replace(
+            part, low=min(known.low, part.low), high=max(known.high, part.high), rows=known.rows + part.rows
+        )
+    return tuple(whole.values())
+
+
+def _numbered(notes: Iterable[tuple[Place, ScreeningNote]]) -> pa.Table:
     places: dict[Place, int] = {}
-    notes = [
-        note._replace(partition_key=places.setdefault(each.key[0], len(places)))
-        for each in groups
-        for note in each.notes
-    ]
-    extremes: dict[tuple[Place, int], tuple[int, int]] = {}
-    for mark in answers.watermarks:
-        low, high = extremes.get((mark.place, mark.broker), (mark.low, mark.high))
-        extremes[mark.place, mark.broker] = min(low, mark.low), max(high, mark.high)
-    notes += [
-        ScreeningNote(stretches.WATERMARK, places.setdefault(place, len(places)), a=broker, b=low, c=high)
-        for (place, broker), (low, high) in extremes.items()
-    ]
-    return pa.Table.from_batches([stretches.batch_of(notes)])
+    numbered = [note._replace(partition_key=places.setdefault(place, len(places))) for place, note in notes]
+    return pa.Table.from_batches([stretches.batch_of(numbered)])
+
+
+def _without_offset(history: LoadedHistory, values: Longs) -> Iterator[tuple[Place, ScreeningNote]]:
+    """Note the values that were sent without a known offset, at which no group has them."""
+    sends = history.tables["sends"]
+    chosen = sends.filter(pa.array(np.isin(numbers(sends, "value"), values)))
+    columns = (plain(chosen).column(name).to_pylist() for name in ("topic", "partition", "value"))
+    for topic, partition, value in zip(*columns, strict=True):
+        yield (topic, partition), ScreeningNote(stretches.SUSPECT_VALUE, 0, a=value)
 
 
 def _together(rows: Iterable[Mapping[str, pa.Table]]) -> dict[str, pa.Table]:

@@ -15,13 +15,14 @@ SUMMARY_TABLES: Final = ("operations", "sends", "polls", "returned")
 
 
 @dataclass(frozen=True)
-class Watermark:
-    """The least and the greatest high watermark in the log of a replica."""
+class LoggedReplica:
+    """What rows of the log of a replica tell: how many there are, and the least and greatest high watermark in them."""
 
     place: Place
     broker: int
     low: int
     high: int
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -34,4 +35,4 @@ class ChunkSummary:
     """Of `SUMMARY_TABLES`: all polls, what they returned, their operations, and sends that tell of availability."""
     without_offset: Narrow | None = None
     """Values that were sent and have no known offset."""
-    watermarks: tuple[Watermark, ...] = ()
+    replicas: tuple[LoggedReplica, ...] = ()

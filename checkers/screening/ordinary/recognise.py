@@ -1,4 +1,7 @@
-"""Decides which runs are ordinary, in tasks of a Spark job that get paths and read the files themselves."""
+"""Decides which runs are ordinary, in tasks of a Spark job that get paths and read the files themselves.
+
+Of a long run that is not, what the tasks have seen is passed on.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from checkers.input.room import EXCHANGED_BYTES_OF_A_ROW, need_room
 from checkers.input.run_facts import RunFacts
 from checkers.input.sizes import rows_of
 from checkers.input.tables import RunFiles, share_files
-from checkers.screening.long.recognise import SparkEngine, work_on
+from checkers.screening.long.recognise import SparkEngine, SuspectRun, work_on
 from checkers.screening.long.recognise import recognised as recognised_in_chunks
 from checkers.screening.ordinary.answers import suspect_polls, two_leaders
 from checkers.screening.ordinary.availability import unavailable
@@ -43,8 +46,10 @@ class RunsOfTask:
     facts: tuple[RunFacts, ...]
 
 
-def ordinary_runs(spark: SparkSession, runs: Sequence[RunFiles], facts: Sequence[RunFacts]) -> dict[str, OrdinaryRun]:
-    """Return what is to be told of the runs that are ordinary, by run id.
+def recognised_runs(
+    spark: SparkSession, runs: Sequence[RunFiles], facts: Sequence[RunFacts]
+) -> dict[str, OrdinaryRun | SuspectRun]:
+    """Return what is to be told of the runs that are ordinary, and what is suspect in long ones, by run id.
 
     One task reads all of a run. Runs that share files (`checkers.input.tables.survey_dataset`) have one task together.
     Longer runs are divided, one after the other. Raises `checkers.input.room.NoRoomError`.
@@ -55,7 +60,9 @@ def ordinary_runs(spark: SparkSession, runs: Sequence[RunFiles], facts: Sequence
     short = {run.run_id for run in runs if run.run_id in candidates and rows_of([run]) <= rows_max}
     tasks = list(_tasks(runs, facts, short, context.defaultParallelism))
     in_tasks = context.parallelize(tasks, len(tasks)).map(recognise).collect() if tasks else []
-    found = {run_id: run for of_task in in_tasks for run_id, run in of_task.items() if run_id in short}
+    found: dict[str, OrdinaryRun | SuspectRun] = {
+        run_id: run for of_task in in_tasks for run_id, run in of_task.items() if run_id in short
+    }
     for run, of_run in zip(runs, facts, strict=True) if not share_files(runs) else ():
         if run.run_id in candidates - short and not of_run.deleted_topics:
             need_room(spark, rows_of([run]), EXCHANGED_BYTES_OF_A_ROW)

@@ -63,8 +63,8 @@ def whole(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.spark
 @pytest.mark.parametrize("as_frames", [False, True])
 def test_a_check_without_room_ends_before_it_writes_anything(spark: SparkSession, whole: Path, as_frames: bool) -> None:
-    ordinary: dict[str, Any] = {"return_value": {}} if as_frames else {"wraps": checking.ordinary_runs}
-    with mock.patch.object(checking, "ordinary_runs", **ordinary):
+    ordinary: dict[str, Any] = {"return_value": {}} if as_frames else {"wraps": checking.recognised_runs}
+    with mock.patch.object(checking, "recognised_runs", **ordinary):
         with free(0), pytest.raises(NoRoomError):
             checking.check([whole], spark)
         assert not (whole / "results.json").exists()

@@ -26,6 +26,7 @@ from checkers.input.tables import survey_dataset
 from checkers.relations.base import base_relations
 from checkers.screening.exclusions import CONDITIONS_ON_VALUES, observed_after_heal
 from checkers.screening.in_driver import screen_in_driver
+from checkers.screening.long.recognise import SuspectRun
 from checkers.screening.on_spark import partition_key
 from checkers.screening.stretches import Suspicion
 from checkers.spark import SQL_SETTINGS
@@ -34,6 +35,7 @@ from tests.checkers.histories import History
 from tests.checkers.oracle.arbitrary_histories import Wild
 from tests.checkers.oracle.oracle import ORACLE, Key
 from tests.checkers.oracle.oracle_rows import Rows
+from tests.checkers.screening.local_engine import scatter, screened, small_pieces
 
 _KEYS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(ORACLE, ("value",)),
@@ -49,7 +51,8 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 """Columns that identify a finding among others of its kind, as the oracle has them."""
 
 
-Screener = Literal["driver", "spark"]
+Screener = Literal["driver", "spark", "files"]
+"""Who screens histories: this process, Spark, or the tasks that read the files of long runs."""
 
 
 def _named(anomaly: AnomalyFunction) -> str:
@@ -83,12 +86,15 @@ class Agreement:
 
 def compare(spark: SparkSession, seeds: Sequence[int], screened_by: Screener | None) -> Agreement:
     """Check the histories of some seeds both ways. `screened_by`: None if every row is looked at."""
-    histories = {f"wild-{seed}": Wild(f"wild-{seed}", seed).history for seed in seeds}
-    result = Agreement(len(seeds))
-    found = _by_checkers(spark, list(histories.values()), screened_by, result.unsuspected)
-    for (name, history), seed in zip(histories.items(), seeds, strict=True):
+    histories = {seed: Wild(f"wild-{seed}", seed).history for seed in seeds}
+    suspects = _suspect_runs(histories.values()) if screened_by == "files" else {}
+    if screened_by == "files":
+        histories = {seed: history for seed, history in histories.items() if history.name in suspects}
+    result = Agreement(len(histories))
+    found = _by_checkers(spark, list(histories.values()), screened_by, suspects, result.unsuspected)
+    for seed, history in histories.items():
         rows = Rows.of(history)
-        checked = found.get(name, {})
+        checked = found.get(history.name, {})
         wanted = {anomaly: set(find(rows)) for anomaly, find in ORACLE.items()}
         # The oracle does not say which of the two is reported where both are true.
         reported = checked.get("reordered-send", set())
@@ -106,6 +112,7 @@ def _by_checkers(
     spark: SparkSession,
     histories: Iterable[History],
     screened_by: Screener | None,
+    suspects: Mapping[str, SuspectRun],
     unsuspected: list[tuple[str, str]],
 ) -> dict[str, dict[str, set[Key]]]:
     with TemporaryDirectory() as directory, longer_than(sizes.ROWS_SHORT if screened_by == "driver" else 0):
@@ -116,7 +123,9 @@ def _by_checkers(
             spark.conf.set(name, value)
         facts = [facts_of(run) for run in runs]
         in_driver = screen_in_driver(runs) if screened_by == "driver" else None
-        relations = base_relations(spark, runs, facts, screening=screened_by is not None, in_driver=in_driver)
+        relations = base_relations(
+            spark, runs, facts, screening=screened_by is not None, in_driver=in_driver, from_files=suspects
+        )
         findings = unite([*find_anomalies(relations), *malformed_history(relations)]).coalesce(partitions_for(runs))
         columns = ["run_id", "anomaly", "offset", "value", "op", "process", "broker", "at_ns"]
         what = fn.get_json_object("details", "$.what").alias("what")
@@ -135,6 +144,19 @@ def _by_checkers(
     for row in rows:
         key = tuple(row[name] for name in _KEYS.get(row["anomaly"], ("op",)))
         found.setdefault(row["run_id"], {}).setdefault(row["anomaly"], set()).add(key)
+    return found
+
+
+def _suspect_runs(histories: Iterable[History]) -> dict[str, SuspectRun]:
+    """Screen each history in small pieces; leave out those that are ordinary, and those that are broken."""
+    found = {}
+    with TemporaryDirectory() as directory, small_pieces():
+        for history in histories:
+            run = history.write(Path(directory))
+            scatter(run)
+            screened_run = screened(run)
+            if isinstance(screened_run, SuspectRun):
+                found[history.name] = screened_run
     return found
 
 

@@ -4,72 +4,45 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from checkers import check as checking
 from checkers.input.run_facts import facts_of
-from checkers.input.tables import LARGE_TABLES, survey
+from checkers.input.tables import survey
 from checkers.screening import stretches
+from checkers.screening.in_driver import screen_in_driver
 from checkers.screening.long import blocks, chunks
-from checkers.screening.long import recognise as dividing
 from checkers.screening.long.blocks import Layout, narrowed, widened
 from checkers.screening.long.groups import Order, in_disorder
-from checkers.screening.long.recognise import recognised, work_on
+from checkers.screening.long.recognise import SuspectRun, work_on
 from checkers.screening.ordinary import recognise
 from checkers.screening.ordinary.counting import OrdinaryRun
+from checkers.screening.stretches import ScreeningNote
 from tests.checkers.anomalies.cases import CASES
 from tests.checkers.anomalies.mutations import MUTATIONS, Log, acknowledged
 from tests.checkers.histories import History
 from tests.checkers.screening.disturbed import disturbed, ordinary
-from tests.checkers.screening.local_engine import LocalEngine
+from tests.checkers.screening.local_engine import scatter, screened, small_pieces
 from tests.checkers.screening.test_ordinary import correct, of_another_run, results_in, unreadable
 
 HISTORIES = 80
 COMPARED = 6
-ROWS_OF_A_PART = 7
 
 
 @pytest.fixture(autouse=True)
-def small_pieces() -> Iterator[None]:
+def finely() -> Iterator[None]:
     """Divide short histories as finely as long ones."""
-    with (
-        mock.patch.object(chunks, "ROWS_OF_A_CHUNK", 9),
-        mock.patch.object(chunks, "TIMES_READ_MAX", 1 << 30),
-        mock.patch.object(dividing, "ROWS_OF_A_TASK", 9),
-    ):
+    with small_pieces():
         yield
-
-
-@contextmanager
-def small_groups() -> Iterator[None]:
-    """Screen few offsets together; in this process alone."""
-    with (
-        mock.patch.object(stretches, "STRETCH_BITS", 1),
-        mock.patch.object(blocks, "GROUP_BITS", 2),
-        mock.patch.object(dividing, "GROUP_BITS", 2),
-        mock.patch.object(blocks, "VALUE_BITS", 2),
-    ):
-        yield
-
-
-def scatter(run: Path) -> None:
-    """Write the rows of each large table to many part files, of many row groups each."""
-    for table in LARGE_TABLES:
-        for part in sorted((run / "history" / table).glob("*.parquet")):
-            rows = pq.read_table(part)
-            for begin in range(0, rows.num_rows, ROWS_OF_A_PART):
-                piece = rows.slice(begin, ROWS_OF_A_PART)
-                pq.write_table(piece, part.with_name(f"part-s-{begin:06d}.parquet"), row_group_size=3)
-            part.unlink()
 
 
 def divided(history: History, directory: Path) -> OrdinaryRun | None:
@@ -79,11 +52,17 @@ def divided(history: History, directory: Path) -> OrdinaryRun | None:
 
 
 def judged(run: Path) -> OrdinaryRun | None:
-    found = survey(run)
-    facts = facts_of(found)
-    work = work_on(found, facts, 3)
-    with small_groups():
-        return None if work is None else recognised(LocalEngine(work), facts)
+    found = screened(run)
+    return found if isinstance(found, OrdinaryRun) else None
+
+
+def suspicion_by_place(notes: Iterable[tuple[Any, ScreeningNote]]) -> tuple[set[Any], set[tuple[Any, int]]]:
+    """Return the suspect partitions, and the suspect values of others, each with its partition."""
+    places: dict[Any, int] = {}
+    numbered = [note._replace(partition_key=places.setdefault(place, len(places))) for place, note in notes]
+    found = stretches.suspicion_of(pa.Table.from_batches([stretches.batch_of(numbered)]))
+    by_number = {number: place for place, number in places.items()}
+    return {by_number[key] for key in found.partition_keys}, {(by_number[key], value) for key, value in found.values}
 
 
 def of_quantiles(name: tuple[Any, ...]) -> bool:
@@ -120,6 +99,39 @@ def test_no_planted_anomaly_is_in_an_ordinary_divided_run(case: Any, tmp_path: P
         assert judged(run) is None
 
 
+@pytest.mark.parametrize(
+    "history", [*(case.history for case in CASES), *range(40)], ids=lambda each: getattr(each, "name", str(each))
+)
+def test_whatever_a_whole_history_makes_suspect_is_suspect_in_a_divided_one(history: Any, tmp_path: Path) -> None:
+    history = disturbed(random.randrange(1 << 40)) if isinstance(history, int) else history
+    run = history.write(tmp_path)
+    whole = screen_in_driver([survey(run)])
+    scatter(run)
+    found = screened(run)
+    if whole is None or whole.twice or whole.malformed or found is None:
+        return
+    places = whole.partitions.select(["topic", "partition"]).to_pylist()
+    notes = [(tuple(places[note.partition_key].values()), note) for note in whole.notes]
+    partitions, values = suspicion_by_place(notes)
+    if isinstance(found, SuspectRun):
+        suspect_partitions, suspect_values = suspicion_by_place(found.notes)
+        assert partitions <= suspect_partitions
+        assert {each for each in values if each[0] not in suspect_partitions} <= suspect_values
+    else:
+        assert not partitions
+
+
+def test_the_rows_of_each_replica_are_counted_over_all_chunks(tmp_path: Path) -> None:
+    history = correct("replicas")
+    log = Counter(row["broker"] for row in history.tables["logs"])
+    history.tables["reads"] = history.tables["reads"][:-1]
+    run = history.write(tmp_path)
+    scatter(run)
+    found = screened(run)
+    assert isinstance(found, SuspectRun)
+    assert Counter({each.broker: each.rows for each in found.replicas}) == log
+
+
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
 def test_no_mutated_log_is_ordinary_when_it_is_divided(mutation: Any, tmp_path: Path) -> None:
     log = next(log for seed in range(100) if len(acknowledged(log := Log("log", seed))) >= 5)
@@ -149,6 +161,16 @@ def test_files_that_do_not_tell_which_operations_they_hold_are_not_divided(tmp_p
     (part,) = (run / "history" / "sends").glob("*.parquet")
     pq.write_table(pq.read_table(part), part, write_statistics=False)
     assert work_on(survey(run), facts_of(survey(run)), 1) is None
+
+
+def test_larger_chunks_are_taken_where_row_groups_are_large(tmp_path: Path) -> None:
+    run = correct("large").write(tmp_path)
+    found = survey(run)
+    rows = sum(found.large[table].rows for table in chunks.CLIENT_TABLES)
+    with mock.patch.object(chunks, "TIMES_READ_MAX", 1), mock.patch.object(chunks, "ROWS_OF_A_CHUNK", 1 + rows // 4):
+        divided_into = chunks.client_chunks(found)
+    assert divided_into is not None
+    assert len(divided_into) == 1
 
 
 def test_files_whose_operations_are_scattered_over_all_of_them_are_not_divided(tmp_path: Path) -> None:
@@ -198,10 +220,10 @@ def test_long_runs_are_divided_on_spark_and_told_as_frames_tell_them(spark: Spar
         mock.patch.object(recognise, "ROWS_OF_A_LONE_RUN_MAX", 1),
     ):
         surveyed = [survey(run) for run in runs]
-        assert recognise.ordinary_runs(spark, surveyed, [facts_of(run) for run in surveyed])
+        assert recognise.recognised_runs(spark, surveyed, [facts_of(run) for run in surveyed])
         checking.check(runs, spark, acknowledged_min=0)
     divided_results = {run: dict(results_in(run)) for run in runs}
-    with mock.patch.object(checking, "ordinary_runs", return_value={}):
+    with mock.patch.object(checking, "recognised_runs", return_value={}):
         checking.check(runs, spark, acknowledged_min=0)
     for run in runs:
         framed = dict(results_in(run))

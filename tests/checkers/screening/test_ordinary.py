@@ -20,7 +20,7 @@ from checkers.input.run_facts import facts_of
 from checkers.input.tables import survey, survey_dataset
 from checkers.screening.ordinary import recognise
 from checkers.screening.ordinary.availability import unavailable
-from checkers.screening.ordinary.recognise import RunsOfTask, ordinary_runs
+from checkers.screening.ordinary.recognise import RunsOfTask, recognised_runs
 from tests.checkers.anomalies.cases import CASES
 from tests.checkers.anomalies.mutations import MUTATIONS, Log, acknowledged
 from tests.checkers.histories import History
@@ -129,7 +129,7 @@ def test_runs_with_objects_or_groups_and_runs_elsewhere_are_not_ordinary(spark: 
         survey(correct("elsewhere").write(tmp_path)),
         large={table: replace(parts, remote=("hdfs://x",)) for table, parts in runs[0].large.items()},
     )
-    assert list(ordinary_runs(spark, [*runs, elsewhere], [facts_of(run) for run in [*runs, elsewhere]])) == ["plain"]
+    assert list(recognised_runs(spark, [*runs, elsewhere], [facts_of(run) for run in [*runs, elsewhere]])) == ["plain"]
 
 
 @pytest.mark.spark
@@ -138,10 +138,10 @@ def test_runs_are_judged_in_one_job_and_runs_of_a_data_set_in_one_task(spark: Sp
     runs = [survey(history.write(tmp_path / "runs")) for history in histories]
     facts = [facts_of(run) for run in runs]
     with mock.patch.object(recognise, "ROWS_OF_A_TASK_MIN", 1):
-        assert len(ordinary_runs(spark, runs, facts)) == len(runs)
+        assert len(recognised_runs(spark, runs, facts)) == len(runs)
     write_dataset(tmp_path / "set", histories)
     of_set = survey_dataset(tmp_path / "set")
-    assert len(ordinary_runs(spark, of_set, [facts_of(run) for run in of_set])) == len(runs)
+    assert len(recognised_runs(spark, of_set, [facts_of(run) for run in of_set])) == len(runs)
 
 
 @pytest.mark.spark
@@ -150,10 +150,10 @@ def test_a_longer_run_is_read_by_one_task_only_where_it_is_alone(spark: SparkSes
     facts = [facts_of(run) for run in runs]
     undivided = mock.patch.object(recognise, "work_on", return_value=None)
     with undivided, mock.patch.object(recognise, "ROWS_OF_A_RUN_MAX", 10):
-        assert ordinary_runs(spark, runs, facts) == {}
-        assert list(ordinary_runs(spark, runs[:1], facts[:1])) == ["long"]
+        assert recognised_runs(spark, runs, facts) == {}
+        assert list(recognised_runs(spark, runs[:1], facts[:1])) == ["long"]
         with mock.patch.object(recognise, "ROWS_OF_A_LONE_RUN_MAX", 10):
-            assert ordinary_runs(spark, runs[:1], facts[:1]) == {}
+            assert recognised_runs(spark, runs[:1], facts[:1]) == {}
 
 
 def results_in(run: Path) -> Iterator[tuple[str, Any]]:
@@ -176,6 +176,6 @@ def test_what_is_told_of_ordinary_runs_is_what_frames_tell(spark: SparkSession, 
     runs = [history.write(tmp_path) for history in histories]
     checking.check(runs, spark, acknowledged_min=0)
     by_recognition = {run: dict(results_in(run)) for run in runs}
-    with mock.patch.object(checking, "ordinary_runs", return_value={}):
+    with mock.patch.object(checking, "recognised_runs", return_value={}):
         checking.check(runs, spark, acknowledged_min=0)
     assert by_recognition == {run: dict(results_in(run)) for run in runs}
