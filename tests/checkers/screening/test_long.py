@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -30,12 +31,15 @@ from checkers.screening.stretches import ScreeningNote
 from tests.checkers.anomalies.cases import CASES
 from tests.checkers.anomalies.mutations import MUTATIONS, Log, acknowledged
 from tests.checkers.histories import History
+from tests.checkers.oracle.agreement import longer_than
 from tests.checkers.screening.disturbed import disturbed, ordinary
 from tests.checkers.screening.local_engine import scatter, screened, small_pieces
 from tests.checkers.screening.test_ordinary import correct, of_another_run, results_in, unreadable
 
 HISTORIES = 80
 COMPARED = 6
+SUSPECTS = 40
+MUTABLE_MIN = 5
 
 
 @pytest.fixture(autouse=True)
@@ -134,7 +138,7 @@ def test_the_rows_of_each_replica_are_counted_over_all_chunks(tmp_path: Path) ->
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
 def test_no_mutated_log_is_ordinary_when_it_is_divided(mutation: Any, tmp_path: Path) -> None:
-    log = next(log for seed in range(100) if len(acknowledged(log := Log("log", seed))) >= 5)
+    log = next(log for seed in range(100) if len(acknowledged(log := Log("log", seed))) >= MUTABLE_MIN)
     assert divided(log.history, tmp_path / "correct") is not None
     mutation(log)
     assert divided(log.history, tmp_path / "mutated") is None
@@ -232,3 +236,37 @@ def test_long_runs_are_divided_on_spark_and_told_as_frames_tell_them(spark: Spar
                 name: number for name, number in results["metrics"].items() if not name.startswith("send_latency_p")
             }
         assert divided_results[run] == framed
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_what_is_told_of_suspect_runs_is_what_frames_tell(spark: SparkSession, tmp_path: Path) -> None:
+    first = random.randrange(1 << 40)
+    histories = [disturbed(seed) for seed in range(first, first + SUSPECTS)]
+    for number, mutation in enumerate(MUTATIONS * 3):
+        log = Log(f"mutated-{number}", first + number)
+        if len(acknowledged(log)) >= MUTABLE_MIN:
+            mutation(log)
+            histories.append(log.history)
+    suspects = {}
+    for history in histories:
+        run = history.write(tmp_path)
+        scatter(run)
+        found = screened(run)
+        if isinstance(found, SuspectRun):
+            suspects[run] = found
+    assert {(run.answers_ordinary, run.in_order) for run in suspects.values()} == set(product([True, False], repeat=2))
+    well_answered = {run for run, found in suspects.items() if found.answers_ordinary and found.in_order}
+    for runs in (sorted(well_answered), sorted(suspects.keys() - well_answered)):
+        results = []
+        for told in ({run.name: suspects[run] for run in runs}, {}):
+            with mock.patch.object(checking, "recognised_runs", return_value=told), longer_than(0):
+                checking.check(runs, spark, acknowledged_min=0)
+            results.append({run: dict(results_in(run)) for run in runs})
+        for of_run in (*results[0].values(), *results[1].values()):
+            metrics = of_run["results"]["metrics"]
+            of_run["results"]["metrics"] = {
+                name: metrics[name] for name in metrics if not name.startswith("send_latency_p")
+            }
+        assert results[0] == results[1]
+        assert any(of_run["anomalies"] for of_run in results[0].values())
