@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,6 +32,8 @@ from checkers.screening.stretches import VALUES_OF_A_PARTITION_MAX, ScreeningNot
 
 ROWS_OF_A_TASK: Final = 1_000_000
 """Of those that lie at offsets."""
+BYTES_OF_A_POLL: Final = 650
+"""What the task that judges all answers takes for each of them."""
 _AT_OFFSETS: Final = ("sends", "reads", "logs")
 
 Screened = ScreenedGroup | Answers | None
@@ -79,7 +82,9 @@ class Work:
 
 
 def work_on(run: RunFiles, facts: RunFacts, cores: int) -> Work | None:
-    """Plan the tasks of a run; None if its files cannot be divided."""
+    """Plan the tasks of a run; None if its files cannot be divided, or all answers together are too many for one task."""
+    if run.large["polls"].rows * BYTES_OF_A_POLL > memory_bytes() // 2:
+        return None
     try:
         of_clients, of_logs = client_chunks(run), log_chunks(run)
     except (OSError, pa.ArrowException):
@@ -90,6 +95,11 @@ def work_on(run: RunFiles, facts: RunFacts, cores: int) -> Work | None:
     rows = sum(run.large[table].rows for table in _AT_OFFSETS)
     layout = Layout.of(ends, max(cores, -(-rows // ROWS_OF_A_TASK)))
     return Work([*of_clients, *of_logs], facts, layout, run.large["cluster"].files)
+
+
+def memory_bytes() -> int:
+    """Return the memory of this machine, which stands for that of the workers of a cluster, too."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 class SparkEngine:

@@ -22,6 +22,7 @@ from checkers.input.tables import survey
 from checkers.screening import stretches
 from checkers.screening.in_driver import screen_in_driver
 from checkers.screening.long import blocks, chunks
+from checkers.screening.long import recognise as dividing
 from checkers.screening.long.blocks import Layout, narrowed, widened
 from checkers.screening.long.groups import Order, in_disorder
 from checkers.screening.long.recognise import SuspectRun, work_on
@@ -175,6 +176,14 @@ def test_larger_chunks_are_taken_where_row_groups_are_large(tmp_path: Path) -> N
         divided_into = chunks.client_chunks(found)
     assert divided_into is not None
     assert len(divided_into) == 1
+
+
+def test_a_run_with_more_answers_than_one_task_may_hold_is_not_divided(tmp_path: Path) -> None:
+    run = survey(correct("many").write(tmp_path))
+    needed = 2 * run.large["polls"].rows * dividing.BYTES_OF_A_POLL
+    for memory, divides in ((needed, True), (needed - 2, False)):
+        with mock.patch.object(dividing, "memory_bytes", return_value=memory):
+            assert (work_on(run, facts_of(run), 1) is not None) == divides
 
 
 def test_files_whose_operations_are_scattered_over_all_of_them_are_not_divided(tmp_path: Path) -> None:
