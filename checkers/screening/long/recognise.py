@@ -82,7 +82,7 @@ class Work:
 
 
 def work_on(run: RunFiles, facts: RunFacts, cores: int) -> Work | None:
-    """Plan the tasks of a run; None if its files cannot be divided, or all answers together are too many for one task."""
+    """Plan the tasks of a run; None if its files cannot be divided, or one task could not hold all answers."""
     if run.large["polls"].rows * BYTES_OF_A_POLL > memory_bytes() // 2:
         return None
     try:
