@@ -3,8 +3,8 @@
     python -m benchmarks.checkers.anomaly_agreement --histories 100000
 
 Of a batch, two fifths are screened by the driver, as short histories are, two by Spark, and one by tasks that read
-files, as long runs are; of these last, the ordinary and the malformed ones are left out. Prints a line an anomaly: histories
-that show it; then the disagreements, which end the command with status 1.
+files, as long runs are; of these last, the ordinary and the malformed ones are left out. Prints a line an anomaly:
+histories that show it; then the disagreements, which end the command with status 1.
 """
 
 from __future__ import annotations
