@@ -215,6 +215,7 @@ class SimulatedCluster(EventQueue):
         if not machine.paused:
             return
         machine.paused = False
+        machine.resumed_us = self.now_us
         backlog, machine.backlog = machine.backlog, []
         for event, at_us in backlog:
             if at_us is None:

@@ -54,6 +54,7 @@ class SimulatedMachine:
         "incarnation",
         "node",
         "paused",
+        "resumed_us",
         "settings",
         "time_ahead_ms",
         "time_of_day_ahead_ms",
@@ -68,6 +69,9 @@ class SimulatedMachine:
         self.node: Node | None = None
         self.incarnation = 0
         self.paused = False
+        self.resumed_us = 0
+        """When the process was last resumed, in virtual microseconds."""
+
         self.backlog: list[tuple[Event, int | None]] = []
         """What came while the process was frozen; of a timer also when it was due, in virtual microseconds."""
 

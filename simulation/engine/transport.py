@@ -61,6 +61,8 @@ class SimulatedNetwork:
     late: dict[tuple[Endpoint, Endpoint, str], tuple[int, int]] = field(default_factory=dict)
     uninformed: set[Endpoint] = field(default_factory=set)
     last_arrival: dict[tuple[Endpoint, Endpoint, str], int] = field(default_factory=dict)
+    mended_us: dict[tuple[Endpoint, Endpoint], int] = field(default_factory=dict)
+    """When messages last began to pass a link again."""
 
     def arrival_us(self, now_us: int, source: Endpoint, target: Endpoint, channel: str) -> int:
         """The virtual time at which a message that is sent now arrives."""
@@ -371,6 +373,7 @@ class Transport:
 
     def _release(self, links: frozenset[tuple[int, int]]) -> None:
         for link in sorted(links):
+            self._network.mended_us[link] = self._timeline.now_us
             for action, arguments in self._held.pop(link, []):
                 self._timeline.after(self._network.faults.latency_us_min, action, *arguments)
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from broker.core.broker_node import compaction, directories, isr_changes, lifecycle, replication, storage
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
-from broker.core.broker_node.requests import producing
+from broker.core.broker_node.requests import fetching, producing
 from broker.core.broker_node.state import BrokerState
 from broker.core.configuration.in_force import in_force, layers
 from broker.core.log.log import LogConfig
@@ -361,11 +361,12 @@ def _log_role(broker: BrokerState, replica: Replica, what: str) -> None:
 
 
 def _remove(broker: BrokerState, replicas: Sequence[Replica]) -> None:
-    """RT-8: no longer assigned; delete the logs too, so that they cannot come back."""
+    """RT-8: no longer assigned; answer what waits, and delete the logs too, so that they cannot come back."""
     for replica in replicas:
         producing.fail_all(broker, replica, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         broker.runtime.mark(REMOVED)
         broker.runtime.log("info", f"{replica.topic}-{replica.partition}: removed")
         del broker.replicas[replica.key]
+        fetching.wake(broker, replica)
         broker.touch(replica)
     storage.delete_logs(broker, replicas)

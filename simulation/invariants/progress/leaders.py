@@ -198,18 +198,24 @@ def _check_quorum(known: Knowledge, cluster: SimulatedCluster) -> None:
         if noted != key:
             noted_us = cluster.now_us
         calm.alone[node_id] = key, noted_us
-        mended_us = (
-            calm.link_since(one.settings.node_id, node_id)  # what was held until then arrived, if only of a dead voter
-            for one in voters
-            if one is not machine and (one.settings.node_id, node_id) not in cluster.network.cut
-        )
-        since_us = max(noted_us, calm.running_since(node_id), *mended_us)
+        reached_us = (_may_have_reached_us(known, cluster, one, node_id) for one in voters if one is not machine)
+        since_us = max(noted_us, calm.running_since(node_id), *reached_us)
         if cluster.now_us - since_us > steps_down_within_us(known):
             raise Violation(
                 "V-21",
                 f"controller {node_id} leads epoch {state.quorum.epoch} of the quorum, though no majority of voters "
                 f"has been able to reach it for {(cluster.now_us - since_us) // MS} ms",
             )
+
+
+def _may_have_reached_us(known: Knowledge, cluster: SimulatedCluster, voter: SimulatedMachine, leader: int) -> int:
+    """When what a voter had sent may last have arrived, though nothing can now: it may have been between two looks.
+
+    What was held on a link arrives when it is mended, even from a dead voter; a frozen one goes on when it is resumed.
+    """
+    network, link = cluster.network, (voter.settings.node_id, leader)
+    undisturbed_us = 0 if link in network.cut else known.calm.link_since(*link)
+    return max(undisturbed_us, network.mended_us.get(link, 0), voter.resumed_us)
 
 
 def _may_reach(cluster: SimulatedCluster, voter: SimulatedMachine, leader: SimulatedMachine) -> bool:

@@ -14,7 +14,6 @@ from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.node_views import broker_state
 from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.properties import Violation
-from simulation.workload.clients import TOPIC
 
 
 def check_writes(state: BrokerState) -> None:
@@ -34,7 +33,7 @@ def check_writes(state: BrokerState) -> None:
 
 
 def check_fetches(known: Knowledge, cluster: SimulatedCluster) -> None:
-    """V-30, twice a virtual second. A fetch may wait on for a topic that was deleted, and made again meanwhile."""
+    """V-30, twice a virtual second."""
     for broker_id in known.brokers:
         state = broker_state(cluster.machines[broker_id].node)
         for waiting in state.fetches.values() if state is not None else ():
@@ -51,9 +50,13 @@ def _check(state: BrokerState | None, follower: int, part: FetchPartition) -> No
     """A partition of a fetch that waits. Compaction may have left no record up to the end."""
     assert state is not None
     replica = state.replicas.get((part.topic, part.partition))
-    if replica is None or replica.role is not Role.LEADER or replica.log.config.compaction is not None:
-        return
-    if part.topic != TOPIC and part.topic_id != replica.topic_id:
+    if replica is None:
+        raise Violation(
+            "V-30",
+            f"{part.topic}-{part.partition}: broker {state.broker_id} lets a fetch from {part.fetch_offset} wait, "
+            "though it has no such replica any more",
+        )
+    if replica.role is not Role.LEADER or replica.log.config.compaction is not None:
         return
     is_certain = replica.high_watermark >= replica.leader_epoch_start
     end = replica.log.end_offset if follower >= 0 else replica.high_watermark if is_certain else -1

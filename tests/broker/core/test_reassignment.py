@@ -15,8 +15,12 @@ from broker.core.messages import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
+    DeleteTopicsRequest,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
     NewPartitions,
@@ -225,3 +229,30 @@ def test_no_leader_moves_where_balancing_is_switched_off() -> None:
     leader = cluster.leader()
     cluster.run(20_000)
     assert cluster.leader() == leader
+
+
+@pytest.mark.parametrize("follower", [-1, 4], ids=["consumer", "follower"])
+def test_a_fetch_that_waits_is_answered_when_the_replica_is_removed(cluster: Cluster, follower: int) -> None:
+    """RT-8: not at its deadline, when another replica of that name may be there."""
+    assert cluster.leader() == 1
+    part = FetchPartition(TOPIC, 0, 0, 1 << 20)
+    if follower >= 0:
+        assert _reassign(cluster, (1, 2, 3, 4)) == ErrorCode.NONE
+        cluster.run_until(lambda: cluster.view()["isr"] == [1, 2, 3, 4])
+    fetch = cluster.ask(1, FetchRequest((part,), replica_id=follower, max_wait_ms=15_000))
+    assert _reassign(cluster, (2, 3, 4)) == ErrorCode.NONE
+    cluster.run_until(lambda: cluster.replica(1) == {})
+    cluster.run(10)
+    answer = cluster.answers[fetch]
+    assert isinstance(answer, FetchResponse)
+    assert answer.partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_fetch_that_waits_is_answered_when_the_topic_is_deleted(cluster: Cluster) -> None:
+    fetch = cluster.ask(1, FetchRequest((FetchPartition(TOPIC, 0, 0, 1 << 20),), max_wait_ms=15_000))
+    cluster.call(1, DeleteTopicsRequest(((TOPIC, ""),)))
+    cluster.run_until(lambda: cluster.replica(1) == {})
+    cluster.run(10)
+    answer = cluster.answers[fetch]
+    assert isinstance(answer, FetchResponse)
+    assert answer.partitions[0].error_code in {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}

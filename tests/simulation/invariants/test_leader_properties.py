@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from broker.core.rules.elections import Election
+from simulation.engine.cluster import EventStep, SimulatedCluster
+from simulation.engine.event_queue import MS
+from simulation.engine.node_views import controller_state
 from simulation.runs.sweep import simulate
 from simulation.scenario.configuration import SimulatedFault
 from simulation.scenario.phases import SimulationOutcome
@@ -125,3 +128,37 @@ def test_a_quorum_leader_that_one_of_two_voters_reaches_need_not_step_down() -> 
 def test_a_voter_that_started_meanwhile_may_have_reached_a_quorum_leader() -> None:
     """In this seed it starts, fetches, and is killed between two looks of the observer."""
     assert not simulate(1952723, {"search": "mixed"}, observed=True).findings
+
+
+class Flickering(Plant):
+    """All links between controllers are cut, but for one voter's to the leader in some stretches of time, in ms."""
+
+    def __init__(self, whole_ms: Sequence[tuple[int, int]]) -> None:
+        self.moments = [(3_400, False)]
+        for begins, ends in whole_ms:
+            self.moments += [(begins, True), (ends, False)]
+        self.pair: frozenset[tuple[int, int]] = frozenset()
+
+    def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
+        """Cut or mend at the moments."""
+        while self.moments and cluster.now_us >= self.moments[0][0] * MS:
+            _, mends = self.moments.pop(0)
+            voters = [node_id for node_id, machine in cluster.machines.items() if machine.settings.is_controller]
+            if not self.pair:
+                (leader,) = (one for one in voters if controller_state(cluster.machines[one].node).quorum.leads)
+                other = next(one for one in voters if one != leader)
+                self.pair = frozenset({(leader, other), (other, leader)})
+                cluster.transport.cut(frozenset((one, two) for one in voters for two in voters if one != two))
+            elif mends:
+                cluster.transport.mend(self.pair)
+            else:
+                cluster.transport.cut(self.pair)
+
+
+def test_a_voter_whose_link_was_mended_for_less_than_the_time_to_a_look_may_have_reached_a_quorum_leader() -> None:
+    flickering = Flickering([(6_050, 6_450)])
+    assert observe(flickering, **LONG).failed_property != "V-21"
+
+
+def test_a_link_that_was_mended_for_a_moment_is_no_excuse_for_ever() -> None:
+    assert observe(never_resigning(), Flickering([(6_050, 6_450)]), **LONG).failed_property == "V-21"
