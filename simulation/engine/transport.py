@@ -64,6 +64,9 @@ class SimulatedNetwork:
     mended_us: dict[tuple[Endpoint, Endpoint], int] = field(default_factory=dict)
     """When messages last began to pass a link again."""
 
+    lost_us: dict[tuple[Endpoint, str], int] = field(default_factory=dict)
+    """When an answer was last lost to a node on one of its channels."""
+
     def arrival_us(self, now_us: int, source: Endpoint, target: Endpoint, channel: str) -> int:
         """The virtual time at which a message that is sent now arrives."""
         faults = self.faults
@@ -205,6 +208,7 @@ class Transport:
             self._sent.pop((opened.source, opened.incarnation, opened.request_id), None)
             return
         if self._network.answer_is_lost():
+            self._network.lost_us[opened.source, opened.channel] = self._timeline.now_us
             self._timeline.after(MS, self._fail, opened, "connection lost")
             return
         at_us = self._network.arrival_us(self._timeline.now_us, node_id, opened.source, opened.channel)

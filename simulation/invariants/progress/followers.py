@@ -6,6 +6,7 @@ was committed a bound ago, so that new changes do not excuse it.
 
 from __future__ import annotations
 
+from broker.core.broker_node import publishing
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import broker_state, controller_state
@@ -57,7 +58,9 @@ def _check_follows(
         calm.behind[key] = known.image.end_offset, now_us
         return
     node_id, votes = key
-    since_us = max(asked_us, calm.since(node_id), calm.majority_us)
+    # after a lost answer a broker asks the other voters first, which may be frozen
+    lost_us = 0 if votes else cluster.network.lost_us.get((node_id, publishing.CHANNEL), 0)
+    since_us = max(asked_us, calm.since(node_id), calm.majority_us, lost_us)
     if works and now_us - since_us > patience_us + known.settings.metadata_fetch_wait_max_ms * MS:
         raise Violation(
             "V-18",

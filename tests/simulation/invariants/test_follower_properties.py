@@ -8,6 +8,7 @@ import pytest
 
 from broker.core.broker_node import lifecycle, publishing
 from broker.core.quorum import replication
+from simulation.runs.sweep import simulate
 from simulation.scenario.configuration import SimulatedFault
 from tests.simulation.invariants.planting import observe
 
@@ -71,6 +72,16 @@ def test_a_broker_that_does_not_follow_the_metadata_breaks_v_18(monkeypatch: pyt
 def test_a_controller_that_is_down_excuses_nobody_who_does_not_follow(monkeypatch: pytest.MonkeyPatch) -> None:
     stop_fetching(monkeypatch)
     assert broken(CONTROLLER_DOWN, *CHANGES) == "V-18"
+
+
+def test_a_broker_whose_answers_are_lost_may_ask_a_frozen_voter_first() -> None:
+    """In this seed three of twelve answers with one record each are lost, and each time it asks a frozen voter for 3 s."""
+    assert not simulate(5002531, {"search": "usual"}, observed=True).findings
+
+
+def test_lost_answers_excuse_nobody_who_asks_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop_fetching(monkeypatch)
+    assert observe(faults=CHANGES, answer_lost_of_1000=50, **LONG).failed_property == "V-18"
 
 
 def test_a_broker_that_is_cut_off_need_not_follow() -> None:
