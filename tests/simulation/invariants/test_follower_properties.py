@@ -75,7 +75,7 @@ def test_a_controller_that_is_down_excuses_nobody_who_does_not_follow(monkeypatc
 
 
 def test_a_broker_whose_answers_are_lost_may_ask_a_frozen_voter_first() -> None:
-    """In this seed three of twelve answers with one record each are lost, and each time it asks a frozen voter for 3 s."""
+    """In this seed three of twelve answers, with a record each, are lost; each time it asks a frozen voter for 3 s."""
     assert not simulate(5002531, {"search": "usual"}, observed=True).findings
 
 
