@@ -156,9 +156,10 @@ def _check_transition(known: Knowledge, ghost: Ghost, old: PartitionState, new: 
         known.fail(ghost, "P-19", broken)
     _check_reassignment(known, ghost, old, new)
     if is_unclean(old, new):
-        _check_recovery(known, ghost, old, new)
         ghost.unadmitted.discard(new.leader)
-        committed.restart_from(known, ghost, new.leader, new.leader_epoch)
+        if not _has_died(known, ghost, new.leader):
+            _check_recovery(known, ghost, old, new)
+            committed.restart_from(known, ghost, new.leader, new.leader_epoch)
     elif old.leader >= 0 and (new.leader == old.leader or ((old.adding or old.removing) and not new.adding)):
         ghost.unadmitted -= set(new.isr) - set(old.isr) - set(old.elr)
     if old.replicas != new.replicas:
@@ -167,6 +168,16 @@ def _check_transition(known: Knowledge, ghost: Ghost, old: PartitionState, new: 
         if len(before & set(new.replicas)) < needed and (len(before) < needed or losses_accepted(known, ghost)):
             ghost.quorum_excused = True
         ghost.unadmitted &= set(new.replicas)
+
+
+def _has_died(known: Knowledge, ghost: Ghost, elected: int) -> bool:
+    """Whether a recovery has elected a process that has died since it told of its log, which no controller knows yet.
+
+    What it told was so, and nobody leads: the next process of that broker takes part only once it is registered, and
+    out of the ISR again (P-7). What is committed stays to be kept.
+    """
+    unknown = known.brokers[elected].broker_epoch != known.image.broker_epoch(elected)
+    return known.generation == "K5" and unknown and not losses_accepted(known, ghost)
 
 
 def is_unclean(old: PartitionState, new: PartitionState) -> bool:

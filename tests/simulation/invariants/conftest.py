@@ -18,5 +18,6 @@ def knowledge() -> Knowledge:
     for broker in (1, 2, 3):
         known.image.apply(0, BrokerRegistered(broker, f"{broker}/1", (), None, broker))
         known.image.apply(0, BrokerChanged(broker, fenced=False, in_controlled_shutdown=False))
+        known.brokers[broker].broker_epoch = broker
     known.image.apply(2, TopicCreated("log", "id"))
     return known

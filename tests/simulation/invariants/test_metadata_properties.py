@@ -301,6 +301,25 @@ def test_a_recovery_may_only_take_back_what_an_unclean_election_passed_over(
     assert broken_by(lambda: metadata._check_recovery(knowledge, ghost, leaderless, elected)) == broken
 
 
+@pytest.mark.parametrize("has_died", [True, False])
+def test_a_recovery_may_elect_a_process_that_has_died_since_it_told_of_its_log(
+    has_died: bool, knowledge: Knowledge
+) -> None:
+    """Broker 3 has lost its disk; only a process that the controller knows could lead without the record."""
+    metadata.commit(knowledge, [(3, PartitionSet("id", 0, BEFORE._replace(isr=(1,), elr=(2,), partition_epoch=7)))], 4)
+    ghost = knowledge.partitions["id", 0]
+    ghost.committed.append(Batch(0, 0, 4, 7, -1, -1, -1, control=False))
+    ghost.mirrors[2] = ReplicaMirror(2, entries=list(ghost.committed))
+    gone = BEFORE._replace(isr=(), leader=-1, elr=(1, 2), leader_epoch=5, partition_epoch=8)
+    metadata.commit(knowledge, [(4, PartitionSet("id", 0, gone))], 5)
+    registered = knowledge.image.broker_epoch(3)
+    knowledge.brokers[3].broker_epoch = -1 if has_died else registered
+    elected = PartitionSet("id", 0, UNCLEAN._replace(leader_epoch=6, partition_epoch=9))
+    found = broken_by(lambda: metadata.commit(knowledge, [(5, elected)], 6))
+    assert found == (None if has_died else "P-1")
+    assert len(ghost.committed) == 1
+
+
 ON = ConfigChanged("log", "unclean.leader.election.enable", "true")
 LOSSES_BY_SETTINGS: dict[str, tuple[bool, list[ConfigChanged]]] = {
     "nothing was altered": (False, []),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.core.broker_node import publishing
+from broker.core.broker_node import publishing, storage
 from broker.core.broker_node.requests import fetch_sessions
 from broker.core.controller.requests import topics
 from broker.core.log.log import Log
@@ -55,12 +55,18 @@ def test_a_topic_that_gets_the_id_of_an_earlier_one_breaks_p_t2(monkeypatch: pyt
 
 
 def test_a_log_that_outlives_its_topic_breaks_v_12(monkeypatch: pytest.MonkeyPatch) -> None:
-    def keep(broker: Any, replicas: Any) -> None:
+    monkeypatch.setattr(storage, "delete_logs", lambda _broker, _replicas: None)
+    assert broken() == "V-12"
+
+
+def test_a_fetch_that_waits_on_when_its_replica_is_removed_breaks_v_30(monkeypatch: pytest.MonkeyPatch) -> None:
+    def keep_waiting(broker: Any, replicas: Any) -> None:
         for replica in replicas:
             del broker.replicas[replica.key]
+        storage.delete_logs(broker, replicas)
 
-    monkeypatch.setattr(publishing, "_remove", keep)
-    assert broken() == "V-12"
+    monkeypatch.setattr(publishing, "_remove", keep_waiting)
+    assert broken() == "V-30"
 
 
 def test_a_new_topic_with_the_log_of_an_earlier_one_breaks_p_t2(monkeypatch: pytest.MonkeyPatch) -> None:
