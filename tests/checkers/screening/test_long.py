@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -32,7 +31,6 @@ from checkers.screening.stretches import ScreeningNote
 from tests.checkers.anomalies.cases import CASES
 from tests.checkers.anomalies.mutations import MUTATIONS, Log, acknowledged
 from tests.checkers.histories import History
-from tests.checkers.oracle.agreement import longer_than
 from tests.checkers.screening.disturbed import disturbed, ordinary
 from tests.checkers.screening.local_engine import scatter, screened, small_pieces
 from tests.checkers.screening.test_ordinary import correct, of_another_run, results_in, unreadable
@@ -252,7 +250,7 @@ def test_long_runs_are_divided_on_spark_and_told_as_frames_tell_them(spark: Spar
 def test_what_is_told_of_suspect_runs_is_what_frames_tell(spark: SparkSession, tmp_path: Path) -> None:
     first = random.randrange(1 << 40)
     histories = [disturbed(seed) for seed in range(first, first + SUSPECTS)]
-    for number, mutation in enumerate(MUTATIONS * 3):
+    for number, mutation in enumerate(MUTATIONS):
         log = Log(f"mutated-{number}", first + number)
         if len(acknowledged(log)) >= MUTABLE_MIN:
             mutation(log)
@@ -264,12 +262,15 @@ def test_what_is_told_of_suspect_runs_is_what_frames_tell(spark: SparkSession, t
         found = screened(run)
         if isinstance(found, SuspectRun):
             suspects[run] = found
-    assert {(run.answers_ordinary, run.in_order) for run in suspects.values()} == set(product([True, False], repeat=2))
     well_answered = {run for run, found in suspects.items() if found.answers_ordinary and found.in_order}
+    assert 0 < len(well_answered) < len(suspects)
     for runs in (sorted(well_answered), sorted(suspects.keys() - well_answered)):
         results = []
         for told in ({run.name: suspects[run] for run in runs}, {}):
-            with mock.patch.object(checking, "recognised_runs", return_value=told), longer_than(0):
+            with (
+                mock.patch.object(checking, "recognised_runs", return_value=told),
+                mock.patch.object(checking, "screen_in_driver", return_value=None),  # Spark screens what is left
+            ):
                 checking.check(runs, spark, acknowledged_min=0)
             results.append({run: dict(results_in(run)) for run in runs})
         for of_run in (*results[0].values(), *results[1].values()):
