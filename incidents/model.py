@@ -97,6 +97,12 @@ class Incident:
         return self.causes[0] if len(self.causes) == 1 else None
 
     @property
+    def common_evidence(self) -> tuple[str, ...]:
+        """Sentences that every candidate has, so that they speak for none of them more than for the others."""
+        first, *others = (cause.evidence for cause in self.causes) if len(self.causes) > 1 else ((),)
+        return tuple(sentence for sentence in first if all(sentence in other for other in others))
+
+    @property
     def found_first(self) -> str:
         """The property that the simulator saw broken first; empty if it found nothing by itself."""
         return self.findings[0].partition(": ")[0] if self.findings else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,15 +44,18 @@ def _incidents(incidents: Sequence[Incident]) -> Iterator[str]:
         if incident.cause is not None:
             yield from _support(incident.cause, _INDENT)
             continue
+        for sentence in incident.common_evidence:
+            yield f"{_INDENT}evidence, whichever it was: {sentence}"
         for place, candidate in enumerate(incident.causes, start=1):
             yield f"{_INDENT}candidate {place} of {len(incident.causes)}: {candidate.sentence}"
-            yield from _support(candidate, 2 * _INDENT)
+            yield from _support(candidate, 2 * _INDENT, incident.common_evidence)
     if len(incidents) > INCIDENTS_SHOWN:
         yield f"and {count(len(incidents) - INCIDENTS_SHOWN)} more incidents in the report"
 
 
-def _support(cause: Cause, indent: str) -> Iterator[str]:
+def _support(cause: Cause, indent: str, common: Collection[str] = ()) -> Iterator[str]:
     for sentence in cause.evidence:
-        yield f"{indent}evidence: {sentence}"
+        if sentence not in common:
+            yield f"{indent}evidence: {sentence}"
     if cause.allowed_by:
         yield f"{indent}allowed by: {cause.allowed_by}"

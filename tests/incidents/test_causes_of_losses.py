@@ -149,6 +149,8 @@ def test_where_samples_do_not_decide_there_are_candidates_and_what_speaks_for_ea
     assert incident.cause is None
     assert [cause.kind for cause in incident.causes] == ["acknowledged-early", "wrong-cut"]
     assert all(cause.evidence for cause in incident.causes)
+    first, other = incident.causes
+    assert incident.common_evidence == tuple(line for line in first.evidence if line in other.evidence)
     assert "the evidence leaves 2 causes" in incident.headline
 
 

@@ -1,5 +1,6 @@
 """What the first screen answers: which fault was needed, whose mistake it is, which records; nothing it cannot know."""
 
+import html
 import json
 
 import pytest
@@ -7,7 +8,9 @@ import pytest
 from incidents import diagnose, needed
 from incidents.needed import Needed
 from reports.data.stored_run import load_run
+from reports.page import render
 from reports.text.answers import answers
+from reports.text.explanation import explain_run
 from tests.incidents.stored import fault, follows, leads, lost, run_in, settings
 
 LOST_PAGE_CACHE = {
@@ -199,3 +202,21 @@ def test_findings_with_numbers_that_no_table_can_hold_do_no_harm(tmp_path):
 
 def test_a_run_without_incidents_answers_nothing(tmp_path):
     assert answers(load_run(checked(tmp_path))) == ()
+
+
+def test_what_speaks_for_all_candidates_is_said_once(tmp_path):
+    rows = {"cluster": [leads(9, 1, 0, 20, (1, 2, 3)), leads(15, 2, 1, 12, (2, 3))], "anomalies": [lost(15, 10)]}
+    directory = checked(tmp_path, **rows)
+    (incident,) = load_run(directory).incidents
+    common = incident.common_evidence
+    assert common
+    lines = explain_run(directory).lines
+    whichever = [line for line in lines if line.startswith("  evidence, whichever it was: ")]
+    assert whichever == [f"  evidence, whichever it was: {sentence}" for sentence in common]
+    assert any(line.startswith("  candidate 2 of 2: ") for line in lines)
+    page = html.unescape(render(directory).read_text())
+    section = page.partition('id="incident-1"')[2].partition("</article>")[0]
+    assert "Whichever it was" in section
+    for sentence in common:
+        assert section.count(sentence) == 1
+        assert sum(sentence in line for line in lines) == 1
