@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import json
 from typing import Any
 
 from history.reader import read_table
 from reports.data.stored_run import load_run
+from reports.page import render
 from reports.text.schedule import unfired
 from tests.reports import synthetic_run
 
@@ -34,3 +36,12 @@ def test_nothing_is_told_of_a_schedule_that_is_none(copy_of):
     for entries in (None, "", [[]], [{"entry": [2]}], []):
         assert sentence_for(directory, entries) == ""
     assert "at" not in sentence_for(directory, [{"entry": -7, "at_ms": 10**400}]).split(".")[0].split("entry -7")[1]
+
+
+def test_the_page_of_a_run_in_which_nothing_was_fired_names_what_should_have_been(copy_of):
+    directory = copy_of("invalid")
+    synthetic_run.write_table(directory, "faults", [])
+    sentence = sentence_for(directory, [{"entry": 1, "at_ms": 4_000, "kind": "kill"}])
+    page = html.unescape(render(directory).read_text())
+    assert "No fault was fired." in page
+    assert sentence in page
