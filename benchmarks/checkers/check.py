@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from benchmarks.checkers.long_history import make_history, replace_a_record
+from benchmarks.checkers.long_history import Traits, make_history, replace_a_record
 from checkers.check import check
 from checkers.input.sizes import Size, rows_of, size_of
 from checkers.input.tables import survey
@@ -62,13 +62,14 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=400_000)
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--skew", type=float, default=0.0, help="share of the sends that go to one of four partitions")
+    parser.add_argument("--unknown", type=float, default=0.0, help="share of the sends whose answer was lost")
     parser.add_argument("--breach", action="store_true", help="replace an acknowledged record by another")
     parser.add_argument("--repeat", type=int, default=1, help="checks in the same session")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch) / "run"
         began = time.monotonic()
-        make_history(run, arguments.events // 2, arguments.skew)
+        make_history(run, arguments.events // 2, Traits(arguments.skew, arguments.unknown))
         if arguments.breach:
             replace_a_record(run)
         most_gb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6

@@ -50,6 +50,16 @@ Columns = dict[str, object]
 
 
 @dataclass(frozen=True)
+class Traits:
+    """What is not as in the plainest history."""
+
+    skew: float = 0.0
+    """The share of all sends that go to the first partition, beside its part of the others."""
+    unknown: float = 0.0
+    """The share of all sends that were not answered, and happened all the same."""
+
+
+@dataclass(frozen=True)
 class Piece:
     """The sends of a stretch of time, one element each."""
 
@@ -60,6 +70,7 @@ class Piece:
     completed_ns: Longs
     partition: Longs
     offset: Longs
+    answered: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -75,20 +86,17 @@ class Polls:
     """Of all records, in order."""
 
 
-def make_history(run: Path, operations: int, skew: float = 0.0) -> None:
-    """Write the history of a run of about so many operations.
-
-    `skew`: the share of all sends that go to the first partition, beside its part of the others.
-    """
+def make_history(run: Path, operations: int, traits: Traits = Traits()) -> None:
+    """Write the history of a run of about so many operations."""
     sends = operations * 9 // 10
     pieces = max(PIECES_MIN, operations // OPERATIONS_OF_A_PIECE)
     bounds = np.linspace(0, sends, pieces + 1).astype(np.int64)
-    counts = [np.bincount(_partitions(piece, bounds, skew), minlength=PARTITIONS) for piece in range(pieces)]
+    counts = [np.bincount(_partitions(piece, bounds, traits.skew), minlength=PARTITIONS) for piece in range(pieces)]
     ends = np.sum(counts, axis=0)
     reached = np.zeros(PARTITIONS, np.int64)
     next_op = 0  # in the order of time, as workers number their operations
     for number in range(pieces):
-        piece = _piece(number, bounds, reached, skew)
+        piece = _piece(number, bounds, reached, traits)
         polls = list(_polls(piece))
         _write_clients(run, piece, polls, next_op)
         _write_logs(run, piece, ends)
@@ -121,10 +129,10 @@ def _partitions(number: int, bounds: Longs, skew: float) -> Longs:
     return np.where(random.random(size) < skew, 0, partition)
 
 
-def _piece(number: int, bounds: Longs, reached: Longs, skew: float) -> Piece:
+def _piece(number: int, bounds: Longs, reached: Longs, traits: Traits) -> Piece:
     """Generate the sends of one piece, in order of their invocation. `reached`: the earlier end of each partition."""
     random = np.random.default_rng([2, number])
-    partition = _partitions(number, bounds, skew)
+    partition = _partitions(number, bounds, traits.skew)
     pieces = bounds.size - 1
     begins, ends = (SECONDS * NS * each // pieces for each in (number, number + 1))
     invoked_ns = np.sort(random.integers(begins, ends, partition.size))
@@ -139,6 +147,7 @@ def _piece(number: int, bounds: Longs, reached: Longs, skew: float) -> Piece:
         completed_ns=invoked_ns + random.integers(1, 5, partition.size) * 1_000_000,
         partition=partition,
         offset=offset,
+        answered=random.random(partition.size) >= traits.unknown,
     )
 
 
@@ -176,14 +185,15 @@ def _write_clients(run: Path, piece: Piece, polls: list[Polls], next_op: int) ->
     op_of_sends = next_op + np.arange(piece.value.size)
     op, partition = next_op + piece.value.size + np.arange(position.size), each_poll("partition")
     phase = pa.array(["main", "final"]).take(pa.array(np.isin(process, FINAL).astype(np.int8)))
-    sent = {"op": op_of_sends, "status": "ok"}
-    of_sends = {"process": piece.value % 32, "kind": "send", "phase": "main", **sent}
-    of_sends |= {"invoked_ns": piece.invoked_ns, "completed_ns": piece.completed_ns}
+    status = pa.array(["info", "ok"]).take(pa.array(piece.answered.astype(np.int8)))
+    of_sends = {"process": piece.value % 32, "kind": "send", "phase": "main", "op": op_of_sends, "status": status}
+    of_sends |= {"invoked_ns": piece.invoked_ns, "completed_ns": pa.array(piece.completed_ns, mask=~piece.answered)}
     of_polls = {"op": op, "process": process, "kind": "poll", "status": "ok", "phase": phase}
     of_polls |= {"invoked_ns": invoked_ns, "completed_ns": invoked_ns + 500}
     _write(run, "operations", of_sends, of_polls, part=piece.number)
     records = {"op": op_of_sends, "topic": TOPIC, "partition": piece.partition, "value": piece.value}
-    _write(run, "sends", {**records, "acks": -1, "offset": piece.offset, "ordinal": 0}, part=piece.number)
+    offset = pa.array(piece.offset, mask=~piece.answered)
+    _write(run, "sends", {**records, "acks": -1, "offset": offset, "ordinal": 0}, part=piece.number)
     polled = {"op": op, "topic": TOPIC, "partition": partition, "position": position, "next_position": position + sizes}
     _write(run, "polls", {**polled, "records": sizes, "assigned": position == 0}, part=piece.number)
     ordinal = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
