@@ -30,6 +30,9 @@ from nemesis import schedule
 UNAVAILABLE_AFTER_MS = 30_000
 """A cluster that has not recovered this long after its last fault was healed is `unavailable`."""
 
+PARTS_MANY = 5_000
+"""Uniting more part files than this is announced, because it takes seconds."""
+
 
 def run(
     plan: Plan,
@@ -64,6 +67,9 @@ def run(
         finally:
             with context.phase("tear-down"):
                 _tear_down(context)
+    parts = sum(1 for _ in plan.directory.glob("history/*/part-*.parquet"))
+    if parts > PARTS_MANY:
+        progress.log(f"uniting the {parts:,} part files of the history")
     compact(plan.directory)
     return context.outcome
 

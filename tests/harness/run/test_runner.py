@@ -152,6 +152,17 @@ def test_progress_shows_phases_and_faults(play: Play) -> None:
     assert "kill the leader of harrow-1: node 2 (process 1000) killed and reaped" in said
 
 
+def test_the_parts_of_the_history_are_united_at_the_end_which_is_said_if_they_are_many(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "PARTS_MANY", 1)
+    play.run()
+    assert "part files of the history" in play.said.getvalue()
+    writers = [part for part in (play.directory / "history" / "phases").iterdir() if "-harness-" in part.name]
+    assert len(writers) == 1
+    assert {row["phase"] for row in play.table("phases")} >= {"set-up", "main", "tear-down"}
+
+
 def test_an_interrupted_run_heals_stops_and_keeps_its_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     play = Play(tmp_path, entries=(replace(KILL, duration_ms=60_000),), spec=replace(SPEC, duration=60.0))
     victim = play.environment.cluster.nodes[2]
