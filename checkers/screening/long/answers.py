@@ -1,9 +1,9 @@
-"""Judges the polls and samples of a long run in one task, from the summaries of its chunks."""
+"""Judges the polls and samples of some partitions of a long run in one task, from the summaries of its chunks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.input.run_facts import RunFacts
-from checkers.screening.columns import Longs, read_parts
-from checkers.screening.long.blocks import widened
+from checkers.screening.columns import Flags, Longs, plain, read_parts
+from checkers.screening.long.blocks import Layout, widened
 from checkers.screening.long.reading import loaded
 from checkers.screening.long.summary import SUMMARY_TABLES, ChunkSummary, LoggedReplica
 from checkers.screening.long.tally import Tally
 from checkers.screening.ordinary.answers import suspect_polls, two_leaders
 from checkers.screening.ordinary.availability import unavailable
-from checkers.screening.ordinary.counting import Numbers, final_reads_in, rows_in
+from checkers.screening.ordinary.counting import Numbers, final_reads_in
 from checkers.screening.ordinary.records import malformed
 from history.schema import TABLES
 
@@ -27,8 +27,10 @@ _SUSPECTS: Final = (suspect_polls, two_leaders, unavailable)
 
 @dataclass(frozen=True)
 class Answers:
-    """What all polls and samples of a run show, and its numbers."""
+    """What the polls and samples of a share show, and numbers: those of the run are in the first share."""
 
+    shares: int
+    """How many there are."""
     ordinary: bool
     """Whether they show nothing that could be an anomaly."""
     numbers: Numbers
@@ -37,8 +39,10 @@ class Answers:
     replicas: tuple[LoggedReplica, ...]
 
 
-def judged(summaries: Sequence[ChunkSummary], samples: Sequence[Path], facts: RunFacts) -> Answers | None:
-    """Judge the summaries of all chunks; None if rows are malformed, or of other runs, or there twice.
+def judged(
+    summaries: Sequence[ChunkSummary], samples: Sequence[Path], facts: RunFacts, layout: Layout
+) -> Answers | None:
+    """Judge the summaries of a share of all chunks; None if rows are malformed, or of other runs, or there twice.
 
     `samples`: files of the table `cluster`.
     """
@@ -48,19 +52,36 @@ def judged(summaries: Sequence[ChunkSummary], samples: Sequence[Path], facts: Ru
         name: pa.concat_tables([each.tables[name] for each in summaries if each.tables]) for name in SUMMARY_TABLES
     }
     try:
-        tables["cluster"] = read_parts(samples, TABLES["cluster"])
+        cluster = read_parts(samples, TABLES["cluster"])
     except (OSError, pa.ArrowException, UnicodeDecodeError):
         return None
-    history = loaded(tables, facts)
+    share = summaries[0].share
+    tables["cluster"] = cluster.filter(pa.array(_of_share(cluster, share, layout)))
+    ends = tuple(end for end in facts.ends if layout.share_of((end.topic, end.partition)) == share)
+    history = loaded(tables, replace(facts, ends=ends))
     if not history.whole or any(runs.size for runs in malformed(history)):
         return None
     numbers = Tally.sum(each.tally for each in summaries).result(facts)
-    numbers |= {name: number for _, name, number in rows_in(history) if name == ("rows", "cluster", None, None)}
+    if cluster.num_rows and share == 0:
+        numbers["rows", "cluster", None, None] = cluster.num_rows
     numbers |= {name: number for _, name, number in final_reads_in(history)}
     without_offset = [each.without_offset for each in summaries if each.without_offset is not None]
     return Answers(
+        shares=layout.shares,
         ordinary=not any(runs.size for suspects in _SUSPECTS for runs in suspects(history)),
         numbers=numbers,
         without_offset=np.unique(widened(without_offset)),
         replicas=tuple(replica for each in summaries for replica in each.replicas),
+    )
+
+
+def _of_share(cluster: pa.Table, share: int, layout: Layout) -> Flags:
+    places = plain(cluster.select(["topic", "partition"])).to_pydict()
+    shares: dict[tuple[str | None, int | None], int] = {}
+    return np.array(
+        [
+            shares.setdefault(place, layout.share_of(place)) == share
+            for place in zip(places["topic"], places["partition"], strict=True)
+        ],
+        np.bool_,
     )

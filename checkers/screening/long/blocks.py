@@ -59,17 +59,24 @@ class Layout:
     first_group: Mapping[Place, int]
     """Partitions that are known beforehand, and how many groups those before each of them have."""
     tasks: int
+    """That screen groups."""
+    shares: int
+    """Tasks that judge polls and samples, each those of some partitions."""
 
     @classmethod
-    def of(cls, ends: Mapping[Place, int], tasks: int) -> Layout:
+    def of(cls, ends: Mapping[Place, int], tasks: int, shares: int) -> Layout:
         """Spread the groups of partitions with these ends evenly, however unequal the partitions are."""
         groups = [-(-ends[place] // (1 << GROUP_BITS)) for place in sorted(ends)]
-        return cls(dict(zip(sorted(ends), accumulate(groups, initial=0), strict=False)), tasks)
+        return cls(dict(zip(sorted(ends), accumulate(groups, initial=0), strict=False)), tasks, shares)
 
-    @property
-    def answers(self) -> int:
-        """The task that gets all polls."""
-        return self.tasks
+    def share_of(self, place: tuple[str | None, int | None]) -> int:
+        """Return which share the polls of a partition belong to; rows of no partition are in the first."""
+        topic, partition = place
+        return 0 if topic is None or partition is None else (zlib.crc32(topic.encode()) + partition) % self.shares
+
+    def task_of_share(self, share: int) -> int:
+        """Return the task that judges a share."""
+        return self.tasks + share
 
     def task_of(self, key: GroupKey) -> int:
         """Return the task of a group."""

@@ -26,9 +26,9 @@ from checkers.screening.long.blocks import (
 )
 from checkers.screening.long.chunks import CLIENT_TABLES, ClientChunk, LogChunk
 from checkers.screening.long.summary import ChunkSummary, LoggedReplica
-from checkers.screening.long.tally import Tally
+from checkers.screening.long.tally import NOTHING, Tally
 from checkers.screening.ordinary.answers import Polls, asked_for_end
-from checkers.screening.ordinary.availability import telling_sends
+from checkers.screening.ordinary.availability import telling_polls, telling_sends
 from checkers.screening.ordinary.loaded import LOADED, RETURNED, LoadedHistory
 from checkers.screening.ordinary.records import malformed
 from checkers.screening.stretches import BAD, NOWHERE, Rows
@@ -52,7 +52,7 @@ def read_chunk(chunk: ClientChunk | LogChunk, facts: RunFacts, layout: Layout) -
         items = _of_clients(chunk, facts, layout) if isinstance(chunk, ClientChunk) else _of_logs(chunk, facts, layout)
         yield from items
     except _UNREADABLE:
-        yield layout.answers, ChunkSummary(ordinary=False)
+        yield layout.task_of_share(0), ChunkSummary(ordinary=False)
 
 
 def loaded(tables: dict[str, pa.Table], facts: RunFacts) -> LoadedHistory:
@@ -67,7 +67,7 @@ def _of_clients(chunk: ClientChunk, facts: RunFacts, layout: Layout) -> Iterator
     sent = rows_of_sends(sends, history.partition["sends"], history.op["sends"], history.performed)
     read = rows_of_reads(reads, history.partition["reads"], history.op["reads"], history.performed)
     if not history.whole or any(runs.size for runs in malformed(history)) or _any_bad(sent) or _any_bad(read):
-        yield layout.answers, ChunkSummary(ordinary=False)
+        yield layout.task_of_share(0), ChunkSummary(ordinary=False)
         return
     ok = history.status("sends", "ok")
     sent["invoked_ns"] = history.of_operation("sends", "invoked_ns")
@@ -81,39 +81,49 @@ def _of_clients(chunk: ClientChunk, facts: RunFacts, layout: Layout) -> Iterator
     yield from _blocks(ASKED, history, {name: column[asked] for name, column in answers.items()}, layout)
     for number, values in values_of(sent["value"]):
         yield number % layout.tasks, values
-    yield layout.answers, _told(history, sent["value"][~placed])
+    for summary in _summaries(history, sent["value"][~placed], layout):
+        yield layout.task_of_share(summary.share), summary
 
 
-def _told(history: LoadedHistory, without_offset: Longs) -> ChunkSummary:
-    telling = history.tables["sends"].take(pa.array(telling_sends(history)))
-    operations = history.tables["operations"].select(_OF_OPERATIONS)
-    wanted = ~history.performed.of("kind", "send") | np.isin(numbers(operations, "op"), numbers(telling, "op"))
-    tables = {
-        "operations": operations.filter(pa.array(wanted)),
-        "sends": telling,
-        "polls": history.tables["polls"],
-        RETURNED: history.returned.table,
+def _summaries(history: LoadedHistory, without_offset: Longs, layout: Layout) -> Iterator[ChunkSummary]:
+    """Summarize a chunk for each share. The numbers are those of the whole chunk, and in the first one."""
+    rows = telling_sends(history)
+    of_shares = {
+        "sends": (history.tables["sends"].take(pa.array(rows)), history.partition["sends"][rows]),
+        "polls": (history.tables["polls"], history.partition["polls"]),
+        RETURNED: (history.returned.table, history.returned.partition),
     }
-    return ChunkSummary(
-        ordinary=True,
-        tally=Tally.of(history),
-        tables={name: plain(table) for name, table in tables.items()},
-        without_offset=narrowed(without_offset),
-    )
+    share_of_place = np.array([layout.share_of(place) for place in _places(history)], np.int64)
+    operations = history.tables["operations"].select(_OF_OPERATIONS)
+    of_all = numbers(operations, "op")[telling_polls(history)]
+    for share in range(layout.shares):
+        tables = {
+            name: table.filter(pa.array(share_of_place[partition] == share))
+            for name, (table, partition) in of_shares.items()
+        }
+        ops = np.concatenate([of_all, *(numbers(table, "op") for table in tables.values())])
+        tables["operations"] = operations.filter(pa.array(np.isin(numbers(operations, "op"), ops)))
+        yield ChunkSummary(
+            ordinary=True,
+            share=share,
+            tally=NOTHING if share else Tally.of(history),
+            tables={name: plain(table) for name, table in tables.items()},
+            without_offset=None if share else narrowed(without_offset),
+        )
 
 
 def _of_logs(chunk: LogChunk, facts: RunFacts, layout: Layout) -> Iterator[tuple[int, Item]]:
     history = loaded({"logs": chunk.read()}, facts)
     rows = rows_of_logs(history.tables["logs"], history.partition["logs"])
     if not history.whole or _any_bad(rows):
-        yield layout.answers, ChunkSummary(ordinary=False)
+        yield layout.task_of_share(0), ChunkSummary(ordinary=False)
         return
     yield from _blocks(LOG, history, _chosen(rows, _OF_LOGS), layout)
     replicas, of_replicas = replicas_of(history.tables["logs"], history.partition["logs"])
     places = _places(history)
     columns = (replicas.column(name).to_pylist() for name in ("broker", "watermark_min", "watermark_max", "rows"))
     logged = (LoggedReplica(places[place], *row) for place, *row in zip(of_replicas.tolist(), *columns, strict=True))
-    yield layout.answers, ChunkSummary(ordinary=True, tally=Tally.of(history), replicas=tuple(logged))
+    yield layout.task_of_share(0), ChunkSummary(ordinary=True, tally=Tally.of(history), replicas=tuple(logged))
 
 
 def _blocks(kind: int, history: LoadedHistory, rows: Rows, layout: Layout) -> Iterator[tuple[int, Block]]:

@@ -32,8 +32,9 @@ from checkers.screening.stretches import VALUES_OF_A_PARTITION_MAX, ScreeningNot
 
 ROWS_OF_A_TASK: Final = 1_000_000
 """Of those that lie at offsets."""
+POLLS_OF_A_TASK: Final = 500_000
 BYTES_OF_A_POLL: Final = 650
-"""What the task that judges all answers takes for each of them."""
+"""What a task that judges polls takes for each of them."""
 _AT_OFFSETS: Final = ("sends", "reads", "logs")
 
 Screened = ScreenedGroup | Answers | None
@@ -82,8 +83,13 @@ class Work:
 
 
 def work_on(run: RunFiles, facts: RunFacts, cores: int) -> Work | None:
-    """Plan the tasks of a run; None if its files cannot be divided, or one task could not hold all answers."""
-    if run.large["polls"].rows * BYTES_OF_A_POLL > memory_bytes() // 2:
+    """Plan the tasks of a run; None if its files cannot be divided, or one partition has too many polls for a task."""
+    ends = {(end.topic, end.partition): end.offset for end in facts.ends}
+    polls = run.large["polls"].rows
+    rows = sum(run.large[table].rows for table in _AT_OFFSETS)
+    shares = max(1, min(len(ends), -(-polls // POLLS_OF_A_TASK)))
+    layout = Layout.of(ends, max(cores, -(-rows // ROWS_OF_A_TASK)), shares)
+    if polls * _largest_share(ends, layout) * BYTES_OF_A_POLL > memory_bytes() // 2:
         return None
     try:
         of_clients, of_logs = client_chunks(run), log_chunks(run)
@@ -91,10 +97,15 @@ def work_on(run: RunFiles, facts: RunFacts, cores: int) -> Work | None:
         return None
     if of_clients is None:
         return None
-    ends = {(end.topic, end.partition): end.offset for end in facts.ends}
-    rows = sum(run.large[table].rows for table in _AT_OFFSETS)
-    layout = Layout.of(ends, max(cores, -(-rows // ROWS_OF_A_TASK)))
     return Work([*of_clients, *of_logs], facts, layout, run.large["cluster"].files)
+
+
+def _largest_share(ends: Mapping[Place, int], layout: Layout) -> float:
+    """Return how much of all records are in the partitions of the largest share, as are the polls, more or less."""
+    of_shares = [0] * layout.shares
+    for place, end in ends.items():
+        of_shares[layout.share_of(place)] += end
+    return max(of_shares) / max(1, sum(of_shares)) or 1.0
 
 
 def memory_bytes() -> int:
@@ -111,12 +122,12 @@ class SparkEngine:
         self._exchanged: RDD[tuple[int, Item]] = (
             context.parallelize(work.chunks, max(1, len(work.chunks)))
             .flatMap(read)
-            .partitionBy(work.layout.tasks + 1, int)
+            .partitionBy(work.layout.tasks + work.layout.shares, int)
         )
 
     def screened(self) -> Iterable[Screened]:
         """See `Engine`."""
-        task = partial(screen_task, facts=self._work.facts, samples=self._work.samples)
+        task = partial(screen_task, facts=self._work.facts, samples=self._work.samples, layout=self._work.layout)
         found: list[Screened] = self._exchanged.mapPartitions(task).collect()
         return found
 
@@ -136,7 +147,9 @@ class SparkEngine:
         return found
 
 
-def screen_task(items: Iterable[tuple[int, Item]], facts: RunFacts, samples: Sequence[Path]) -> Iterator[Screened]:
+def screen_task(
+    items: Iterable[tuple[int, Item]], facts: RunFacts, samples: Sequence[Path], layout: Layout
+) -> Iterator[Screened]:
     """Screen what one task gets."""
     blocks, values, summaries = Blocks(), list[Values](), list[ChunkSummary]()
     for _, item in items:
@@ -151,7 +164,7 @@ def screen_task(items: Iterable[tuple[int, Item]], facts: RunFacts, samples: Seq
     for key in blocks.keys:
         yield blocks.screened(key)
     if summaries:
-        yield judged(summaries, samples, facts)
+        yield judged(summaries, samples, facts, layout)
 
 
 def order_task(items: Iterable[tuple[int, Item]], resolved: Resolved) -> Iterator[tuple[GroupKey, Order]]:
@@ -182,7 +195,7 @@ def rows_of_values(chunk: ClientChunk, values: Longs) -> Iterator[Mapping[str, p
 def recognised(engine: Engine, facts: RunFacts) -> OrdinaryRun | SuspectRun | None:
     """Screen a run. None if some of it cannot be read, is malformed or there twice, or too many values are suspect."""
     found = list(engine.screened())
-    answers = next((each for each in found if isinstance(each, Answers)), None)
+    answers = _together_answered([each for each in found if isinstance(each, Answers)])
     if answers is None or None in found or answers.without_offset.size > VALUES_OF_A_PARTITION_MAX:
         return None
     groups = [each for each in found if isinstance(each, ScreenedGroup)]
@@ -211,6 +224,19 @@ def recognised(engine: Engine, facts: RunFacts) -> OrdinaryRun | SuspectRun | No
         return OrdinaryRun(answers.numbers, resolved)
     numbers = {name: number for name, number in answers.numbers.items() if name[0] != "final"}
     return SuspectRun(numbers, tuple(notes), replicas, answers.ordinary, in_order)
+
+
+def _together_answered(shares: Sequence[Answers]) -> Answers | None:
+    """Put together what all shares show; None if one is missing."""
+    if not shares or len(shares) < shares[0].shares:
+        return None
+    return Answers(
+        shares=1,
+        ordinary=all(each.ordinary for each in shares),
+        numbers={name: number for each in shares for name, number in each.numbers.items()},
+        without_offset=np.unique(np.concatenate([each.without_offset for each in shares])),
+        replicas=tuple(replica for each in shares for replica in each.replicas),
+    )
 
 
 def _whole_replicas(parts: Iterable[LoggedReplica]) -> tuple[LoggedReplica, ...]:

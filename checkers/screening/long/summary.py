@@ -27,12 +27,14 @@ class LoggedReplica:
 
 @dataclass(frozen=True)
 class ChunkSummary:
-    """What the task of a chunk has found; nothing where that shows that the run is not ordinary."""
+    """What the task of a chunk has found, for one share; nothing where that shows that the run is not ordinary."""
 
     ordinary: bool
+    share: int = 0
     tally: Tally = NOTHING
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
-    """Of `SUMMARY_TABLES`: all polls, what they returned, their operations, and sends that tell of availability."""
+    """Of `SUMMARY_TABLES`: the polls of the share, what they returned, their operations, and rows that tell of
+    availability."""
     without_offset: Narrow | None = None
     """Values that were sent and have no known offset."""
     replicas: tuple[LoggedReplica, ...] = ()

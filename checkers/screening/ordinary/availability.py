@@ -74,6 +74,22 @@ def telling_sends(history: LoadedHistory) -> Longs:
     return np.unique(np.concatenate(chosen))
 
 
+def telling_polls(history: LoadedHistory) -> Longs:
+    """Return rows of `operations`, polls that show when each process polled: one for each quarter of the bound."""
+    operations, bounds = history.tables["operations"], _Bounds(history, "operations")
+    invoked = numbers(operations, "invoked_ns")
+    ended = np.where(known(operations, "completed_ns"), numbers(operations, "completed_ns"), invoked)
+    process, examples = distinct(numbers(operations, "process"))
+    polled = history.performed.of("kind", "poll") & bounds.given
+    chosen = []
+    for within in _in_quarters(invoked, ended, bounds.healed, bounds.bound):
+        rows = np.flatnonzero(polled & within)
+        last = np.full(examples.size, -1, np.int64)
+        last[process[rows]] = rows  # the last assignment counts
+        chosen.append(last[last >= 0])
+    return np.unique(np.concatenate(chosen))
+
+
 def _readable(history: LoadedHistory, bounds: _Bounds) -> Flags:
     """Say which sends were acknowledged by all replicas, at a known offset, before the last fault was healed."""
     sends = history.tables["sends"]

@@ -62,6 +62,20 @@ def _disturb(choices: random.Random, history: History) -> None:
         row[name] = choices.choice(rows).get(name)
 
 
+def beside(first: History, *others: History) -> History:
+    """Put the rows of other histories into partitions of their own of the first: same processes, other operations."""
+    for number, other in enumerate(others, start=1):
+        apart = {"op": 10_000 * number, "value": 1_000_000 * number, "partition": number}
+        for table in (*LOADED, "ends"):
+            for row in other.tables[table]:
+                moved = {
+                    name: value + apart.get(name, 0) if name in apart and value is not None else value
+                    for name, value in row.items()
+                }
+                first.tables[table].append({**moved, "run_id": first.name})
+    return first
+
+
 def loaded(histories: Iterable[History]) -> LoadedHistory:
     """Load histories as one task does."""
     with TemporaryDirectory() as directory:

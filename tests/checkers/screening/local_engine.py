@@ -54,7 +54,7 @@ class LocalEngine:
     def screened(self) -> Iterable[Screened]:
         """Screen what each task gets."""
         for items in self._exchanged.values():
-            yield from screen_task(items, self._work.facts, self._work.samples)
+            yield from screen_task(items, self._work.facts, self._work.samples, self._work.layout)
 
     def orders(self, resolved: Resolved) -> Iterable[tuple[GroupKey, Order]]:
         """Order some groups again."""
@@ -75,6 +75,7 @@ def small_pieces() -> Iterator[None]:
         mock.patch.object(chunks, "ROWS_OF_A_CHUNK", 9),
         mock.patch.object(chunks, "TIMES_READ_MAX", 1 << 30),
         mock.patch.object(dividing, "ROWS_OF_A_TASK", 9),
+        mock.patch.object(dividing, "POLLS_OF_A_TASK", 2),
     ):
         yield
 

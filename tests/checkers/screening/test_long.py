@@ -31,7 +31,7 @@ from checkers.screening.stretches import ScreeningNote
 from tests.checkers.anomalies.cases import CASES
 from tests.checkers.anomalies.mutations import MUTATIONS, Log, acknowledged
 from tests.checkers.histories import History
-from tests.checkers.screening.disturbed import disturbed, ordinary
+from tests.checkers.screening.disturbed import beside, disturbed, ordinary
 from tests.checkers.screening.local_engine import scatter, screened, small_pieces
 from tests.checkers.screening.test_ordinary import correct, of_another_run, results_in, unreadable
 
@@ -90,6 +90,25 @@ def test_a_divided_run_is_ordinary_where_it_would_be_as_a_whole_and_tells_the_sa
                 assert 0 <= expected.numbers[name] - found.numbers[name] <= expected.numbers[name] / 4096
             in_order = [sorted(run.resolved, key=lambda send: send["value"]) for run in (found, expected)]
             assert in_order[0] == in_order[1]
+
+
+def test_partitions_in_several_shares_are_judged_as_if_they_were_together(tmp_path: Path) -> None:
+    """Where a reader is stuck in one of them, what it polled in the others counts too."""
+    first = random.randrange(1 << 40)
+    ordinary_ones = 0
+    for seed in range(first, first + HISTORIES):
+        history = beside(*(disturbed(seed + (number << 41)) for number in range(3)))
+        history.fault("kill", [1], (20, 60))
+        found, expected = divided(history, tmp_path), ordinary([history]).get(history.name)
+        assert (found is None) == (expected is None), seed
+        if found is not None and expected is not None:
+            ordinary_ones += 1
+            numbers = [
+                {name: run.numbers[name] for name in run.numbers if name[0] != "latency_ns"}
+                for run in (found, expected)
+            ]
+            assert numbers[0] == numbers[1]
+    assert 0 < ordinary_ones < HISTORIES
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.history.name)
@@ -193,7 +212,7 @@ def test_files_whose_operations_are_scattered_over_all_of_them_are_not_divided(t
 @pytest.mark.parametrize("ends", [[100] * 4, [97, 1, 1, 1], [1, 1, 97, 1], [400], [0, 100], [1] * 400])
 def test_groups_are_spread_evenly_however_unequal_partitions_are(ends: list[int]) -> None:
     places = {("log", number): end << blocks.GROUP_BITS for number, end in enumerate(ends)}
-    layout = Layout.of(places, 8)
+    layout = Layout.of(places, 8, 1)
     keys = [(place, group) for place, end in places.items() for group in range(end >> blocks.GROUP_BITS)]
     of_tasks = Counter(map(layout.task_of, keys))
     assert max(of_tasks.values()) - min(of_tasks[task] for task in range(8)) <= 1

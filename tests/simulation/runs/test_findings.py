@@ -307,7 +307,7 @@ FORGETFUL: dict[str, object] = {"producer_expiration_ms": 1_000, "retention_byte
     ("seed", "settings", "without", "found"),
     [
         # It was appended again after its producer had been forgotten; what is left of the two copies was deleted.
-        pytest.param(93, FORGETFUL, {"producer_expiration_ms": 0}, "wrong-offset", id="producers that expire"),
+        pytest.param(106, FORGETFUL, {"producer_expiration_ms": 0}, "wrong-offset", id="producers that expire"),
         # Retention by size deletes whole segments, and an operator has asked for larger ones.
         pytest.param(1_700_884, {}, {"changing_settings": False}, "lost-acked-write", id="larger segments"),
     ],

@@ -206,4 +206,4 @@ def test_descriptors_do_not_pile_up_over_restarts(make_environment: MakeEnvironm
         node.start()
     node.await_ready(_READY_S)
     assert order(environment.plans[0], do="ready") is True
-    assert len(list(Path("/proc/self/fd").iterdir())) == open_before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= open_before
