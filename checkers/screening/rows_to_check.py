@@ -6,11 +6,12 @@ suspects.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -52,40 +53,50 @@ _REPLICAS: Final = pa.schema(
 )
 
 
-class RecordSource(Protocol):
+class RecordSource(ABC):
     """The records that polls returned and those in the dumped logs, and what screening suspects of them."""
 
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
     @property
+    @abstractmethod
     def returned(self) -> DataFrame:
         """What each poll returned (`checkers.input.polls.returned_by_poll`)."""
 
     @property
+    @abstractmethod
     def replicas(self) -> DataFrame:
         """One row per replica with a dumped log (`checkers.screening.on_spark.replicas_of`)."""
 
+    @abstractmethod
     def suspicion(self, answers: ScreenedAnswers) -> Suspicion | None:
         """Screen the history; None if it has operations or values twice."""
 
+    @abstractmethod
     def reads(self, suspicion: Suspicion) -> DataFrame:
         """Return the rows of `reads` under suspicion, as recorded."""
 
+    @abstractmethod
     def logs(self, suspicion: Suspicion) -> DataFrame:
         """Return the rows of `logs` in suspect partitions, as recorded."""
 
     def sends(self, suspicion: Suspicion, examined: DataFrame, /) -> DataFrame:
         """Return the sends under suspicion that can be used. `examined`: all of them."""
+        return under_suspicion(usable(examined), self._spark, suspicion)
 
     def used_partitions(self, examined: DataFrame, /) -> DataFrame:
-        """Return the partitions to which a value was sent, or from which one was read."""
+        """Return the partitions to which a value was sent, or from which one was read. `examined`: all sends."""
+        return _used_partitions(usable(examined), self.returned.where("values > 0"))
 
 
-class SparkSource:
+class SparkSource(RecordSource):
     """Records that Spark reads."""
 
     def __init__(
         self, spark: SparkSession, runs: Sequence[RunFiles], recorded: Mapping[str, DataFrame], size: Size
     ) -> None:
-        self._spark = spark
+        super().__init__(spark)
         self._rows = {
             table: sum(run.large[table].rows for run in runs) for table in ("sends", "reads", "logs", "polls")
         }
@@ -117,14 +128,6 @@ class SparkSource:
     def logs(self, suspicion: Suspicion) -> DataFrame:
         """See `RecordSource`."""
         return in_partitions(self._logs, self._spark, suspicion.partition_keys)
-
-    def sends(self, suspicion: Suspicion, examined: DataFrame, /) -> DataFrame:
-        """See `RecordSource`."""
-        return under_suspicion(usable(examined), self._spark, suspicion)
-
-    def used_partitions(self, examined: DataFrame, /) -> DataFrame:
-        """See `RecordSource`."""
-        return _used_partitions(usable(examined), self.returned.where("values > 0"))
 
 
 class FilesSource(SparkSource):
@@ -194,11 +197,11 @@ class FilesSource(SparkSource):
         return _used_partitions(self._sends, self._reads.where("value is not null"))
 
 
-class DriverSource:
+class DriverSource(RecordSource):
     """Records that the driver holds; Spark gets what is under suspicion."""
 
     def __init__(self, spark: SparkSession, screening: DriverScreening, size: Size) -> None:
-        self._spark = spark
+        super().__init__(spark)
         self._screening = screening
         self._size = size
 
@@ -247,14 +250,6 @@ class DriverSource:
         """See `RecordSource`."""
         of_logs = self._screening.logs
         return self._frame(of_logs.rows.filter(pa.array(self._in_partitions(of_logs, suspicion))))
-
-    def sends(self, suspicion: Suspicion, examined: DataFrame, /) -> DataFrame:
-        """See `RecordSource`."""
-        return under_suspicion(usable(examined), self._spark, suspicion)
-
-    def used_partitions(self, examined: DataFrame, /) -> DataFrame:
-        """See `RecordSource`."""
-        return _used_partitions(usable(examined), self.returned.where("values > 0"))
 
     def _in_partitions(self, records: Records, suspicion: Suspicion) -> Flags:
         wanted = np.array(sorted(suspicion.partition_keys), np.int64)
