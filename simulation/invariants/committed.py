@@ -106,9 +106,8 @@ def check_candidates(known: Knowledge, ghost: Ghost) -> None:
         return
     end = len(ghost.committed)
     for member in state.isr + state.elr:
-        broker = known.brokers[member]
-        mirror = ghost.mirrors.get(member)
-        if not broker.up or broker.broker_epoch != known.image.broker_epoch(member):
+        broker, mirror = known.brokers[member], ghost.mirrors.get(member)
+        if not known.runs_as_registered(member):
             continue
         same = mirror.compare(ghost.committed) if mirror is not None else 0
         if same < end and not (mirror is None and ghost.since_epoch):

@@ -348,6 +348,11 @@ class Knowledge:
         configured = self.configured_min_isr(ghost)
         return min(configured, len(ghost.state.replicas)) if ghost.state is not None else configured
 
+    def runs_as_registered(self, broker_id: int) -> bool:
+        """Whether the process of a broker is the one that is registered, by the committed metadata."""
+        broker = self.brokers[broker_id]
+        return broker.up and broker.broker_epoch == self.image.broker_epoch(broker_id)
+
     def clock_ms(self, node_id: int) -> int:
         """What the monotonic clock of a node's process says, in ms."""
         return self.cluster.machines[node_id].clock.now_ms(self.cluster.now_us)

@@ -176,8 +176,7 @@ def _has_died(known: Knowledge, ghost: Ghost, elected: int) -> bool:
     What it told was so, and nobody leads: the next process of that broker takes part only once it is registered, and
     out of the ISR again (P-7). What is committed stays to be kept.
     """
-    unknown = known.brokers[elected].broker_epoch != known.image.broker_epoch(elected)
-    return known.generation == "K5" and unknown and not losses_accepted(known, ghost)
+    return known.generation == "K5" and not known.runs_as_registered(elected) and not losses_accepted(known, ghost)
 
 
 def is_unclean(old: PartitionState, new: PartitionState) -> bool:

@@ -19,5 +19,6 @@ def knowledge() -> Knowledge:
         known.image.apply(0, BrokerRegistered(broker, f"{broker}/1", (), None, broker))
         known.image.apply(0, BrokerChanged(broker, fenced=False, in_controlled_shutdown=False))
         known.brokers[broker].broker_epoch = broker
+    known.brokers[3].up = True  # the one that tests have elected
     known.image.apply(2, TopicCreated("log", "id"))
     return known

@@ -301,9 +301,11 @@ def test_a_recovery_may_only_take_back_what_an_unclean_election_passed_over(
     assert broken_by(lambda: metadata._check_recovery(knowledge, ghost, leaderless, elected)) == broken
 
 
-@pytest.mark.parametrize("has_died", [True, False])
+@pytest.mark.parametrize(
+    ("up", "registered", "broken"), [(True, True, "P-1"), (True, False, None), (False, True, None)]
+)
 def test_a_recovery_may_elect_a_process_that_has_died_since_it_told_of_its_log(
-    has_died: bool, knowledge: Knowledge
+    up: bool, registered: bool, broken: str | None, knowledge: Knowledge
 ) -> None:
     """Broker 3 has lost its disk; only a process that the controller knows could lead without the record."""
     metadata.commit(knowledge, [(3, PartitionSet("id", 0, BEFORE._replace(isr=(1,), elr=(2,), partition_epoch=7)))], 4)
@@ -312,11 +314,10 @@ def test_a_recovery_may_elect_a_process_that_has_died_since_it_told_of_its_log(
     ghost.mirrors[2] = ReplicaMirror(2, entries=list(ghost.committed))
     gone = BEFORE._replace(isr=(), leader=-1, elr=(1, 2), leader_epoch=5, partition_epoch=8)
     metadata.commit(knowledge, [(4, PartitionSet("id", 0, gone))], 5)
-    registered = knowledge.image.broker_epoch(3)
-    knowledge.brokers[3].broker_epoch = -1 if has_died else registered
+    knowledge.brokers[3].up = up
+    knowledge.brokers[3].broker_epoch = knowledge.image.broker_epoch(3) if registered else -1
     elected = PartitionSet("id", 0, UNCLEAN._replace(leader_epoch=6, partition_epoch=9))
-    found = broken_by(lambda: metadata.commit(knowledge, [(5, elected)], 6))
-    assert found == (None if has_died else "P-1")
+    assert broken_by(lambda: metadata.commit(knowledge, [(5, elected)], 6)) == broken
     assert len(ghost.committed) == 1
 
 
