@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from common.atomic_files import replacing
+from history.parts import PartName
 from history.schema import TABLES
 
 FLUSH_INTERVAL_S: Final = 2.0
@@ -82,7 +83,7 @@ class TableWriter:
         fields = [self._schema.field(column) for column in self._columns]
         columns += [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), fields, strict=True)]
         table = pa.Table.from_arrays(columns, schema=self._schema)
-        path = directory / self._name / f"part-{writer}-{self._parts:06d}.parquet"
+        path = directory / self._name / str(PartName(writer, self._parts, self._parts))
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as unfinished:
             pq.write_table(table, unfinished)

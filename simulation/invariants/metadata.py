@@ -171,10 +171,10 @@ def _check_transition(known: Knowledge, ghost: Ghost, old: PartitionState, new: 
 
 
 def _has_died(known: Knowledge, ghost: Ghost, elected: int) -> bool:
-    """Whether a recovery has elected a process that has died since it told of its log, which no controller knows yet.
+    """Whether a recovery has elected a process that has died since it described its log, unknown to any controller.
 
-    What it told was so, and nobody leads: the next process of that broker takes part only once it is registered, and
-    out of the ISR again (P-7). What is committed stays to be kept.
+    The description was right, and nobody leads: the next process of that broker takes part only once it is registered,
+    and out of the ISR again (P-7). What is committed must still be kept.
     """
     return known.generation == "K5" and not known.runs_as_registered(elected) and not losses_accepted(known, ghost)
 

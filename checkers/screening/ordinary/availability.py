@@ -76,10 +76,8 @@ def telling_sends(history: LoadedHistory) -> Longs:
 
 def telling_polls(history: LoadedHistory) -> Longs:
     """Return rows of `operations`, polls that show when each process polled: one for each quarter of the bound."""
-    operations, bounds = history.tables["operations"], _Bounds(history, "operations")
-    invoked = numbers(operations, "invoked_ns")
-    ended = np.where(known(operations, "completed_ns"), numbers(operations, "completed_ns"), invoked)
-    process, examples = distinct(numbers(operations, "process"))
+    bounds, (invoked, ended) = _Bounds(history, "operations"), _spans(history)
+    process, examples = distinct(numbers(history.tables["operations"], "process"))
     polled = history.performed.of("kind", "poll") & bounds.given
     chosen = []
     for within in _in_quarters(invoked, ended, bounds.healed, bounds.bound):
@@ -88,6 +86,13 @@ def telling_polls(history: LoadedHistory) -> Longs:
         last[process[rows]] = rows  # the last assignment counts
         chosen.append(last[last >= 0])
     return np.unique(np.concatenate(chosen))
+
+
+def _spans(history: LoadedHistory) -> tuple[Longs, Longs]:
+    """When each operation began, and when it ended; when it began if that is not known."""
+    operations = history.tables["operations"]
+    invoked = numbers(operations, "invoked_ns")
+    return invoked, np.where(known(operations, "completed_ns"), numbers(operations, "completed_ns"), invoked)
 
 
 def _readable(history: LoadedHistory, bounds: _Bounds) -> Flags:
@@ -140,8 +145,7 @@ def _without_progress(history: LoadedHistory) -> Iterator[Longs]:
 def _trying(history: LoadedHistory, runs: Longs, processes: Longs) -> Flags:
     """Say which processes polled, whatever partition, in each quarter of the bound."""
     operations, bounds = history.tables["operations"], _Bounds(history, "operations")
-    invoked = numbers(operations, "invoked_ns")
-    ended = np.where(known(operations, "completed_ns"), numbers(operations, "completed_ns"), invoked)
+    invoked, ended = _spans(history)
     number, _ = distinct(
         np.concatenate([history.run["operations"], runs]),
         np.concatenate([numbers(operations, "process"), processes]),

@@ -49,7 +49,7 @@ class RunsOfTask:
 def recognised_runs(
     spark: SparkSession, runs: Sequence[RunFiles], facts: Sequence[RunFacts]
 ) -> dict[str, OrdinaryRun | SuspectRun]:
-    """Return what is to be told of the runs that are ordinary, and what is suspect in long ones, by run id.
+    """Return the numbers of the runs that are ordinary, and what is suspect in long ones, by run id.
 
     One task reads all of a run. Runs that share files (`checkers.input.tables.survey_dataset`) have one task together.
     Longer runs are divided, one after the other. Raises `checkers.input.room.NoRoomError`.

@@ -237,6 +237,16 @@ def test_columns_are_narrowed_without_loss(numbers: list[int]) -> None:
     assert widened([narrowed(column), narrowed(column[:1])]).tolist() == [*numbers, *numbers[:1]]
 
 
+def exact_results_in(run: Path) -> dict[str, Any]:
+    """What a check has written, without quantiles of latency, which are approximate."""
+    results = dict(results_in(run))
+    metrics = results["results"]["metrics"]
+    results["results"]["metrics"] = {
+        name: number for name, number in metrics.items() if not name.startswith("send_latency_p")
+    }
+    return results
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 def test_long_runs_are_divided_on_spark_and_told_as_frames_tell_them(spark: SparkSession, tmp_path: Path) -> None:
@@ -252,21 +262,15 @@ def test_long_runs_are_divided_on_spark_and_told_as_frames_tell_them(spark: Spar
         surveyed = [survey(run) for run in runs]
         assert recognise.recognised_runs(spark, surveyed, [facts_of(run) for run in surveyed])
         checking.check(runs, spark, acknowledged_min=0)
-    divided_results = {run: dict(results_in(run)) for run in runs}
+    divided_results = {run: exact_results_in(run) for run in runs}
     with mock.patch.object(checking, "recognised_runs", return_value={}):
         checking.check(runs, spark, acknowledged_min=0)
-    for run in runs:
-        framed = dict(results_in(run))
-        for results in (framed["results"], divided_results[run]["results"]):
-            results["metrics"] = {
-                name: number for name, number in results["metrics"].items() if not name.startswith("send_latency_p")
-            }
-        assert divided_results[run] == framed
+    assert divided_results == {run: exact_results_in(run) for run in runs}
 
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_what_is_told_of_suspect_runs_is_what_frames_tell(spark: SparkSession, tmp_path: Path) -> None:
+def test_suspect_runs_get_the_results_that_frames_give(spark: SparkSession, tmp_path: Path) -> None:
     first = random.randrange(1 << 40)
     histories = [disturbed(seed) for seed in range(first, first + SUSPECTS)]
     for number, mutation in enumerate(MUTATIONS):
@@ -285,17 +289,12 @@ def test_what_is_told_of_suspect_runs_is_what_frames_tell(spark: SparkSession, t
     assert 0 < len(well_answered) < len(suspects)
     for runs in (sorted(well_answered), sorted(suspects.keys() - well_answered)):
         results = []
-        for told in ({run.name: suspects[run] for run in runs}, {}):
+        for screened_before in ({run.name: suspects[run] for run in runs}, {}):
             with (
-                mock.patch.object(checking, "recognised_runs", return_value=told),
+                mock.patch.object(checking, "recognised_runs", return_value=screened_before),
                 mock.patch.object(checking, "screen_in_driver", return_value=None),  # Spark screens what is left
             ):
                 checking.check(runs, spark, acknowledged_min=0)
-            results.append({run: dict(results_in(run)) for run in runs})
-        for of_run in (*results[0].values(), *results[1].values()):
-            metrics = of_run["results"]["metrics"]
-            of_run["results"]["metrics"] = {
-                name: metrics[name] for name in metrics if not name.startswith("send_latency_p")
-            }
+            results.append({run: exact_results_in(run) for run in runs})
         assert results[0] == results[1]
         assert any(of_run["anomalies"] for of_run in results[0].values())

@@ -17,7 +17,7 @@ from broker.core.replica.state import Replica, Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.engine.disk import PowerFailed
 from simulation.invariants import metadata
-from simulation.invariants.ghost import Batch, ReplicaMirror
+from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror
 from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.properties import Violation
 from simulation.scenario.configuration import SimulatedFault
@@ -301,19 +301,25 @@ def test_a_recovery_may_only_take_back_what_an_unclean_election_passed_over(
     assert broken_by(lambda: metadata._check_recovery(knowledge, ghost, leaderless, elected)) == broken
 
 
-@pytest.mark.parametrize(
-    ("up", "registered", "broken"), [(True, True, "P-1"), (True, False, None), (False, True, None)]
-)
-def test_a_recovery_may_elect_a_process_that_has_died_since_it_told_of_its_log(
-    up: bool, registered: bool, broken: str | None, knowledge: Knowledge
-) -> None:
-    """Broker 3 has lost its disk; only a process that the controller knows could lead without the record."""
+def leaderless_with_a_complete_member(knowledge: Knowledge) -> Ghost:
+    """The partition's state up to offset 5 of the metadata: nobody leads, and broker 2 has the committed record."""
     metadata.commit(knowledge, [(3, PartitionSet("id", 0, BEFORE._replace(isr=(1,), elr=(2,), partition_epoch=7)))], 4)
     ghost = knowledge.partitions["id", 0]
     ghost.committed.append(Batch(0, 0, 4, 7, -1, -1, -1, control=False))
     ghost.mirrors[2] = ReplicaMirror(2, entries=list(ghost.committed))
     gone = BEFORE._replace(isr=(), leader=-1, elr=(1, 2), leader_epoch=5, partition_epoch=8)
     metadata.commit(knowledge, [(4, PartitionSet("id", 0, gone))], 5)
+    return ghost
+
+
+@pytest.mark.parametrize(
+    ("up", "registered", "broken"), [(True, True, "P-1"), (True, False, None), (False, True, None)]
+)
+def test_a_recovery_may_elect_a_process_that_has_died_since_it_described_its_log(
+    up: bool, registered: bool, broken: str | None, knowledge: Knowledge
+) -> None:
+    """Broker 3 has lost its disk; only a process that the controller knows could lead without the record."""
+    ghost = leaderless_with_a_complete_member(knowledge)
     knowledge.brokers[3].up = up
     knowledge.brokers[3].broker_epoch = knowledge.image.broker_epoch(3) if registered else -1
     elected = PartitionSet("id", 0, UNCLEAN._replace(leader_epoch=6, partition_epoch=9))
@@ -339,12 +345,7 @@ def test_only_settings_in_force_at_an_election_excuse_what_it_loses(what: str, k
     """The complete replica, broker 2, is eligible; broker 3, which lacks the record, is elected."""
     allowed, altered = LOSSES_BY_SETTINGS[what]
     knowledge.image.apply(2, TopicCreated("other", "other"))
-    metadata.commit(knowledge, [(3, PartitionSet("id", 0, BEFORE._replace(isr=(1,), elr=(2,), partition_epoch=7)))], 4)
-    ghost = knowledge.partitions["id", 0]
-    ghost.committed.append(Batch(0, 0, 4, 7, -1, -1, -1, control=False))
-    ghost.mirrors[2] = ReplicaMirror(2, entries=list(ghost.committed))
-    gone = BEFORE._replace(isr=(), leader=-1, elr=(1, 2), leader_epoch=5, partition_epoch=8)
-    metadata.commit(knowledge, [(4, PartitionSet("id", 0, gone))], 5)
+    ghost = leaderless_with_a_complete_member(knowledge)
     end = 5
     for record in altered:
         metadata.commit(knowledge, [(end, record)], end + 1)
