@@ -294,7 +294,10 @@ def _note_taken_anew(ghost: Ghost, mirror: ReplicaMirror, batches: list[Batch]) 
 
 
 def check_epochs(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:
-    """P-21: the epoch cache equals the epochs of the log, except for the leader's own epoch that has no record yet."""
+    """P-21: the epoch cache equals the epochs of the log.
+
+    Except for the leader's own epoch that has no record yet, and the one that an empty log remembers (UR-12).
+    """
     entries = mirror.entries
     offset = mirror.start
     expected: list[tuple[int, int]] = []
@@ -306,7 +309,8 @@ def check_epochs(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica:
             expected.append((batch.epoch, offset))
         offset = batch.last + 1
     found = [(epoch, max(start, mirror.start)) for epoch, start in replica.log.epochs.entries]
-    if found != expected and (found[:-1] != expected or found[-1][1] != len(entries)):
+    end = max(mirror.start, len(entries))
+    if found != expected and (found[:-1] != expected or found[-1][1] != end):
         known.fail(
             ghost,
             "P-21",

@@ -306,6 +306,7 @@ def leader_end_known(
         log_start, high_watermark = replica.log.start_offset, replica.high_watermark
         with directories.guarded(broker):
             follower.truncate(replica, answer.offset)
+            replica.log.remember_epoch(answer.leader_epoch, answer.offset)
             storage.checkpoint_lower_bounds(broker, replica, log_start, high_watermark)
         broker.runtime.log("warning", f"{replica.topic}-{replica.partition}: out of range; cut to {answer.offset}")
         _go_on(broker, replica)
@@ -327,6 +328,6 @@ def leader_start_known(
     broker.runtime.mark(OUT_OF_RANGE_RESTART if answer.offset > replica.log.end_offset else OUT_OF_RANGE_KEPT)
     if answer.offset > replica.log.end_offset:
         with directories.guarded(broker):
-            follower.restart_at(replica, answer.offset, broker.rules)
+            follower.restart_at(replica, answer.offset, answer.leader_epoch, broker.rules)
         broker.runtime.log("warning", f"{replica.topic}-{replica.partition}: restarts at {answer.offset}")
     _go_on(broker, replica)

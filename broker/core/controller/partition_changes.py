@@ -126,16 +126,17 @@ def strategy_of(controller: ControllerState, topic: TopicImage) -> UncleanRecove
     """UR-3 … UR-5: a topic's strategy of unclean recovery.
 
     The topic's settings come before the cluster's in the metadata, and these before the node's file; in each, the
-    strategy comes before `unclean.leader.election.enable`, which means proactive (true) or balanced (false).
+    strategy comes before `unclean.leader.election.enable`, which means proactive (true) or balanced (false). The
+    settings in force would be too late: a change adopts them after it has decided on elections.
     """
     for configs in (topic.configs, controller.image.configs):
         if "unclean.recovery.strategy" in configs:
             return STRATEGIES[configs["unclean.recovery.strategy"].lower()]
         if "unclean.leader.election.enable" in configs:
             return "proactive" if configs["unclean.leader.election.enable"] == "true" else "balanced"
-    settings = controller.settings
-    return settings.unclean_recovery_strategy or (
-        "proactive" if settings.unclean_leader_election_enable else "balanced"
+    file = controller.file
+    return file.unclean_recovery_strategy or (
+        "proactive" if file.unclean_leader_election_enable else "balanced"
     )
 
 
@@ -151,7 +152,7 @@ def unclean_allowed(controller: ControllerState, topic: TopicImage) -> bool:
     if not controller.rules.elections.elects_unseen(looks_for_logs=recovers_by_log(controller)):
         return False
     configured = controller.image.setting(topic.name, "unclean.leader.election.enable")
-    return controller.settings.unclean_leader_election_enable if configured is None else configured == "true"
+    return controller.file.unclean_leader_election_enable if configured is None else configured == "true"
 
 
 def without_broker(

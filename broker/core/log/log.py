@@ -155,8 +155,9 @@ class Log:
                 log._not_synced_since_cut(log._segments.files_at(log.certain_end))  # by the process before this one
         log._rewritten.extend(log.end_offset, recovery_point)
         if log.end_offset < log.start_offset:
-            log.truncate_fully(log.start_offset)
-        log.epochs.truncate_from_end(log.end_offset)
+            log.truncate_fully(log.start_offset, log.epochs.epoch_at(log.start_offset))
+        # what an empty log remembers of where it begins stays (UR-12)
+        log.epochs.truncate_from_end(log.end_offset + (log.end_offset == log.start_offset))
         log.advance_start(log.start_offset)
         log._rewritten.forget(log.flushed_offset)
         return log
@@ -177,6 +178,14 @@ class Log:
     def last_epoch(self) -> int:
         """Leader epoch of the last record, -1 if there is none."""
         return self.epochs.epoch_at(self.end_offset - 1) if self.end_offset > self.start_offset else -1
+
+    @property
+    def epoch_at_end(self) -> int:
+        """UR-12: the leader epoch by which this log is ranked: of the last record, also when that was deleted.
+
+        An empty log remembers the epoch that held where it begins, as a snapshot does; -1 if it does not know it.
+        """
+        return self.epochs.epoch_at(self.end_offset) if self.end_offset == self.start_offset else self.last_epoch
 
     @property
     def size_bytes(self) -> int:
@@ -377,17 +386,22 @@ class Log:
             self.producers.delete_snapshots_above(self._files, self.directory, end_offset)
         return end_offset
 
-    def truncate_fully(self, start_offset: int) -> None:
-        """Drop everything and restart, empty, at `start_offset` (TR-4, TR-8)."""
+    def truncate_fully(self, start_offset: int, epoch: int = -1) -> None:
+        """Drop everything and restart, empty, at `start_offset` (TR-4, TR-8), where `epoch` is known to hold."""
         self._rewritten.extend(0, self.flushed_offset)
         self.start_offset = start_offset
         self._end_at(start_offset)
         self.flushed_offset = start_offset
         self._cut_files = ()
         self._segments.restart_with(self._files, self.directory, start_offset, self.config.index_interval_bytes)
-        self.epochs.replace(())
+        self.epochs.replace([(epoch, start_offset)] if epoch >= 0 else ())
         self.producers.clear()
         prune_snapshots(self._files, self.directory, ())
+
+    def remember_epoch(self, epoch: int, at: int) -> None:
+        """UR-12: an empty log that begins at `at` remembers that `epoch` held there; durable. Another log does not."""
+        if self.start_offset == self.end_offset == at and epoch >= 0:
+            self.epochs.assign(epoch, at)
 
     def advance_start(self, offset: int) -> None:
         """Raise the log start to `offset` and delete the segments below it (LO-3).

@@ -32,7 +32,7 @@ class Recovery(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """The parts of a log, ready for use, and the log start offset according to the files."""
+    """The parts of a log, ready for use, and the log start offset as it was given, or a later one in the files."""
 
     segments: list[Segment]
     epochs: EpochCache
@@ -62,7 +62,7 @@ def open_parts(
         except CorruptLog:
             segments = _list_segments(files, directory, start_offset, index_interval_bytes)
             recovery_point = 0
-    return _recover(files, directory, segments, recovery_point)
+    return _recover(files, directory, segments, start_offset, recovery_point)
 
 
 def restore_producers(
@@ -117,7 +117,9 @@ def _open_clean(files: Files, directory: str, segments: list[Segment]) -> Opened
     return Opened(segments, epochs, producers, Recovery(), _start_offset(segments, epochs.entries))
 
 
-def _recover(files: Files, directory: str, segments: list[Segment], recovery_point: int) -> Opened:
+def _recover(
+    files: Files, directory: str, segments: list[Segment], start_offset: int, recovery_point: int
+) -> Opened:
     epochs = _load_epochs(files, directory, segments)
     if epochs is not None and _has_lost_its_head(segments, epochs):
         return _start_over(files, directory, segments, epochs)
@@ -151,7 +153,10 @@ def _recover(files: Files, directory: str, segments: list[Segment], recovery_poi
         segment.write_indexes()
     if epochs is None:
         epochs = EpochCache(files, directory)
-    start_offset = _start_offset(segments, epochs.entries)
+    start_offset = max(start_offset, _start_offset(segments, epochs.entries))
+    remembered = epochs.epoch_at(start_offset)
+    if remembered >= 0 and segments[-1].end_offset <= start_offset:  # UR-12: nothing is left, or all was deleted
+        entries = [(remembered, start_offset)]
     epochs.replace(entries)
     recovery = Recovery(scanned, truncated, reason, len(segments[first:-1]))
     return Opened(segments, epochs, producers, recovery, start_offset)
@@ -178,7 +183,7 @@ def _start_over(files: Files, directory: str, segments: list[Segment], epochs: E
     empty = segments[0].emptied_at(start_offset)
     for segment in reversed(segments):
         segment.delete()
-    epochs.replace(())
+    epochs.replace(epochs.entries[:1])
     producers = ProducerStates()
     producers.roll_back(files, directory, -1)
     return Opened([empty], epochs, producers, Recovery(0, truncated, reason), start_offset)

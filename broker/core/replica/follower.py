@@ -74,6 +74,7 @@ def take_answer(replica: Replica, asked: FetchPartition, answer: FetchedPartitio
         if rules.truncation.ms_until_cut():
             return AppendOutcome(cut_later_to=offset)
         truncate(replica, offset)
+        replica.log.remember_epoch(epoch, end_offset)
         _adopt_start(replica, answer)  # what is left below it the leader cannot compare
         replica.high_watermark = max(replica.high_watermark, replica.log.start_offset)
         return AppendOutcome(truncated_to=replica.log.end_offset)
@@ -109,7 +110,7 @@ def truncate(replica: Replica, offset: int) -> int:
     return log.end_offset
 
 
-def restart_at(replica: Replica, offset: int, rules: Rules) -> None:
-    """TR-8: the leader's log begins after ours ends; restart our log there."""
-    replica.log.truncate_fully(offset)
+def restart_at(replica: Replica, offset: int, epoch: int, rules: Rules) -> None:
+    """TR-8: the leader's log begins after ours ends, with records of `epoch`; restart our log there."""
+    replica.log.truncate_fully(offset, epoch)
     replica.high_watermark = rules.high_watermark.on_restart(replica.high_watermark, offset)

@@ -423,6 +423,21 @@ def test_an_unclean_election_that_is_allowed_later_is_held_at_once(
     cluster.run_until(lambda: cluster.leader() in others, 3000)
 
 
+@pytest.mark.parametrize("generation", ["K3", "K4", "K5"])
+def test_an_unclean_election_that_only_a_removed_setting_forbade_is_held_at_once(generation: str) -> None:
+    cluster, leader, others = _led_by_the_only_complete_replica(
+        generation=generation, unclean_leader_election_enable=True
+    )
+    assert _alter(cluster, 4, "", "unclean.leader.election.enable", "false") == ErrorCode.NONE
+    cluster.kill(leader)
+    cluster.run_until(lambda: cluster.leader() != leader)
+    cluster.held = None
+    cluster.run(2000)
+    assert cluster.leader() == -1
+    assert _alter(cluster, 4, "", "unclean.leader.election.enable", None, operation=1) == ErrorCode.NONE
+    cluster.run_until(lambda: cluster.leader() in others, 3000)
+
+
 def test_the_longest_log_is_elected_where_unclean_elections_are_enabled() -> None:
     cluster = Cluster(brokers=3, min_insync_replicas=1, unclean_leader_election_enable=True)
     cluster.create_topic()

@@ -180,7 +180,7 @@ def test_tr_8_a_follower_that_ends_inside_its_leaders_first_batch_takes_it_whole
 def test_tr_8_a_log_that_starts_again_is_empty_and_committed_there() -> None:
     following = replica_of([(1, 4)])
     following.high_watermark = 2
-    restart_at(following, 9, RULES)
+    restart_at(following, 9, 1, RULES)
     assert (following.log.start_offset, following.log.end_offset, following.high_watermark) == (9, 9, 9)
 
 

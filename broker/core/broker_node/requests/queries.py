@@ -209,7 +209,11 @@ def _epoch_end(broker: BrokerState, part: EpochEndPartition) -> EpochEnd:
 
 
 def replica_log_infos(broker: BrokerState, request: GetReplicaLogInfoRequest) -> GetReplicaLogInfoResponse:
-    """UR-12: log ends and epochs of local replicas, leader or not; logs are recovered before requests are served."""
+    """UR-12: log ends and epochs of local replicas, leader or not; logs are recovered before requests are served.
+
+    The epoch of a log without records is the one that held where it begins: below that all is committed, and a shorter
+    log of the same epoch must not be taken for a better one.
+    """
     infos = []
     for part in request.partitions:
         topic = part.topic or broker.image.topic_names.get(part.topic_id, "")
@@ -222,7 +226,7 @@ def replica_log_infos(broker: BrokerState, request: GetReplicaLogInfoRequest) ->
         info = ReplicaLogInfo(topic, part.partition, error, topic_id=part.topic_id)
         if replica is not None:
             info = info._replace(
-                last_written_leader_epoch=replica.log.last_epoch,
+                last_written_leader_epoch=replica.log.epoch_at_end,
                 current_leader_epoch=replica.leader_epoch,
                 log_end_offset=replica.log.end_offset,
             )
