@@ -17,17 +17,26 @@ from incidents.transitions import numbers
 _CHECKSUM: Final = re.compile(r" \(crc \w+\)")
 _BATCH: Final = re.compile(r"(?<=is committed): \d+…\d+ of epoch \d+(?: \(crc \w+\))?")
 
+_DOCUMENTED: Final = re.compile(r" \(documented for (\S+): ([^()]*)\)$")
+"""What a check says of a failure that is known of the protocol version."""
+
 Match = re.Match[str]
 Template = str | Callable[[Match, str], str]
 
 
 def plain(finding: Finding) -> str:
     """Return what a finding says, without what only serves to find it again: ids, checksums, ranges of batches."""
-    text = finding.what.removeprefix(f"{finding.property_id}: ")
+    text = _DOCUMENTED.sub("", finding.what).removeprefix(f"{finding.property_id}: ")
     name = f"{finding.topic}-{finding.partition}"
     if text.startswith(f"{name}: "):
         text = f"{text.removeprefix(f'{name}: ')} (partition {name})"
     return _CHECKSUM.sub("", _BATCH.sub("", text))
+
+
+def known_gap(finding: Finding) -> str:
+    """Return why the protocol version permits what was found, a sentence; empty if it does not."""
+    known = _DOCUMENTED.search(finding.what)
+    return "" if known is None else f"Protocol version {known[1]} is known for it: {known[2]} (see `harrow flaws`)."
 
 
 def in_words(finding: Finding) -> str:

@@ -57,15 +57,15 @@ def headline(
     """
     name = gravest(anomalies)
     effect = _effect(name, sum(anomalies[name]), where(spans, all_known=all_known), causes)
-    told = [_agreeing(cause.sentence, sum(anomalies[name])) for cause in causes]
-    if not told or effect is None:
-        return f"{_capital(told[0]) if told else effect or name}."
+    clauses = [_agreeing(cause.sentence, sum(anomalies[name])) for cause in causes]
+    if not clauses or effect is None:
+        return f"{_capital(clauses[0]) if clauses else effect or name}."
     which = _which(election)
     if found_first not in ("", name):
-        return f"{_capital('; or '.join(told))}{which}. Later {effect}."
-    if len(told) == 1:
-        return f"{effect}: {told[0]}{which}."
-    return f"{effect}; the evidence leaves {len(told)} causes: {'; or '.join(told)}{which}."
+        return f"{_capital('; or '.join(clauses))}{which}. Later {effect}."
+    if len(clauses) == 1:
+        return f"{effect}: {clauses[0]}{which}."
+    return f"{effect}; the evidence leaves {len(clauses)} causes: {'; or '.join(clauses)}{which}."
 
 
 def _which(election: Election | None) -> str:

@@ -49,10 +49,10 @@ def reason(evidence: Evidence, topic: str, partition: int) -> Reason | None:
     ]
     rule = (_COMMIT_LOOP,) if evidence.settings.get("generation") in _LOOKS_WHILE_COMMITTING else ()
     if complaints:
-        told = [_of(broker, said) for broker, said in complaints.items()]
+        reasons = [_of(broker, said) for broker, said in complaints.items()]
         if caught_up:
-            told.append(_not_taken_in(caught_up, leader))
-        return Reason("; ".join(told), rule if caught_up else (), next(iter(complaints)))
+            reasons.append(_not_taken_in(caught_up, leader))
+        return Reason("; ".join(reasons), rule if caught_up else (), next(iter(complaints)))
     if caught_up and len(caught_up) == len(outside):
         return Reason(_not_taken_in(caught_up, leader), rule, leader.broker)
     return None

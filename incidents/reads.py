@@ -61,13 +61,13 @@ def _broker(row: Row) -> str:
 def _resent(row: Row) -> Cause:
     """A client wrote it twice: its library sent it again, perhaps appended, in a later epoch of its producer."""
     resent = details_of(row)["resent"]
-    told = (
+    epochs = (
         f"In the logs producer {resent.get('producer_id')} wrote the copies in epochs {resent.get('producer_epochs')}."
     )
     return Cause(
         "sent-again",
         "a client had raised the epoch of its producer and sent them again, whether or not they had been appended",
-        (told,),
+        (epochs,),
         row["at_ns"],
         row["broker"],
         (),
@@ -101,13 +101,13 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
     history = evidence.history_of(row["topic"], row["partition"])
     led = history.leader_at(at_ns) if at_ns is not None else None
     name = partition_name(row["topic"], row["partition"])
-    told = [f"Said of it by the checkers: {because}."] if because else []
+    lines = [f"Said of it by the checkers: {because}."] if because else []
     if led is not None:
         who = f"broker {led.leader} led {name}" if led.leader >= 0 else f"no broker called itself leader of {name}"
-        told.append(f"At {moment(at_ns)} {who}, leader epoch {led.leader_epoch}.")
+        lines.append(f"At {moment(at_ns)} {who}, leader epoch {led.leader_epoch}.")
     near = _near(evidence, at_ns, server)
     faults = tuple(fault.number for fault in near[:2] if fault.number)
-    spoken = (*told, *(f"{fault.story}." for fault in near[:2]))
+    spoken = (*lines, *(f"{fault.story}." for fault in near[:2]))
     hit = f", which {near[0].deed}" if near and server in near[0].targets else ""
     replaced = Cause(
         "stale-leader",

@@ -72,8 +72,8 @@ def unanswered_since(story: Sequence[StoryLine], broker: int, leader: int, name:
 
 def told_to_cut(story: Sequence[StoryLine], broker: int, name: str, at_ns: int) -> int | None:
     """Return the leader whose answer made a replica cut its log at a moment; None if it cut without being told."""
-    told = re.compile(rf"{re.escape(name)}: diverges from leader (\d+); cut from \d+ to \d+")
-    found = [told.fullmatch(line.text) for line in story if line.node == broker and line.at_ns == at_ns]
+    cut = re.compile(rf"{re.escape(name)}: diverges from leader (\d+); cut from \d+ to \d+")
+    found = [cut.fullmatch(line.text) for line in story if line.node == broker and line.at_ns == at_ns]
     return next((int(match[1]) for match in found if match is not None), None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ from reports.data.stored_run import Run, is_one_of, rows_where
 from reports.text.incidents import promise_of
 
 RECORDS_NAMED = 3
+_ROWS_READ = 100
+"""Anomalies of a partition among which those records are looked for."""
 FAULTS_NAMED = 6
 _ONLY_NEAR = frozenset({"leader-change", "no-progress"})
 """Kinds of cause whose sentence names the fault before it, and no evidence says that it had to be."""
@@ -69,8 +72,8 @@ def _fault_needed(run: Run, incident: Incident, evidence: Evidence) -> str:
         return _by_simulating(evidence.needed, evidence.faults, " for the first violation" if later else "")
     before = [fault for fault in evidence.faults if incident.at_ns is None or fault.started_ns <= incident.at_ns]
     if evidence.is_simulated:
-        told = f"{plural(len(before), 'fault')} began before it" if before else "no fault began before it"
-        return f"Not tried: {told}. `harrow explain` simulates the run again without each of them."
+        began = f"{plural(len(before), 'fault')} began before it" if before else "no fault began before it"
+        return f"Not tried: {began}. `harrow explain` simulates the run again without each of them."
     return _by_evidence(incident, evidence.faults, before)
 
 
@@ -124,8 +127,8 @@ def _decisive(cause: Cause) -> tuple[int, ...]:
     """The faults that the cause rests on: named in its sentence, or because they kept another node from leading."""
     if cause.kind in _ONLY_NEAR:
         return ()
-    told = [cause.sentence, *(line for line in cause.evidence if "could not be elected" in line)]
-    return tuple(number for number in cause.faults if any(f"fault #{number})" in line for line in told))
+    decisive = [cause.sentence, *(line for line in cause.evidence if "could not be elected" in line)]
+    return tuple(number for number in cause.faults if any(f"fault #{number})" in line for line in decisive))
 
 
 def _stories(faults: Iterable[Fault], numbers: Iterable[int]) -> list[str]:
@@ -156,6 +159,8 @@ def _whose_mistake(run: Run, incident: Incident, needed: Needed | None) -> str:
     flaws = [str(flaw) for flaw in run.settings.get("flaws") or ()]
     if flaws:
         return _of_flaws(flaws, needed)
+    if incident.findings and allowed_by:
+        return f"The protocol's, not this implementation's: {allowed_by} No flaw is planted."
     generation = run.settings.get("generation")
     own = run.settings.get("system") == "harrow" and generation
     which = f" It is Harrow's own broker, by the protocol {generation}, with no flaw planted." if own else ""
@@ -188,10 +193,11 @@ def _records(run: Run, incident: Incident) -> Answer:
     violations, within = incident.anomalies[name]
     total = violations or within
     rows = list(_rows(run, incident, name))
-    named = [_record(run, row) for row in rows[:RECORDS_NAMED] if row["offset"] is not None or row["value"]]
+    said = (_record(run, row) for row in rows if row["offset"] is not None or row["value"])
+    named = list(islice(dict.fromkeys(said), RECORDS_NAMED))  # several reads may have missed the same record
     if not named:
         return Answer("Records", f"No single one: this is about {where(incident.spans)}.")
-    first = f"the first {count(len(named))} of {count(total)}: " if total > len(named) else ""
+    first = f"{count(total)} in all, first " if total > len(named) else ""
     anchor = f"{'violations' if violations else 'allowed'}-{name}"
     listed = name in CATALOGUE or rows
     text = f"{first}{'; '.join(named)}."
@@ -206,7 +212,7 @@ def _rows(run: Run, incident: Incident, name: str) -> Iterator[Mapping[str, Any]
         mine = rows_where(table, topic=span.topic, partition=span.partition)
         if span.first_offset is not None:
             mine = mine.filter(pc.fill_null(pc.greater_equal(mine.column("offset"), span.first_offset), True))
-        yield from mine.sort_by([("offset", "ascending")]).slice(0, RECORDS_NAMED).to_pylist()
+        yield from mine.sort_by([("offset", "ascending")]).slice(0, _ROWS_READ).to_pylist()
 
 
 def _record(run: Run, row: Mapping[str, Any]) -> str:
@@ -217,8 +223,8 @@ def _record(run: Run, row: Mapping[str, Any]) -> str:
         return f"{place}{offset} (what stood there no client was told)"
     if row["anomaly"] == "stale-read" and offset:
         return f"value {values[0]}, which a read of {place} that ended at{offset} did not return"
-    told = " and ".join(f"the write of value {value}" for value in values)
-    return f"{told} to {place}{offset}" if offset else f"{told} to {place}"
+    writes = " and ".join(f"the write of value {value}" for value in values)
+    return f"{writes} to {place}{offset}" if offset else f"{writes} to {place}"
 
 
 def _values_at(run: Run, row: Mapping[str, Any]) -> list[int]:

@@ -48,7 +48,7 @@ def verdict_of(run: Run, totals: Sequence[AnomalyTotal], acknowledged: int, took
     stated = run.results.get("reasons")
     reasons = tuple(str(reason) for reason in stated) if isinstance(stated, list) else ()
     if run.incidents:  # which say the same, and more
-        reasons = tuple(reason for reason in reasons if not _is_told(reason, totals, run.incidents))
+        reasons = tuple(reason for reason in reasons if not _is_said(reason, totals, run.incidents))
     word = run.results.get("verdict")
     if word == "valid":
         sentence = _valid_sentence(run, totals, acknowledged, took_hold)
@@ -61,7 +61,7 @@ def verdict_of(run: Run, totals: Sequence[AnomalyTotal], acknowledged: int, took
     return WordedVerdict("unknown", "This run has not been checked: there is no verdict in results.json.", "", reasons)
 
 
-def _is_told(reason: str, totals: Sequence[AnomalyTotal], incidents: Sequence[Incident]) -> bool:
+def _is_said(reason: str, totals: Sequence[AnomalyTotal], incidents: Sequence[Incident]) -> bool:
     """Whether a reason only counts an anomaly, or repeats a finding of the simulator that is in an incident."""
     head, _, rest = reason.partition(": ")
     return any(total.name == head for total in totals) or any(rest in incident.findings for incident in incidents)

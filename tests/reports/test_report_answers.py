@@ -125,6 +125,18 @@ def test_a_broken_promise_without_an_excuse_is_the_clusters_mistake(tmp_path):
     assert text == "The broker software's: neither its configuration nor anything that the clients did excuses it."
 
 
+def test_what_the_protocol_version_is_known_for_is_not_the_implementations_mistake(tmp_path):
+    finding = SIMULATED["findings"][0]
+    known = {**finding, "what": finding["what"] + " (documented for K3: an ISR of one, B-52 and B-53)"}
+    run = checked(tmp_path, **{**SIMULATED, "findings": [known]})
+    assert told(run)["Whose mistake"] == (
+        "The protocol's, not this implementation's: Protocol version K3 is known for it: an ISR of one, B-52 and B-53 "
+        "(see `harrow flaws`). No flaw is planted."
+    )
+    (incident,) = load_run(run).incidents
+    assert "documented" not in " ".join([incident.headline, *incident.cause.evidence])
+
+
 def test_what_was_promised_comes_first_and_is_a_sentence(tmp_path):
     first, *_ = answers(load_run(checked(tmp_path / "real", **CUT)))
     assert first.question == "Promised"
@@ -169,10 +181,16 @@ def test_a_planted_flaw_is_blamed_as_far_as_simulations_without_it_allow(tmp_pat
 def test_the_first_records_are_named_with_value_and_offset_and_lead_to_all(tmp_path):
     *_, records = answers(load_run(checked(tmp_path, **LOST_PAGE_CACHE)))
     assert records.text == (
-        "The first 3 of 10: the write of value 1010 to t-0 offset 10; "
+        "10 in all, first the write of value 1010 to t-0 offset 10; "
         "the write of value 1011 to t-0 offset 11; the write of value 1012 to t-0 offset 12."
     )
     assert (records.link, records.link_text) == ("violations-lost-acked-write", "all of them")
+
+
+def test_a_record_that_several_reads_missed_is_named_once(tmp_path):
+    missed = [lost(15, 10 + n, anomaly="stale-read") for n in range(3)]
+    *_, records = answers(load_run(checked(tmp_path, **{**LOST_PAGE_CACHE, "anomalies": missed})))
+    assert records.text == "3 in all, first value 1015, which a read of t-0 that ended at offset 15 did not return."
 
 
 LATER = {**SIMULATED, "findings": [

@@ -135,9 +135,7 @@ def strategy_of(controller: ControllerState, topic: TopicImage) -> UncleanRecove
         if "unclean.leader.election.enable" in configs:
             return "proactive" if configs["unclean.leader.election.enable"] == "true" else "balanced"
     file = controller.file
-    return file.unclean_recovery_strategy or (
-        "proactive" if file.unclean_leader_election_enable else "balanced"
-    )
+    return file.unclean_recovery_strategy or ("proactive" if file.unclean_leader_election_enable else "balanced")
 
 
 def losses_accepted(controller: ControllerState, topic: TopicImage) -> bool:

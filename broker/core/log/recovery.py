@@ -117,9 +117,7 @@ def _open_clean(files: Files, directory: str, segments: list[Segment]) -> Opened
     return Opened(segments, epochs, producers, Recovery(), _start_offset(segments, epochs.entries))
 
 
-def _recover(
-    files: Files, directory: str, segments: list[Segment], start_offset: int, recovery_point: int
-) -> Opened:
+def _recover(files: Files, directory: str, segments: list[Segment], start_offset: int, recovery_point: int) -> Opened:
     epochs = _load_epochs(files, directory, segments)
     if epochs is not None and _has_lost_its_head(segments, epochs):
         return _start_over(files, directory, segments, epochs)

@@ -1,4 +1,4 @@
-"""A log without records still says by which leader epoch it is to be ranked: the one that holds where it begins (UR-12)."""
+"""A log without records still says the leader epoch by which it is ranked: the one where it begins (UR-12)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ def as_follower(log: Log) -> None:
 
 @pytest.mark.parametrize("empty", [by_request, by_age, as_follower])
 @pytest.mark.parametrize("config", [SMALL, LogConfig()])
-def test_an_emptied_log_keeps_its_epoch_over_every_kind_of_stop(empty: Callable[[Log], None], config: LogConfig) -> None:
+def test_an_emptied_log_keeps_its_epoch_over_every_kind_of_stop(
+    empty: Callable[[Log], None], config: LogConfig
+) -> None:
     files = MemoryFiles()
     log = filled(files, 0, 2, 2, config=config)
     empty(log)
