@@ -68,6 +68,16 @@ def enumeration(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
+def as_sentence(clause: str) -> str:
+    """Begin a clause with a capital letter and end it with a full stop."""
+    return f"{capital(clause)}{'' if clause.endswith('.') else '.'}"
+
+
+def capital(text: str) -> str:
+    """Begin a text with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
 def printable(text: str) -> str:
     """Replace what a terminal would obey or hide: control characters, line ends, marks of writing direction."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)

@@ -81,11 +81,11 @@ EVENTS: Final[Mapping[str, str]] = {
     "fetch-held-over-elections": "a fetch or its answer was held back over elections",
     "changes-learnt-late": "a broker was told of several changes late, and then sent an old fetch",
     "fetch-of-an-earlier-life": "a fetch from before a follower lost its log was delivered after that",
-    "leaders-one-after-the-other": "each leader was lost soon after its election",
-    "log-info-held": "all replicas were lost, and answers about their logs held back",
+    "leaders-one-after-the-other": "leaders were lost one after the other, each soon after its election",
+    "log-info-held": "all replicas of a partition were lost, and their answers about their logs were held back",
     "follower-far-behind": "a follower was kept from fetching, and then the others were lost",
     "added-twice": "a replica was added, given up and added again",
-    "leader-misses-elections": "a leader was made to miss that another had led",
+    "leader-misses-elections": "a leader was kept from learning that another had led meanwhile",
     "recovered-twice": "all replicas were lost, and the recovery was disturbed twice",
 }
 """Kind of fault → what happened, for one without targets: a clause. The parts of a recipe are faults themselves."""

@@ -27,6 +27,8 @@ SYMPTOMS: Final = frozenset({
 })  # fmt: skip
 """Anomalies that a loss of records can show itself by, too."""
 INCIDENTS_MAX = 200
+_PLACE: Final = "place"
+"""Key of a row: its place in the table of anomalies."""
 
 
 @dataclass
@@ -47,7 +49,8 @@ def diagnose(directory: Path, totals: Totals | None = None) -> list[Incident]:
     No content of a directory raises.
     """
     evidence = Evidence(directory)
-    rows: list[Row] = load_table(directory, "anomalies").table.to_pylist()
+    table = load_table(directory, "anomalies").table.to_pylist()
+    rows: list[Row] = [{**row, _PLACE: place} for place, row in enumerate(table)]
     groups = _merged([*_losses(evidence, rows), *_findings(evidence)])
     groups = _with_others(evidence, groups, rows)
     found = [_incident(evidence, group) for group in groups if group.rows or group.findings]
@@ -210,10 +213,22 @@ def _incident(evidence: Evidence, group: _Group) -> Incident:
         at_ns=min(times, default=None),
         findings=tuple(str(finding) for finding in group.findings),
         election=election,
+        rows=_stretches(row[_PLACE] for row in group.rows),
     )
     return replace(
         incident, headline=headline(anomalies, spans, group.causes, election, found_first=incident.found_first)
     )
+
+
+def _stretches(places: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Return the first and the last of each stretch of numbers that follow one another."""
+    found: list[tuple[int, int]] = []
+    for place in sorted(places):
+        if found and place == found[-1][1] + 1:
+            found[-1] = (found[-1][0], place)
+        else:
+            found.append((place, place))
+    return tuple(found)
 
 
 def _spans(group: _Group, name: str) -> tuple[Span, ...]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from common.wording import labelled, moment, nodes
+from common.wording import enumeration, labelled, moment, nodes
 from history.contract import ENDING_KINDS, LOSSY_KINDS
 from history.reader import load_table
 from incidents import needed, node_logs
@@ -136,6 +136,18 @@ class Evidence:
             if row["took_hold"] and row["started_ns"] is not None
         ]
         return tuple(sorted(found or self._crashes(), key=lambda fault: (fault.started_ns, fault.number)))
+
+    def stories(self, numbers: Iterable[int]) -> list[str]:
+        """Return what faults did, by their numbers; a recipe of which parts were needed is one, with those parts."""
+        by_number = {fault.number: fault for fault in self.faults if fault.number}
+        parts = {first: rest for first, *rest in self.needed.parts} if self.needed is not None else {}
+        inside = {number for rest in parts.values() for number in rest}
+        return [
+            (by_number[number].story if number in by_number else f"fault #{number}")
+            + (f" with its parts {enumeration([f'#{part}' for part in parts[number]])}" if number in parts else "")
+            for number in numbers
+            if number and number not in inside
+        ]
 
     def is_lossy(self, kind: str | None) -> bool:
         """Whether a node may lack what it had written after a fault of this kind."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from common.wording import partition_name, plural
+from common.wording import capital, partition_name, plural
 from history.anomalies import CATALOGUE, MALFORMED
 from history.protocol import failure_sentences
 from incidents.model import Cause, Election, Span, where
@@ -14,7 +14,7 @@ _NOUNS: Mapping[str, tuple[str, str, str]] = {
     "lost-acked-write": ("acknowledged write", "to", "lost"),
     "lost-read": ("record that had been read", "of", "lost"),
     "unseen": ("acknowledged write", "to", "never seen by a reader"),
-    "stale-read": ("read", "of", "answered without a write that had been acknowledged before"),
+    "stale-read": ("read", "of", "answered without a write that had been acknowledged before the read began"),
     "end-offset-regression": ("query for the end", "of", "answered with an earlier end"),
     "dirty-read": ("record", "of", "read before it was committed"),
     "duplicate": ("record", "of", "in the log twice"),
@@ -59,10 +59,10 @@ def headline(
     effect = _effect(name, sum(anomalies[name]), where(spans, all_known=all_known), causes)
     clauses = [_agreeing(cause.sentence, sum(anomalies[name])) for cause in causes]
     if not clauses or effect is None:
-        return f"{_capital(clauses[0]) if clauses else effect or name}."
+        return f"{capital(clauses[0]) if clauses else effect or name}."
     which = _which(election)
     if found_first not in ("", name):
-        return f"{_capital('; or '.join(clauses))}{which}. Later {effect}."
+        return f"{capital('; or '.join(clauses))}{which}. Later {effect}."
     if len(clauses) == 1:
         return f"{effect}: {clauses[0]}{which}."
     return f"{effect}; the evidence leaves {len(clauses)} causes: {'; or '.join(clauses)}{which}."
@@ -97,11 +97,7 @@ def _effect(name: str, number: int, place: str, causes: Sequence[Cause]) -> str 
         return f"{place} did not recover"
     if name in CATALOGUE:
         known = CATALOGUE[name]
-        return None if causes and name == "node-lost" else f"{_capital(known.breach)} ({number}) in {place}"
+        return None if causes and name == "node-lost" else f"{capital(known.breach)} ({number}) in {place}"
     if causes:
         return None
     return failure_sentences().get(name)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

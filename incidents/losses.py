@@ -31,6 +31,13 @@ class Takeover(NamedTuple):
     log_end: int | None
 
 
+UNLESS_ELR = (
+    "Without eligible leader replicas (ELR, KIP-966) this is a known gap of the protocol; with them it would be a bug"
+    " of the implementation. No sample of this run shows an ELR."
+)
+"""What is said of a loss that only ELR prevents, where nothing shows whether it is in force."""
+
+
 @dataclass
 class Loss:
     """Records of one partition that one leader lacked."""
@@ -239,10 +246,7 @@ def _why_it_could_lead(
         elected = "A replica that had come back from an unclean stop without its log was elected from the ISR"
         if any(sample.elr for sample in history.samples):
             return f"{elected}, although eligible leader replicas (KIP-966), which samples show, forbid that."
-        return (
-            f"{elected}. Where eligible leader replicas (KIP-966) are not in force, and no sample shows any, that is a"
-            " gap of the protocol which is known; where they are, it is forbidden."
-        )
+        return f"{elected}. {UNLESS_ELR}"
     return ""
 
 

@@ -90,6 +90,8 @@ class Incident:
     """What the simulator's own checks said of it."""
     election: Election | None = None
     """The decisive one, if records were lost by an election that samples show."""
+    rows: tuple[tuple[int, int], ...] = ()
+    """Its rows in the table of anomalies: the first and last place of each stretch, from 0."""
 
     @property
     def cause(self) -> Cause | None:
@@ -170,6 +172,7 @@ def _incident(data: Mapping[str, Any]) -> Incident:
         at_ns=_whole(data["at_ns"]),
         findings=tuple(str(line) for line in data["findings"]),
         election=_election(data.get("election")),
+        rows=tuple((_whole(first) or 0, _whole(last) or 0) for first, last in data.get("rows") or ()),
     )
 
 

@@ -24,6 +24,8 @@ class Needed:
     redraws: int
     """How often each was left out with other random choices, besides once with the same ones."""
     simulations: int
+    parts: tuple[tuple[int, ...], ...] = ()
+    """Those of the needed faults that are one: a recipe's own number, then those of the faults that it consists of."""
     without_flaws: bool | None = None
     """Whether anything fails without the planted flaws; None if there are none, or if that was not tried."""
 
@@ -46,8 +48,15 @@ def _parsed(data: Mapping[str, Any]) -> Needed:
     without_flaws = data["without_flaws"]
     if without_flaws is not None and not isinstance(without_flaws, bool):
         raise ValueError(without_flaws)
+    parts = data.get("parts", [])
+    if not isinstance(parts, list):
+        raise ValueError(parts)
     return Needed(
-        **numbers, redraws=int(data["redraws"]), simulations=int(data["simulations"]), without_flaws=without_flaws
+        **numbers,
+        redraws=int(data["redraws"]),
+        simulations=int(data["simulations"]),
+        parts=tuple(_numbers(group) for group in parts),
+        without_flaws=without_flaws,
     )
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from common.wording import moment, nodes, partition_name
+from common.wording import as_sentence, moment, nodes, partition_name
 from incidents import out_of_isr
 from incidents.evidence import Evidence, Fault
 from incidents.model import Cause
@@ -87,7 +87,7 @@ def _near(evidence: Evidence, at_ns: int | None, broker: int | None) -> list[Fau
 
 def _simple(evidence: Evidence, row: Row, kind: str, sentence: str) -> Cause:
     near = _near(evidence, row["at_ns"], row["broker"])[:2]
-    spoken = tuple(f"{fault.story}." for fault in near)
+    spoken = tuple(as_sentence(fault.story) for fault in near)
     return Cause(
         kind, sentence, spoken, row["at_ns"], row["broker"], tuple(fault.number for fault in near if fault.number)
     )
@@ -101,13 +101,13 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
     history = evidence.history_of(row["topic"], row["partition"])
     led = history.leader_at(at_ns) if at_ns is not None else None
     name = partition_name(row["topic"], row["partition"])
-    lines = [f"Said of it by the checkers: {because}."] if because else []
+    lines = [f"What the checkers say: {because}."] if because else []
     if led is not None:
         who = f"broker {led.leader} led {name}" if led.leader >= 0 else f"no broker called itself leader of {name}"
         lines.append(f"At {moment(at_ns)} {who}, leader epoch {led.leader_epoch}.")
     near = _near(evidence, at_ns, server)
     faults = tuple(fault.number for fault in near[:2] if fault.number)
-    spoken = (*lines, *(f"{fault.story}." for fault in near[:2]))
+    spoken = (*lines, *(as_sentence(fault.story) for fault in near[:2]))
     hit = f", which {near[0].deed}" if near and server in near[0].targets else ""
     replaced = Cause(
         "stale-leader",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from common.wording import count, moment, node, nodes, partition_name
+from common.wording import as_sentence, count, moment, node, nodes, partition_name
 from incidents.evidence import Evidence, Fault, Finding
 from incidents.findings_in_words import in_words, known_gap, plain
 from incidents.model import Cause
@@ -85,14 +85,14 @@ def _as_found(evidence: Evidence, finding: Finding, kind: str) -> Cause:
     """Return a cause that the finding itself says: in words, with the exact sentence as evidence."""
     words, exact = in_words(finding), plain(finding)
     sentence = f"the cluster did not get on: {words}" if finding.layer == "liveness" else words
-    return _cause(evidence, finding, kind, sentence, *([] if words == exact else [exact[:1].upper() + exact[1:] + "."]))
+    return _cause(evidence, finding, kind, sentence, *([] if words == exact else [as_sentence(exact)]))
 
 
 def _cause(evidence: Evidence, finding: Finding, kind: str, sentence: str, *spoken: str) -> Cause:
     faults = _enabling(evidence, finding)
-    before = [fault.story for fault in sorted(faults, key=_start)]
     known = evidence.needed is not None and not evidence.needed.untested
     what = "Faults that it needs" if known else "Faults before it"
+    before = evidence.stories(fault.number for fault in sorted(faults, key=_start))
     enabling = [f"{what}: {'; '.join(before)}."] if before else []
     return Cause(
         kind,
@@ -103,12 +103,6 @@ def _cause(evidence: Evidence, finding: Finding, kind: str, sentence: str, *spok
         tuple(fault.number for fault in faults if fault.number),
         known_gap(finding),
     )
-
-
-def _as_sentence(finding: Finding) -> str:
-    """Return what a finding says as a sentence of its own."""
-    words = in_words(finding)
-    return f"{words[:1].upper()}{words[1:]}."
 
 
 def _start(fault: Fault) -> int:
@@ -217,7 +211,7 @@ def _differing_record(
         followed_ns = unanswered_since(evidence.story, broker, leader, name, until_ns)
     if followed_ns is None:
         sentence = f"broker {broker} kept a record at offset {count(offset)} of {name} that differs from the leader's"
-        return _cause(evidence, finding, "diverged-log-kept", sentence, _as_sentence(finding))
+        return _cause(evidence, finding, "diverged-log-kept", sentence, as_sentence(in_words(finding)))
     sentence = (
         f"broker {leader} let broker {broker} join the ISR of {name}, whose record at offset {count(offset)} differs"
         " from the committed one"
@@ -225,7 +219,7 @@ def _differing_record(
     spoken = (
         f"Broker {broker} began to follow it at {moment(followed_ns)}, and no answer has told it of the difference."
     )
-    return _cause(evidence, finding, "joined-too-early", sentence, spoken, _as_sentence(finding))
+    return _cause(evidence, finding, "joined-too-early", sentence, spoken, as_sentence(in_words(finding)))
 
 
 def _wrote_after(history: PartitionHistory, leader: int, offset: int, at_ns: int, until_ns: int) -> bool:
@@ -272,7 +266,7 @@ def _leader_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause, .
     isr, elr = (numbers(sets[1]), numbers(sets[2])) if sets else ((), ())
     name = partition_name(finding.topic, finding.partition)
     sentence = f"broker {broker} was elected{_at(finding)}, although its log of {name} lacked committed records"
-    spoken = _as_sentence(finding)
+    spoken = as_sentence(in_words(finding))
     if broker in isr or broker in elr:
         lost = [f for f in evidence.faults_on(broker or 0, 0, finding.at_ns or 0) if f.lossy]
         if lost:
@@ -304,7 +298,7 @@ def _committed_truncation(evidence: Evidence, finding: Finding) -> tuple[Cause, 
             f"broker {stale.broker} appended a record of leader epoch {epoch[1]} before it knew of that epoch, and then"
             f" cut it off again for the leader of epoch {stale.leader_epoch}"
         )
-        return (_cause(evidence, finding, "stale-answer", sentence, _as_sentence(finding)),)
+        return (_cause(evidence, finding, "stale-answer", sentence, as_sentence(in_words(finding))),)
     spoken = (
         f"Broker {stale.broker} still followed broker {stale.leader} in leader epoch {stale.leader_epoch};"
         f" broker {present.broker} already led in epoch {present.leader_epoch}."
@@ -327,7 +321,7 @@ def _fenced_member(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
         lost = [fault for fault in evidence.faults_on(broker, 0, finding.at_ns or 0) if fault.lossy]
         if lost:
             sentence = f"broker {broker} {lost[-1].deed} and stays in the ISR as its only member, so that it may lead"
-            return (_cause(evidence, finding, "storage-loss", sentence, _as_sentence(finding)),)
+            return (_cause(evidence, finding, "storage-loss", sentence, as_sentence(in_words(finding))),)
     return (_as_found(evidence, finding, "fenced-member"),)
 
 
@@ -342,7 +336,7 @@ def _epoch_sanity(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
                 f"{node(found.controller)} fenced {nodes(found.fenced)} at {moment(found.at_ns)} and left {left} in the"
                 f" ISR {list(found.isr)} of {name}"
             )
-            return (_cause(evidence, finding, "fenced-member", sentence, _as_sentence(finding)),)
+            return (_cause(evidence, finding, "fenced-member", sentence, as_sentence(in_words(finding))),)
     return (_as_found(evidence, finding, "metadata"),)
 
 
@@ -356,7 +350,7 @@ def _reassignment_safety(evidence: Evidence, finding: Finding) -> tuple[Cause, .
         f"{nodes(outside)} may still be elected for {partition_name(finding.topic, finding.partition)}, although it is"
         f" no longer among its replicas [{replicas[1]}]"
     )
-    return (_cause(evidence, finding, "eligibility", sentence, _as_sentence(finding)),)
+    return (_cause(evidence, finding, "eligibility", sentence, as_sentence(in_words(finding))),)
 
 
 def _acknowledged_durability(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
@@ -365,7 +359,7 @@ def _acknowledged_durability(evidence: Evidence, finding: Finding) -> tuple[Caus
         return (_as_found(evidence, finding, "damaged-log"),)
     leader = finding.brokers[0] if finding.brokers else None
     sentence = f"broker {leader} acknowledged a write{_at(finding)} before it was committed"
-    return (_cause(evidence, finding, "acknowledged-early", sentence, _as_sentence(finding)),)
+    return (_cause(evidence, finding, "acknowledged-early", sentence, as_sentence(in_words(finding))),)
 
 
 _DECIDED_BY_MORE: Final[Mapping[str, Callable[[Evidence, Finding], tuple[Cause, ...]]]] = {

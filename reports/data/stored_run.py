@@ -102,7 +102,7 @@ class Run:
     results: Mapping[str, Any]
     """`results.json`; empty if the run was not checked."""
     tables: Mapping[str, pa.Table]
-    """Every table of the history, and "anomalies"; a missing one is empty."""
+    """Every table of the history, and "anomalies", whose rows have their place in it; a missing one is empty."""
     problems: tuple[str, ...]
     """What is missing from the directory or could not be read, one sentence each."""
 
@@ -117,6 +117,16 @@ class Run:
         """What went wrong, by cause: from `results.json`, or found now if that is of an earlier release."""
         stored = incidents_of(self.results)
         return diagnose(self.directory, self.stated_totals) if stored is None else stored
+
+    @cached_property
+    def incident_of_place(self) -> Mapping[int, int]:
+        """Place in the table of anomalies → number of the incident, from 1; none of what the simulator itself found."""
+        return {
+            place: number
+            for number, incident in enumerate(self.incidents, start=1)
+            for first, last in incident.rows
+            for place in range(first, min(last + 1, self.tables["anomalies"].num_rows))
+        }
 
     @cached_property
     def stated_totals(self) -> Mapping[str, tuple[int, int]]:
@@ -212,7 +222,7 @@ def load_run(directory: Path) -> Run:
         if not loaded.parts and name in EXPECTED_TABLES:
             problems.append(f"The table {name} is missing.")
         problems += [f"A part of the table {name} could not be read: {line}." for line in loaded.skipped]
-    tables["anomalies"] = _with_findings(directory, tables["anomalies"])
+    tables["anomalies"] = with_places(_with_findings(directory, tables["anomalies"]))
     spec = _read_object(directory / "spec.json", problems) or _spec_of(tables["runs"])
     schedule = _read_json(directory / "schedule.json", problems)
     results = _read_object(directory / "results.json", problems)
@@ -223,6 +233,11 @@ def _with_findings(directory: Path, anomalies: pa.Table) -> pa.Table:
     """Add what the simulator found, unless the checkers found the same."""
     rows = finding_rows(directory, anomalies.column("anomaly").unique().to_pylist())
     return pa.concat_tables([anomalies, pa.Table.from_pylist(rows, schema=anomalies.schema)]) if rows else anomalies
+
+
+def with_places(anomalies: pa.Table) -> pa.Table:
+    """Add the column `place`, from 0, by which incidents name their rows."""
+    return anomalies.append_column("place", pa.array(range(anomalies.num_rows), pa.int64()))
 
 
 def _whole(value: object) -> int:

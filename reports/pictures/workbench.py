@@ -138,7 +138,7 @@ def _anomalies(
         for group in groups
         for anchor, row in group.records
     }
-    columns = ("anomaly", "within_contract", "topic", "partition", "offset", "at_ns", "broker")
+    columns = ("anomaly", "within_contract", "topic", "partition", "offset", "at_ns", "broker", "place")
     marks: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in run.tables["anomalies"].select(list(columns)).to_pylist():
         if row["at_ns"] is None:

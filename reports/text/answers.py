@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -10,12 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from common.wording import count, enumeration, partition_name, plural
+from common.wording import capital, count, enumeration, partition_name, plural
 from history.anomalies import CATALOGUE, MALFORMED
 from history.contract import ACKS_LEADER, ACKS_NONE
 from incidents import Cause, Incident
 from incidents.evidence import Evidence, Fault
 from incidents.headlines import gravest
+from incidents.losses import UNLESS_ELR
 from incidents.model import where
 from incidents.needed import Needed
 from reports.data.stored_run import Run, is_one_of, rows_where
@@ -55,7 +56,7 @@ def answers(run: Run) -> tuple[Answer, ...]:
     promised = [Answer("The rule" if incident.within_contract else "Promised", promise)] if promise else []
     return (
         *promised,
-        Answer("Faults needed", _fault_needed(run, incident, evidence), "faults", "all faults"),
+        _faults(run, incident, evidence),
         Answer("Whose mistake", _whose_mistake(run, incident, evidence.needed)),
         _records(run, incident),
     )
@@ -64,35 +65,42 @@ def answers(run: Run) -> tuple[Answer, ...]:
 # --- the fault -------------------------------------------------------------------------------------------------------
 
 
-def _fault_needed(run: Run, incident: Incident, evidence: Evidence) -> str:
+def _faults(run: Run, incident: Incident, evidence: Evidence) -> Answer:
+    """Answer which faults it needed, where that was tried; else which may stand behind it."""
     if run.spec.get("story"):
-        return "Every fault of this run is a step of its schedule, which is played as it is written."
+        text = "Every fault of this run is a step of its schedule, which is played as it is written."
+        return Answer("Faults needed", text, "faults", "all faults")
     if evidence.needed is not None and incident.findings:
         later = incident.found_first != gravest(incident.anomalies)
-        return _by_simulating(evidence.needed, evidence.faults, " for the first violation" if later else "")
+        text = _by_simulating(evidence, evidence.needed, " for the first violation" if later else "")
+        return Answer("Faults needed", text, "faults", "all faults")
     before = [fault for fault in evidence.faults if incident.at_ns is None or fault.started_ns <= incident.at_ns]
     if evidence.is_simulated:
         began = f"{plural(len(before), 'fault')} began before it" if before else "no fault began before it"
-        return f"Not tried: {began}. `harrow explain` simulates the run again without each of them."
-    return _by_evidence(incident, evidence.faults, before)
+        text = f"Not tried: {began}. `harrow explain` simulates the run again without each of them."
+    else:
+        text = _by_evidence(incident, evidence, before)
+    return Answer("Faults behind it", text, "faults", "all faults")
 
 
-def _by_simulating(needed: Needed, faults: Sequence[Fault], what_for: str) -> str:
-    """Tell what simulations without some of the faults have shown; `what_for` says of which harm."""
-    tries = f"with the same random choices and {needed.redraws} times with others"
-    others = needed.not_needed
+def _by_simulating(evidence: Evidence, needed: Needed, what_for: str) -> str:
+    """Say what simulations without some of the faults have shown; `what_for` says of which harm."""
+    tries = f"{needed.redraws + 1} tries: with the same random choices, and with {needed.redraws} others"
+    stories, others = evidence.stories(needed.needed), needed.not_needed
     sentences = []
-    if needed.needed:
-        alone = "With it alone" if len(needed.needed) == 1 else "With these alone"
-        left_out = "without it" if len(needed.needed) == 1 else "without any one of them"
+    if stories:
+        alone, left_out = ("it alone", "it") if len(stories) == 1 else ("these alone", "any single one of them")
         sentences.append(
-            f"Needed{what_for}: {enumeration(_stories(faults, needed.needed))}. {alone} the failure occurs; {left_out}"
-            f" it does not (simulated again {tries})."
+            f"Needed{what_for}: {'; '.join(stories)}. With {alone} the failure occurs again; without {left_out} it did"
+            f" not ({tries})."
         )
+        if others:
+            named = "the other fault" if len(others) == 1 else f"the other {count(len(others))} faults"
+            sentences.append(f"Not needed: {named} before it.")
     elif not needed.untested:
         why = f"it occurs without {_numbers(others)}, too" if others else "none had begun by then"
         sentences.append(f"No fault was needed{what_for}: {why}.")
-    if others and (needed.needed or needed.untested):
+    elif others:
         sentences.append(f"Not needed: {_numbers(others)}.")
     if needed.untested:
         sentences.append(
@@ -101,26 +109,31 @@ def _by_simulating(needed: Needed, faults: Sequence[Fault], what_for: str) -> st
     return " ".join(sentences)
 
 
-def _by_evidence(incident: Incident, faults: Sequence[Fault], before: Sequence[Fault]) -> str:
-    """Tell what the evidence of a real run says, or that it does not."""
+def _by_evidence(incident: Incident, evidence: Evidence, before: Sequence[Fault]) -> str:
+    """Say what the evidence of a real run shows, or that it does not."""
     if not before and not any(cause.faults for cause in incident.causes):
         return "No fault had taken effect before it."
     if len(incident.causes) > 1:
         open_ones = list(dict.fromkeys(number for cause in incident.causes for number in _decisive(cause)))
         if open_ones:
-            return f"The evidence leaves it open; it may be {' or '.join(_stories(faults, open_ones))}."
+            return f"The evidence leaves it open; it may be {' or '.join(evidence.stories(open_ones))}."
         return f"The evidence does not tell which of the {plural(len(before), 'fault')} before it was needed, if any."
     cause = incident.cause
     guilty = _decisive(cause) if cause is not None else ()
     if guilty:
         rest = [fault.number for fault in before if fault.number and fault.number not in guilty]
-        only = f" Nothing in the evidence connects it with what else came before it: {_numbers(rest)}." if rest else ""
-        shown = "That is what the evidence shows; no run without was tried."
-        return f"Made possible by: {enumeration(_stories(faults, guilty))}. {shown}{only}"
+        others = (
+            f" What else came before it ({_numbers(rest)}) may have played a part; no evidence shows it."
+            if rest
+            else ""
+        )
+        those = "this one" if len(guilty) == 1 else "these"
+        story = capital("; ".join(evidence.stories(guilty)))
+        return f"{story}. The evidence points to {those}; the run was not repeated without.{others}"
     near = cause.faults if cause is not None else ()
-    nearest = f"; the nearest: {enumeration(_stories(faults, near))}" if near else ""
+    nearest = f" Near it: {'; '.join(evidence.stories(near))}." if near else ""
     which = "the fault" if len(before) == 1 else f"any of the {count(len(before))} faults"
-    return f"The evidence does not tell whether it needed {which} before it{nearest}."
+    return f"The evidence does not tell whether {which} before it had to do with it.{nearest}"
 
 
 def _decisive(cause: Cause) -> tuple[int, ...]:
@@ -129,11 +142,6 @@ def _decisive(cause: Cause) -> tuple[int, ...]:
         return ()
     decisive = [cause.sentence, *(line for line in cause.evidence if "could not be elected" in line)]
     return tuple(number for number in cause.faults if any(f"fault #{number})" in line for line in decisive))
-
-
-def _stories(faults: Iterable[Fault], numbers: Iterable[int]) -> list[str]:
-    by_number = {fault.number: fault for fault in faults}
-    return [by_number[number].story if number in by_number else f"fault #{number}" for number in numbers]
 
 
 def _numbers(numbers: Sequence[int]) -> str:
@@ -161,6 +169,8 @@ def _whose_mistake(run: Run, incident: Incident, needed: Needed | None) -> str:
         return _of_flaws(flaws, needed)
     if incident.findings and allowed_by:
         return f"The protocol's, not this implementation's: {allowed_by} No flaw is planted."
+    if allowed_by.endswith(UNLESS_ELR):
+        return f"The protocol's or the broker software's, not the configuration's or the clients'. {allowed_by}"
     generation = run.settings.get("generation")
     own = run.settings.get("system") == "harrow" and generation
     which = f" It is Harrow's own broker, by the protocol {generation}, with no flaw planted." if own else ""
@@ -182,7 +192,10 @@ def _of_flaws(flaws: Sequence[str], needed: Needed | None) -> str:
     if without:
         return f"The broker software's own: the same simulation fails without {named}, too."
     tries = "with the same random choices and with others"
-    return f"That of {named}: the same simulation without {'it' if one else 'them'} has no failure ({tries})."
+    return (
+        f"That of {named}, in a test of Harrow's own broker: the same simulation without {'it' if one else 'them'} has"
+        f" no failure ({tries})."
+    )
 
 
 # --- the records -----------------------------------------------------------------------------------------------------
@@ -201,13 +214,17 @@ def _records(run: Run, incident: Incident) -> Answer:
     anchor = f"{'violations' if violations else 'allowed'}-{name}"
     listed = name in CATALOGUE or rows
     text = f"{first}{'; '.join(named)}."
-    return Answer("Records", text[:1].upper() + text[1:], anchor if listed else "", "all of them" if first else "more")
+    return Answer("Records", capital(text), anchor if listed else "", "all of them" if first else "more")
 
 
 def _rows(run: Run, incident: Incident, name: str) -> Iterator[Mapping[str, Any]]:
     """Yield the first anomalies of this name in the incident's partitions, by offset."""
     table = rows_where(run.tables["anomalies"], anomaly=name)
     table = table.filter(pa.array(is_one_of(table, "within_contract", incident.within_contract)))
+    if incident.rows:
+        number = run.incidents.index(incident) + 1
+        is_own = [run.incident_of_place.get(place) == number for place in table.column("place").to_pylist()]
+        table = table.filter(pa.array(is_own, pa.bool_()))
     for span in incident.spans or ():
         mine = rows_where(table, topic=span.topic, partition=span.partition)
         if span.first_offset is not None:

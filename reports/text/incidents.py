@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from common.wording import plural
+from common.wording import as_sentence, plural
 from history.anomalies import CATALOGUE
 from history.protocol import failure_sentences
 from incidents import Cause, Incident, Span
@@ -61,7 +61,7 @@ def promise_of(name: str) -> str:
     if name in CATALOGUE:
         return CATALOGUE[name].promise
     rule = failure_sentences().get(name, "")
-    return f"{rule[:1].upper()}{rule[1:].removesuffix('.')}." if rule else ""
+    return as_sentence(rule) if rule else ""
 
 
 def incidents_of_fault(run: Run, number: int | None) -> list[int]:
@@ -74,7 +74,14 @@ def incidents_of_fault(run: Run, number: int | None) -> list[int]:
 
 
 def incidents_of_record(run: Run, row: Mapping[str, Any]) -> list[int]:
-    """Return the numbers of the listed incidents that an anomaly belongs to: by its name and where it was found."""
+    """Return the numbers of the listed incidents that an anomaly belongs to.
+
+    That of a finding of the simulator, or of a run that an earlier release checked, goes by its name and where it was
+    found.
+    """
+    own = run.incident_of_place.get(row["place"])
+    if own is not None:
+        return [own] if own <= INCIDENTS_SHOWN else []
     return [
         index
         for index, incident in enumerate(run.incidents[:INCIDENTS_SHOWN], start=1)

@@ -72,13 +72,15 @@ def _planted(run: Run, word: str) -> str:
     flaws = [str(flaw) for flaw in run.settings.get("flaws") or ()]
     if not flaws:
         return ""
-    named = f"The planted {'flaw' if len(flaws) == 1 else 'flaws'} {enumeration(flaws)}"
+    one = len(flaws) == 1
     if word == "invalid":
         summaries = run.spec.get("flaw_summaries")
         known = summaries if isinstance(summaries, Mapping) else {}
         what = "; ".join(str(known[flaw]) for flaw in flaws if flaw in known)
-        return f"{named} {'is' if len(flaws) == 1 else 'are'} switched on{f': {what}' if what else ''}."
-    return f"{named} did not show: nothing in this run triggered {'it' if len(flaws) == 1 else 'them'}."
+        named = f"a bug planted on purpose, {flaws[0]}" if one else f"bugs planted on purpose, {enumeration(flaws)}"
+        return f"This build of Harrow's own broker has {named}{f': {what}' if what else ''}."
+    named = f"The planted {'flaw' if one else 'flaws'} {enumeration(flaws)}"
+    return f"{named} did not show: nothing in this run triggered {'it' if one else 'them'}."
 
 
 def _valid_sentence(run: Run, totals: Sequence[AnomalyTotal], acknowledged: int, took_hold: int) -> str:

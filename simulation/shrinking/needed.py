@@ -13,6 +13,7 @@ violation backwards, and stay out if the failure still occurs:
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -50,6 +51,8 @@ class _Search:
         self._target = target
         self._stopped = stopped
         self._redraw: int | None = None
+        self._ends_ms: int | None = None
+        """When the violation was found; None for what only shows at the end."""
         self._limit_ms: int | None = None
         self._events_max = max(EVENTS_MIN, EVENTS_TIMES * outcome.events)
         self._simulations = 0
@@ -59,24 +62,27 @@ class _Search:
         places: Sequence[int] = range(len(self._outcome.faults))
         began = set(places)
         if self._target.is_sudden:
-            ends_ms = self._simulate(self._case).virtual_ms
-            began = {place for place in places if self._outcome.faults[place].at_ms <= ends_ms}
-            self._limit_ms = ends_ms + GRACE_MS
+            self._ends_ms = self._simulate(self._case).virtual_ms
+            began = {place for place in places if self._outcome.faults[place].at_ms <= self._ends_ms}
+            self._limit_ms = self._ends_ms + GRACE_MS
         without_flaws = self._without_flaws(sorted(began))  # first: it takes few simulations, and decides most
         kept, known = self._left_of(sorted(began, key=lambda place: -self._outcome.faults[place].at_ms))
+        groups = (self._numbers({place}) for place in sorted(kept & known))
         return Needed(
             self._numbers(kept & known),
             self._numbers(began - kept),
             self._numbers(kept - known),
             REDRAWS,
             self._simulations,
+            tuple(group for group in groups if len(group) > 1),
             without_flaws,
         )
 
     def _numbers(self, places: set[int]) -> tuple[int, ...]:
-        """The numbers of all that these faults of the schedule did, as the history has them."""
+        """The numbers of all that these faults of the schedule did before the violation, as the history has them."""
+        until_ns = math.inf if self._ends_ms is None else self._ends_ms * 1_000_000
         rows = self._outcome.history.faults
-        return tuple(sorted(row.fault for row in rows if row.planned in places))
+        return tuple(sorted(row.fault for row in rows if row.planned in places and row.started_ns <= until_ns))
 
     def _left_of(self, places: Sequence[int]) -> tuple[set[int], set[int]]:
         """The faults that are left, and those of them without which it does not occur."""

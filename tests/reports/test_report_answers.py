@@ -54,27 +54,27 @@ def told(directory):
 
 
 def test_the_fault_that_the_cause_rests_on_made_it_possible_and_the_others_only_came_before(tmp_path):
-    text = told(checked(tmp_path, **LOST_PAGE_CACHE))["Faults needed"]
-    assert text.startswith("Made possible by: broker 3 lost its page cache at 12.800 s (fault #6).")
-    assert text.endswith("Nothing in the evidence connects it with what else came before it: faults #1, #4.")
+    text = told(checked(tmp_path, **LOST_PAGE_CACHE))["Faults behind it"]
+    assert text.startswith("Broker 3 lost its page cache at 12.800 s (fault #6). The evidence points to this one;")
+    assert text.endswith("What else came before it (faults #1, #4) may have played a part; no evidence shows it.")
     assert "#7" not in text  # it came later
 
 
 def test_faults_that_kept_others_from_leading_made_it_possible_too(tmp_path):
     cluster = [leads(9, 3, 0, 20, (1, 3)), leads(15, 3, 1, 10, (3,))]
     faults = [fault(2, "pause", [1], 11, 20), fault(6, "page-cache-loss", [3], 12.8, 14)]
-    text = told(checked(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)]))["Faults needed"]
-    assert "(fault #6) and broker 1 was paused at 11.000 s (fault #2)." in text
-    assert "Nothing in the evidence" not in text
+    text = told(checked(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)]))["Faults behind it"]
+    assert "(fault #6); broker 1 was paused at 11.000 s (fault #2)." in text
+    assert "What else" not in text
 
 
 def test_where_no_evidence_connects_a_fault_with_it_that_is_said(tmp_path):
-    text = told(checked(tmp_path, **CUT, faults=[fault(1, "kill", [2], 3, 4)]))["Faults needed"]
-    assert text == "The evidence does not tell whether it needed the fault before it."
+    text = told(checked(tmp_path, **CUT, faults=[fault(1, "kill", [2], 3, 4)]))["Faults behind it"]
+    assert text == "The evidence does not tell whether the fault before it had to do with it."
 
 
 def test_without_faults_none_was_needed(tmp_path):
-    assert told(checked(tmp_path, **CUT))["Faults needed"] == "No fault had taken effect before it."
+    assert told(checked(tmp_path, **CUT))["Faults behind it"] == "No fault had taken effect before it."
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,16 @@ def test_without_faults_none_was_needed(tmp_path):
     [
         (
             Needed((2,), (1,), (), 3, 9),
-            "Needed: broker 3 was paused at 5.000 s (fault #2). With it alone the failure occurs; without it",
+            "Needed: broker 3 was paused at 5.000 s (fault #2). With it alone the failure occurs again; without it",
         ),
         (
             Needed((2,), (1,), (), 3, 9),
-            " (simulated again with the same random choices and 3 times with others). Not needed: fault #1.",
+            " (4 tries: with the same random choices, and with 3 others). Not needed: the other fault before it.",
         ),
-        (Needed((1, 2), (), (), 3, 9), "With these alone the failure occurs; without any one of them it does not"),
+        (
+            Needed((1, 2), (), (), 3, 9),
+            "With these alone the failure occurs again; without any single one of them it did not",
+        ),
         (Needed((), (1, 2), (), 3, 4), "No fault was needed: it occurs without faults #1, #2, too."),
         (Needed((), (), (), 3, 4), "No fault was needed: none had begun by then."),
         (
@@ -103,7 +106,20 @@ def test_without_faults_none_was_needed(tmp_path):
 def test_a_simulated_failure_tells_what_simulations_without_the_faults_have_shown(tmp_path, tried, said):
     if tried is not None:
         needed.write(tmp_path, tried)
-    assert said in told(checked(tmp_path, **SIMULATED))["Faults needed"]
+    assert said in told(checked(tmp_path, **SIMULATED))["Faults needed" if tried else "Faults behind it"]
+
+
+def test_a_recipe_is_one_fault_with_its_parts(tmp_path):
+    faults = [fault(1, "kill", [1], 3, 4), fault(2, "moved-leader", [], 4, 5), fault(3, "kill", [2], 4, 5)]
+    needed.write(tmp_path, Needed((1, 2, 3), (), (), 3, 9, parts=((2, 3),)))
+    run = checked(tmp_path, **{**SIMULATED, "faults": faults})
+    assert told(run)["Faults needed"].startswith(
+        "Needed: broker 1 was killed at 3.000 s (fault #1); leaders were elected in quick succession at 4.000 s (fault"
+        " #2) with its parts #3. With these alone"
+    )
+    (incident,) = load_run(run).incidents
+    assert incident.cause.evidence[-1].endswith("(fault #2) with its parts #3.")
+    assert incident.cause.faults == (1, 2, 3)
 
 
 def test_the_cause_of_a_simulated_failure_leads_to_the_faults_that_it_needs_alone(tmp_path):
@@ -153,7 +169,7 @@ def test_a_needed_fault_without_targets_is_told_too(tmp_path):
     needed.write(tmp_path, Needed((1, 2), (), (), 3, 9))
     text = told(checked(tmp_path, **{**SIMULATED, "faults": faults}))["Faults needed"]
     assert text.startswith(
-        "Needed: leaders were elected in quick succession at 3.000 s (fault #1) and brokers 1 and 3 had one connection"
+        "Needed: leaders were elected in quick succession at 3.000 s (fault #1); brokers 1 and 3 had one connection"
         " between them delayed at 5.000 s (fault #2)."
     )
 
@@ -167,7 +183,10 @@ def test_what_the_configuration_permits_is_not_the_clusters_mistake(tmp_path):
 @pytest.mark.parametrize(
     ("without", "said"),
     [
-        (False, "That of the planted flaw eager-shrink: the same simulation without it has no failure"),
+        (
+            False,
+            "That of the planted flaw eager-shrink, in a test of Harrow's own broker: the same simulation without it has",
+        ),
         (True, "The broker software's own: the same simulation fails without the planted flaw eager-shrink, too."),
         (None, "most likely by the planted flaw eager-shrink"),
     ],

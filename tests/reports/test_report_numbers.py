@@ -9,7 +9,7 @@ from incidents.partition_history import NO_LEADER, partition_history
 from reports.data.availability import outages, quiet_gap_ns
 from reports.data.joined import Joined
 from reports.data.series import bins_over, latency_quantiles_ms, progress, throughput
-from reports.data.stored_run import Run
+from reports.data.stored_run import Run, with_places
 from reports.data.suspects import suspects
 from reports.page import html
 from reports.pictures.replica_logs import log_picture
@@ -32,6 +32,7 @@ def run_of(tmp_path, spec=None, results=None, **rows):
     """Make a run in memory from a few rows per table; columns that are not given are null."""
     schemas = {**TABLES, "anomalies": ANOMALIES}
     tables = {name: pa.Table.from_pylist(rows.get(name, []), schema=schema) for name, schema in schemas.items()}
+    tables["anomalies"] = with_places(tables["anomalies"])
     return Run(tmp_path, spec or {}, None, results or {}, tables, ())
 
 

@@ -198,6 +198,18 @@ def test_a_follower_that_joins_again_unchanged_causes_no_rebalance(cluster: Clus
     assert describe(cluster).state == "PreparingRebalance"
 
 
+def test_a_member_that_asks_for_its_missed_generation_again_has_been_heard_from(cluster: Cluster) -> None:
+    coordinator = coordinator_of(cluster)
+    members = [Driver(cluster, coordinator), Driver(cluster, coordinator)]
+    join_all(cluster, *members)
+    cluster.run(SESSION_MS - 1_000)
+    for member in members:
+        assert member.join().error_code == ErrorCode.NONE
+    cluster.run(2_000)
+    assert describe(cluster).state == "CompletingRebalance"
+    sync_all(cluster, *members)
+
+
 def test_a_repeated_sync_is_answered_with_the_same_assignment(cluster: Cluster) -> None:
     first, second = group_of(cluster, 2)
     for member in (first, second):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -30,6 +30,10 @@ from tests.simulation.small import LIES, quick
 
 ELIGIBLE = quick(2, flaws=("unclean-stays-eligible",))
 """Among others a power cut strikes, which is what this flaw takes to show."""
+
+
+LATER = FaultRow(21, "kill", (1,), "{}", 10**15, None, 1)
+"""A part of the second fault, long after any violation."""
 
 
 def asked(case: Case) -> Needed:
@@ -91,6 +95,13 @@ def test_where_one_of_two_sets_is_enough_the_faults_left_are_one_of_them(one: se
     assert left in (one, other)
 
 
+def test_a_recipe_and_its_parts_are_one_fault_and_what_it_did_later_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = made_up(monkeypatch, 3, {1}, parts=[FaultRow(20, "kill", (1,), "{}", 1, None, 1), LATER])
+    assert (found.needed, found.parts) == ((11, 20), ((11, 20),))
+
+
 def test_what_fails_only_with_other_random_choices_needs_no_fault_either(monkeypatch: pytest.MonkeyPatch) -> None:
     found = made_up(monkeypatch, 4, {2}, lucky=2)
     assert found.needed == ()
@@ -123,6 +134,7 @@ def made_up(
     stopped: bool = False,
     stopped_after: int | None = None,
     in_logs: bool = False,
+    parts: Sequence[FaultRow] = (),
 ) -> Needed:
     """Search where a failure occurs with all faults of one of these sets, or with one draw of the random choices.
 
@@ -131,6 +143,7 @@ def made_up(
     outcome = without_faults()
     faults = tuple(SimulatedFault(2_000 + 100 * place, "kill", place, 100, 0) for place in range(number))
     rows = [FaultRow(10 + place, "kill", (1,), "{}", 0, None, place) for place in range(number)]
+    rows += parts
     outcome = replace(
         outcome,
         faults=faults,

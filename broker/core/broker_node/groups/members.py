@@ -95,13 +95,11 @@ def _join_again(
         _refused(broker, event, request, error)
         return
     unchanged = member.protocols == request.protocols
-    if group.state is GroupState.COMPLETING_REBALANCE and unchanged:
-        _wait(broker, member, event)
-        rebalancing.answer_join(broker, group, member)  # it has missed the response
-    elif group.state is GroupState.STABLE and unchanged and group.leader != member.member_id:
+    is_completing = group.state is GroupState.COMPLETING_REBALANCE  # then it has missed the response
+    is_stable = group.state is GroupState.STABLE and group.leader != member.member_id
+    if unchanged and (is_completing or is_stable):
         _wait(broker, member, event)
         rebalancing.answer_join(broker, group, member)
-        rebalancing.expect_heartbeat(broker, group, member)
     else:  # the leader joins again when it wants another assignment
         _update(member, request)
         _wait(broker, member, event)

@@ -204,12 +204,11 @@ def _complete_join(broker: BrokerState, shard: Shard, group: Group) -> None:
     for member in joined:
         answer_join(broker, group, member)
         member.is_new = False
-        expect_heartbeat(broker, group, member)
     broker.runtime.set_timer(_timer(SYNC, group), group.rebalance_timeout_ms)
 
 
 def answer_join(broker: BrokerState, group: Group, member: Member) -> None:
-    """Answer a member's JoinGroup with the generation; only the leader receives the member list."""
+    """Answer a member's JoinGroup with the generation, and restart its session; only the leader gets the member list."""
     assert member.waiting_join is not None
     everyone = tuple(
         JoinedMember(each.member_id, each.instance_id, each.metadata_for(group.protocol))
@@ -228,6 +227,7 @@ def answer_join(broker: BrokerState, group: Group, member: Member) -> None:
         ),
     )
     member.waiting_join = None
+    expect_heartbeat(broker, group, member)
 
 
 def _become_empty(broker: BrokerState, shard: Shard, group: Group) -> None:
