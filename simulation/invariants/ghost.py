@@ -370,10 +370,16 @@ class Ghost:
         return originals if originals and is_sound else []
 
     def times_between(self, mirror: Mirror, base: int, end: int) -> list[int]:
-        """The latest times of the batches that a replica has had in a range of offsets, as far as they are known."""
+        """The latest time of each batch in a range of a replica's offsets, -1 where it is not known.
+
+        A segment keeps what lies below the log start. What a replica had there before it was last opened is what was
+        committed, if anybody knows it.
+        """
         assert self.times is not None
-        there = dict.fromkeys(batch for batch in mirror.entries[base:end] if batch is not None)
-        return [self.times[batch.epoch, batch.base] for batch in there if (batch.epoch, batch.base) in self.times]
+        committed = self.committed[base:end]
+        committed += [None] * (end - base - len(committed))
+        there = dict.fromkeys(own or other for own, other in zip(mirror.entries[base:end], committed, strict=False))
+        return [-1 if batch is None else self.times.get((batch.epoch, batch.base), -1) for batch in there]
 
     @staticmethod
     def _whole(compacted: Batch, batches: Sequence[Batch | None]) -> list[Batch]:

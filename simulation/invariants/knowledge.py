@@ -312,15 +312,15 @@ class Knowledge:
         """Whether the controllers look for the longest log before an unclean election (UR-5)."""
         return self.generation == "K5" and self.settings.unclean_recovery_manager_enabled
 
-    def ghost(self, topic: str, topic_id: str, number: int) -> Ghost:
-        """The ghost of a partition."""
+    def ghost(self, topic: str, topic_id: str, number: int, image: Image | None = None) -> Ghost:
+        """The ghost of a partition; `image` knows a topic that may not be committed yet."""
         found = self.partitions.get((topic_id, number))
         if found is None:
             found = self.partitions[topic_id, number] = Ghost(topic, number)
-            image = self.image.topics.get(topic)
-            if image is not None and "compact" in image.configs.get("cleanup.policy", ""):
+            known = (image or self.image).topics.get(topic)
+            if known is not None and "compact" in known.configs.get("cleanup.policy", ""):
                 found.contents = {}
-            if image is not None and ("retention.ms" in image.configs or "retention.bytes" in image.configs):
+            if known is not None and ("retention.ms" in known.configs or "retention.bytes" in known.configs):
                 found.times = {}
         return found
 

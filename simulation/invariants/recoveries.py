@@ -38,7 +38,7 @@ def decided(known: Knowledge, controller: ControllerState, event: Event) -> None
             before = partitions.get(key)
             heard = {} if before is None else {**before.heard, **present.get(key, {})}
             if before is not None and not begins and before.state is not state and is_unclean(before.state, state):
-                ghost = known.ghost(topic.name, *key)
+                ghost = known.ghost(topic.name, *key, controller.image)
                 check_longest(known, ghost, before, state.leader, heard, controller.image)
                 check_needed(known, ghost, before, state, heard, controller.image)
                 if state.leader not in before.state.isr + before.state.elr:
@@ -48,11 +48,11 @@ def decided(known: Knowledge, controller: ControllerState, event: Event) -> None
                 partitions[key] = Deciding(state)
                 continue
             goes_on = before is not None and before.job is job
-            _check_reason(known, known.ghost(topic.name, *key), state, job, before, event)
+            _check_reason(known, known.ghost(topic.name, *key, controller.image), state, job, before, event)
             min_isr = (
                 before.min_isr
                 if before and goes_on
-                else _min_isr_then(known, known.ghost(topic.name, *key), controller.image)
+                else _min_isr_then(known, known.ghost(topic.name, *key, controller.image), controller.image)
             )
             logs = {member: _length(info) for member, info in job.infos.items()}
             partitions[key] = Deciding(state, logs, job, min_isr)

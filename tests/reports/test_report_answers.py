@@ -185,7 +185,7 @@ def test_what_the_configuration_permits_is_not_the_clusters_mistake(tmp_path):
     [
         (
             False,
-            "That of the planted flaw eager-shrink, in a test of Harrow's own broker: the same simulation without it has",
+            "That of the planted flaw eager-shrink, in a test of Harrow's own broker: the same simulation without",
         ),
         (True, "The broker software's own: the same simulation fails without the planted flaw eager-shrink, too."),
         (None, "most likely by the planted flaw eager-shrink"),
