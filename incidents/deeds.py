@@ -72,6 +72,10 @@ EVENTS: Final[Mapping[str, str]] = {
     "added-partition": "a partition was added",
     "same-min-isr": "min.insync.replicas was set to the value that it had",
     "changed-min-isr": "min.insync.replicas was changed",
+}
+"""Kind of fault → what happened, for one without targets: a clause."""
+
+RECIPES: Final[Mapping[str, str]] = {
     "min-isr-raised-then-shrunk": "min.insync.replicas was raised just before a follower and the leader were lost",
     "restarted-then-lost": "a node was restarted, and was to lose its page cache just after that",
     "move-cancelled": "a reassignment was cancelled or replaced while the ISR changed",
@@ -88,4 +92,4 @@ EVENTS: Final[Mapping[str, str]] = {
     "leader-misses-elections": "a leader was kept from learning that another had led meanwhile",
     "recovered-twice": "all replicas were lost, and the recovery was disturbed twice",
 }
-"""Kind of fault → what happened, for one without targets: a clause. The parts of a recipe are faults themselves."""
+"""Kind of recipe → what it does, a clause. It goes on for some time; its parts are faults themselves."""

@@ -19,7 +19,7 @@ from common.wording import enumeration, labelled, moment, nodes
 from history.contract import ENDING_KINDS, LOSSY_KINDS
 from history.reader import load_table
 from incidents import needed, node_logs
-from incidents.deeds import DEEDS, EVENTS
+from incidents.deeds import DEEDS, EVENTS, RECIPES
 from incidents.needed import Needed
 from incidents.node_logs import Complaint
 from incidents.partition_history import PartitionHistory, partition_history
@@ -52,6 +52,8 @@ class Fault(NamedTuple):
     @property
     def story(self) -> str:
         """Whom it hit, and what it did to them: "brokers 1 and 2 were paused at 3.120 s (fault #4)"."""
+        if self.kind in RECIPES and not self.targets:
+            return f"{RECIPES[self.kind]}, beginning {self._when}"
         if not self.targets:
             return f"{EVENTS.get(self.kind, f'there was the fault {self.kind}')} {self._when}"
         did = self._did

@@ -155,7 +155,8 @@ def _candidate_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause
             )
             return (_cause(evidence, finding, "joined-too-early", sentence, spoken),)
         if lost:
-            sentence = f"broker {broker} {lost[-1].deed} and still counts as complete for {name}"
+            isr_or_elr = f" ({sets[0]})" if (sets := _SETS.search(finding.what)) is not None else ""
+            sentence = f"broker {broker} {lost[-1].deed} and still counts as complete for {name}{isr_or_elr}"
             return (_cause(evidence, finding, "storage-loss", sentence, spoken),)
         if _cut_before_commit(history, broker, offset, since):
             counted = (

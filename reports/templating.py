@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from common import wording
 
@@ -15,6 +15,10 @@ TEXT_CHARACTERS_MAX: Final = 4_000
 _OBEYED: Final = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+
+
+_CODE: Final = re.compile(r"`([^`]+)`")
+_KEPT_TOGETHER: Final = re.compile(r"(?<=\d) (?=m?s\b)|(?<=fault) (?=#\d)|(?<=broker) (?=\d)")
 
 
 class Whole(str):
@@ -34,9 +38,15 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     made.policies["json.dumps_kwargs"] = {"sort_keys": True, "separators": (",", ":")}
-    made.filters.update(count=wording.count, whole=Whole)
+    made.filters.update(count=wording.count, whole=Whole, prose=prose, as_sentence=wording.as_sentence)
     made.globals.update(plural=wording.plural)
     return made
+
+
+def prose(text: str) -> Markup:
+    """Set what stands between backticks as code, and let no line end within a time or the number of a fault."""
+    escaped = str(escape(_bounded(text)))
+    return Markup(_KEPT_TOGETHER.sub("\N{NO-BREAK SPACE}", _CODE.sub(r"<code>\1</code>", escaped)))  # noqa: S704
 
 
 def neutral(page: str) -> str:

@@ -9,6 +9,7 @@ from incidents import diagnose, needed
 from incidents.needed import Needed
 from reports.data.stored_run import load_run
 from reports.page import render
+from reports.templating import prose
 from reports.text.answers import answers
 from reports.text.explanation import explain_run
 from tests.incidents.stored import fault, follows, leads, lost, run_in, settings
@@ -206,6 +207,13 @@ def test_the_first_records_are_named_with_value_and_offset_and_lead_to_all(tmp_p
     assert (records.link, records.link_text) == ("violations-lost-acked-write", "all of them")
 
 
+def test_commands_are_set_as_code_and_no_line_ends_within_a_time_or_number():
+    assert prose("<b> `harrow explain` at 12.221 s (fault #3) of broker 2") == (
+        "&lt;b&gt; <code>harrow explain</code> at 12.221\N{NO-BREAK SPACE}s (fault\N{NO-BREAK SPACE}#3)"
+        " of broker\N{NO-BREAK SPACE}2"
+    )
+
+
 def test_a_record_that_several_reads_missed_is_named_once(tmp_path):
     missed = [lost(15, 10 + n, anomaly="stale-read") for n in range(3)]
     *_, records = answers(load_run(checked(tmp_path, **{**LOST_PAGE_CACHE, "anomalies": missed})))
@@ -251,7 +259,7 @@ def test_what_speaks_for_all_candidates_is_said_once(tmp_path):
     whichever = [line for line in lines if line.startswith("  evidence, whichever it was: ")]
     assert whichever == [f"  evidence, whichever it was: {sentence}" for sentence in common]
     assert any(line.startswith("  candidate 2 of 2: ") for line in lines)
-    page = html.unescape(render(directory).read_text())
+    page = html.unescape(render(directory).read_text()).replace("\N{NO-BREAK SPACE}", " ")
     section = page.partition('id="incident-1"')[2].partition("</article>")[0]
     assert "Whichever it was" in section
     for sentence in common:

@@ -199,9 +199,9 @@ def test_a_long_start_up_is_told_because_times_count_from_its_beginning(copy_of,
         shutil.rmtree(table_directory(directory, table), ignore_errors=True)
         synthetic_run.write_table(directory, table, rows)
     text = page_of(directory).text
-    assert ("Times are seconds since its start, with the start-up." in text) == said
+    assert ("Times are seconds since the start-up began." in text) == said
     assert ("Times are seconds since its start." in text) != said
-    assert ("long after a start-up of 1 min 10 s" in text) == said
+    assert ("long, after a start-up of 1 min 10 s" in text) == said
     assert ("start-up" in text) == said
 
 

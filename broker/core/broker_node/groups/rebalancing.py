@@ -208,7 +208,7 @@ def _complete_join(broker: BrokerState, shard: Shard, group: Group) -> None:
 
 
 def answer_join(broker: BrokerState, group: Group, member: Member) -> None:
-    """Answer a member's JoinGroup with the generation, and restart its session; only the leader gets the member list."""
+    """Answer a member's JoinGroup with the generation, and restart its session; the leader gets the member list too."""
     assert member.waiting_join is not None
     everyone = tuple(
         JoinedMember(each.member_id, each.instance_id, each.metadata_for(group.protocol))
