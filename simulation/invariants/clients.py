@@ -160,9 +160,13 @@ def _check_min_isr(known: Knowledge, ghost: Ghost, state: BrokerState, batch: Ba
     replica = state.replicas.get((ghost.topic, ghost.number))
     if replica is None:
         return
-    # P-15 is about what replicas have reported: one that has lost its disk since had reported the record; one whose log
-    # begins after the record, which was deleted (K1 to K3: committed by an ISR that is too small), reports its start.
-    mirrors = ((member, of.get(member)) for of in (ghost.mirrors, ghost.vanished) for member in replica.replicas)
+    # P-15 is about what replicas have reported: one that has lost its disk since had reported the record, and so had
+    # one that was removed since, of which the leader has not heard; one whose log begins after the record, which was
+    # deleted (K1 to K3: committed by an ISR that is too small), reports its start.
+    seen = state.image.end_offset
+    deleted = {member: mirror for member, (mirror, known_to) in ghost.deleted.items() if seen < known_to}
+    logs = (ghost.mirrors, ghost.vanished, deleted)
+    mirrors = ((member, of.get(member)) for of in logs for member in replica.replicas)
     holders = {member for member, mirror in mirrors if mirror is not None and mirror.reached(batch)}
     if len(holders) < replica.effective_min_isr:
         known.fail(

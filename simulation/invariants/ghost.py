@@ -291,6 +291,9 @@ class Ghost:
     vanished: dict[int, ReplicaMirror] = field(default_factory=dict)
     """Broker -> the mirror of its log, which was missing when it started again."""
 
+    deleted: dict[int, tuple[ReplicaMirror, int]] = field(default_factory=dict)
+    """Broker -> the mirror of a log that it deleted, and up to where it knew the metadata, which did not assign it."""
+
     lost: list[Batch] = field(default_factory=list)
     """Acknowledged batches that an unclean election gave up."""
 

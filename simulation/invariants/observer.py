@@ -347,6 +347,7 @@ def _removed(known: Knowledge, broker: BrokerMirror, state: BrokerState, key: tu
                 if not metadata.may_have_removed(known, ghost, broker, (topic_id, number)):
                     replicas.vanished(known, ghost, mirror)
             else:
+                ghost.deleted[broker.broker_id] = mirror, state.image.end_offset
                 metadata.check_removal(known, ghost, broker.broker_id, state.image.end_offset, (topic_id, number))
 
 

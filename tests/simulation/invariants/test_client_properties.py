@@ -18,12 +18,13 @@ from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.engine.node_views import brokers
 from simulation.engine.transport import CLIENTS_FROM
 from simulation.invariants import clients
-from simulation.invariants.ghost import batches_in
+from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror, batches_in
+from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.observer import PropertyObserver
 from simulation.scenario.configuration import SimulatedFault
 from simulation.scenario.phases import SimulationOutcome
 from simulation.workload.clients import TOPIC
-from tests.simulation.invariants.planting import Plant, change_rules, observe, replica_of
+from tests.simulation.invariants.planting import Plant, broken_by, change_rules, observe, replica_of
 
 KILL_FIRST = (SimulatedFault(6_000, "kill", 0, 2_000, 0),)
 ISOLATED_FOLLOWERS = (SimulatedFault(5_000, "kill", 1, 12_000, 0), SimulatedFault(5_100, "kill", 2, 12_000, 0))
@@ -182,6 +183,20 @@ def test_an_acknowledgement_by_fewer_replicas_than_min_isr_breaks_p_15() -> None
     outcome = observe(*everything, faults=ISOLATED_FOLLOWERS)
     assert outcome.failed_property == "P-15"
     assert "logs of [1] only" in str(outcome.failure)
+
+
+@pytest.mark.parametrize(("leader_knows_to", "broken"), [(6, None), (7, "P-15"), (8, "P-15")])
+def test_a_replica_that_was_removed_had_reported_the_record_as_long_as_its_leader_has_not_heard_of_it(
+    knowledge: Knowledge, leader_knows_to: int, broken: str | None
+) -> None:
+    batch = Batch(0, 0, 1, 0, -1, -1, -1, control=False)
+    ghost = Ghost("log", 0)
+    ghost.mirrors = {1: ReplicaMirror(1, entries=[batch])}
+    ghost.deleted = {2: (ReplicaMirror(2, entries=[batch]), 7)}
+    replica = SimpleNamespace(replicas=(1, 2, 3), effective_min_isr=2)
+    state = SimpleNamespace(replicas={("log", 0): replica}, image=SimpleNamespace(end_offset=leader_knows_to))
+    found = broken_by(lambda: clients._check_min_isr(knowledge, ghost, state, batch, "broker 1"))  # type: ignore[arg-type]
+    assert found == broken
 
 
 def test_zombies_that_answer_what_they_know_are_no_violation() -> None:
