@@ -24,3 +24,7 @@ class RunClock:
     def now(self) -> int:
         """Nanoseconds since the origin."""
         return time.monotonic_ns() - self.origin_ns
+
+    def origin_unix_ms(self) -> int:
+        """The time of day at the origin, by the wall clock as it is now: milliseconds since 1970."""
+        return (time.time_ns() - self.now()) // 1_000_000

@@ -12,7 +12,7 @@ DEEDS: Final[Mapping[str, str]] = {
     "kill": "was killed",
     "pause": "was paused",
     "restart": "was restarted",
-    "power-cut": "was killed with others",
+    "power-cut": "was killed at one stroke",
     "crash-loop": "was killed over and over",
     "rolling-restart": "was restarted",
     "upgrade": "was upgraded",

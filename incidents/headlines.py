@@ -14,7 +14,6 @@ _NOUNS: Mapping[str, tuple[str, str, str]] = {
     "lost-acked-write": ("acknowledged write", "to", "lost"),
     "lost-read": ("record that had been read", "of", "lost"),
     "unseen": ("acknowledged write", "to", "never seen by a reader"),
-    "stale-read": ("read", "of", "answered without a write that had been acknowledged before the read began"),
     "end-offset-regression": ("query for the end", "of", "answered with an earlier end"),
     "dirty-read": ("record", "of", "read before it was committed"),
     "duplicate": ("record", "of", "in the log twice"),
@@ -91,6 +90,9 @@ def _effect(name: str, number: int, place: str, causes: Sequence[Cause]) -> str 
         noun, preposition, happened = _NOUNS[name]
         things = plural(number, noun, _PLURALS.get(noun))
         return f"{things} {preposition} {place} {'was' if number == 1 else 'were'} {happened}"
+    if name == "stale-read":
+        began = "it began" if number == 1 else "they began"
+        return f"{plural(number, 'read')} of {place} missed what had been acknowledged before {began}"
     if name == MALFORMED:
         return f"{plural(number, 'row')} of the history {'is' if number == 1 else 'are'} malformed"
     if name == "unavailable":

@@ -107,6 +107,9 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
         lines.append(f"At {moment(at_ns)} {who}, leader epoch {led.leader_epoch}.")
     near = _near(evidence, at_ns, server)
     faults = tuple(fault.number for fault in near[:2] if fault.number)
+    lines.append(
+        f"{_broker(row).capitalize()} answered." if server is not None else "Which broker answered is not known."
+    )
     spoken = (*lines, *(as_sentence(fault.story) for fault in near[:2]))
     hit = f", which {near[0].deed}" if near and server in near[0].targets else ""
     replaced = Cause(
@@ -130,6 +133,9 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
         "A new leader may hold back what it does not know to be committed (HW-6)." if row["within_contract"] else "",
     )
     if "changing" in because:
+        near = sorted(near, key=lambda fault: (not fault.touches(at_ns or 0, at_ns or 0), -fault.started_ns))
+        faults = tuple(fault.number for fault in near[:2] if fault.number)
+        spoken = (*lines, *(as_sentence(fault.story) for fault in near[:2]))
         first = near[0] if near else None
         after = f" after {first.story}" if first is not None else ""
         allowed = "A leader that was replaced and cannot know it yet may serve old, committed data (BL-10)."

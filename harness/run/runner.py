@@ -7,7 +7,6 @@ checked. Checking is separate (`harness.run.judging`) and does not touch the clu
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 
 from harness.environments.base import Environment, System
@@ -59,7 +58,7 @@ def run(
         if plan.spec.upgrade_to:
             (plan.directory / NEXT_COPY).write_text(in_one_file(SYSTEMS.find(plan.spec.upgrade_to)))
     with HistoryWriter(plan.directory / "history", plan.run_id, "harness") as history:
-        history.add("runs", _row(plan, system, text))
+        history.add("runs", _row(plan, system, text, clock))
         history.flush()
         context = RunContext(plan, system, environment, journal, history, clock, progress, stop)
         try:
@@ -125,7 +124,7 @@ def _tear_down(context: RunContext) -> None:
         context.journal.finish()
 
 
-def _row(plan: Plan, system: System, text: str) -> Mapping[str, object]:
+def _row(plan: Plan, system: System, text: str, clock: RunClock) -> Mapping[str, object]:
     spec = plan.spec
     return {
         "name": plan.name or spec.name or plan.run_id,
@@ -133,7 +132,7 @@ def _row(plan: Plan, system: System, text: str) -> Mapping[str, object]:
         "system": system.name,
         "volatile": system.traits.volatile,
         "environment": spec.environment,
-        "started_unix_ms": time.time_ns() // 1_000_000,
+        "started_unix_ms": clock.origin_unix_ms(),
         "brokers": spec.brokers,
         "controllers": spec.controllers,
         "replication_factor": spec.replication_factor,

@@ -53,6 +53,8 @@ def answers(run: Run) -> tuple[Answer, ...]:
     bound_ms = run.number("unavailable_after_ms")
     if bound_ms is not None and name == "unavailable":
         promise += f" Here that is within {bound_ms / 1000:g} s."
+    if incident.within_contract:
+        promise += " The contract has exceptions, and this is one."
     promised = [Answer("The rule" if incident.within_contract else "Promised", promise)] if promise else []
     return (
         *promised,
@@ -72,7 +74,9 @@ def _faults(run: Run, incident: Incident, evidence: Evidence) -> Answer:
         return Answer("Faults needed", text, "faults", "all faults")
     if evidence.needed is not None and incident.findings:
         later = incident.found_first != gravest(incident.anomalies)
-        text = _by_simulating(evidence, evidence.needed, " for the first violation" if later else "")
+        text = _by_simulating(
+            evidence, evidence.needed, f" for the first violation, {incident.found_first}" if later else ""
+        )
         return Answer("Faults needed", text, "faults", "all faults")
     before = [fault for fault in evidence.faults if incident.at_ns is None or fault.started_ns <= incident.at_ns]
     if evidence.is_simulated:

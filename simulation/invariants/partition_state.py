@@ -10,7 +10,7 @@ from broker.core.metadata.records import PartitionState
 def broken_epochs(before: PartitionState, after: PartitionState) -> str | None:
     """P-19: the partition epoch grows by one, and another leader leads a later epoch; the text says what is wrong."""
     if after.partition_epoch != before.partition_epoch + 1:
-        return f"the partition epoch went from {before.partition_epoch} to {after.partition_epoch}"
+        return f"the partition epoch is {after.partition_epoch} after a change, and was {before.partition_epoch} before"
     same_epoch = after.leader != before.leader and after.leader_epoch == before.leader_epoch
     if after.leader_epoch < before.leader_epoch or same_epoch:
         return (
