@@ -110,6 +110,14 @@ def check_candidates(known: Knowledge, ghost: Ghost) -> None:
         if not known.runs_as_registered(member):
             continue
         same = mirror.compare(ghost.committed) if mirror is not None else 0
+        if mirror is not None and mirror.start > ghost.log_start < end and ghost.since_epoch:
+            known.fail(
+                ghost,
+                "P-2",
+                f"broker {member} of epoch {broker.broker_epoch} may be elected (ISR {list(state.isr)}, ELR "
+                f"{list(state.elr)}, partition epoch {state.partition_epoch}), and its log begins at {mirror.start}; "
+                f"since an unclean election no leader has deleted what is committed from {ghost.log_start} on",
+            )
         if same < end and not (mirror is None and ghost.since_epoch):
             held = describe(mirror.entries, same) if mirror is not None else "no log"
             which = "ISR" if member in state.isr else "ELR"
@@ -166,6 +174,7 @@ def restart_from(known: Knowledge, ghost: Ghost, leader: int, epoch: int) -> Non
         return
     ghost.given_up += [(kept, batch) for batch in dict.fromkeys(ghost.committed[kept:]) if batch is not None]
     del ghost.committed[kept:]
+    ghost.log_start = min(ghost.log_start, kept)  # what was deleted above is given up, too
     for other in ghost.mirrors.values():
         other.same = min(other.same, kept)
     for base, batch in list(ghost.acknowledged.items()):

@@ -411,7 +411,8 @@ def test_early_acknowledgements_of_one_leader_are_one_incident_in_all_partitions
     evidence = json.dumps({"witness": {"offset": 15, "node": 1, "completed_ns": 10 * S}})
     rows = [lost(12, 12, number, "stale-read", broker=1, evidence=evidence) for number in (0, 1)]
     assert only(run_in(tmp_path, cluster=cluster, anomalies=rows)).headline == (
-        "2 reads of 2 partitions (t-0, t-1) missed what had been acknowledged before they began: broker 1 acknowledged writes before they were committed, and showed readers only what was."
+        "2 reads of 2 partitions (t-0, t-1) missed what had been acknowledged before they began: broker 1"
+        " acknowledged writes before they were committed, and showed readers only what was."
     )
 
 

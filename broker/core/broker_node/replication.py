@@ -294,7 +294,10 @@ def _still_asks(broker: BrokerState, asked: ListOffsetsPartition, topic_id: str)
 def leader_end_known(
     broker: BrokerState, asked: ListOffsetsPartition, topic_id: str, response: ListOffsetsResponse
 ) -> None:
-    """TR-8: the leader's log ends before ours: cut; otherwise it may begin after ours ends: ask."""
+    """TR-8: the leader's log ends before ours: cut; otherwise it may begin after ours ends: ask.
+
+    It is asked, too, where its log ends before ours begins: what was deleted here may be no part of it (TR-4).
+    """
     answer = response.partitions[0]
     replica = _still_asks(broker, asked, topic_id)
     if replica is None:
@@ -309,7 +312,10 @@ def leader_end_known(
             replica.log.remember_epoch(answer.leader_epoch, answer.offset)
             storage.checkpoint_lower_bounds(broker, replica, log_start, high_watermark)
         broker.runtime.log("warning", f"{replica.topic}-{replica.partition}: out of range; cut to {answer.offset}")
-        _go_on(broker, replica)
+        if answer.offset < log_start:
+            _ask_offset(broker, replica, _EARLIEST, LEADER_START)
+        else:
+            _go_on(broker, replica)
     else:
         _ask_offset(broker, replica, _EARLIEST, LEADER_START)
 
@@ -317,7 +323,7 @@ def leader_end_known(
 def leader_start_known(
     broker: BrokerState, asked: ListOffsetsPartition, topic_id: str, response: ListOffsetsResponse
 ) -> None:
-    """TR-8: the leader's log begins after ours ends: restart our log there."""
+    """TR-8: the leader's log begins after ours ends, or before ours, which is empty: restart our log there."""
     answer = response.partitions[0]
     replica = _still_asks(broker, asked, topic_id)
     if replica is None:
@@ -325,8 +331,10 @@ def leader_start_known(
     if answer.error_code:
         _place_refused(broker, replica)
         return
-    broker.runtime.mark(OUT_OF_RANGE_RESTART if answer.offset > replica.log.end_offset else OUT_OF_RANGE_KEPT)
-    if answer.offset > replica.log.end_offset:
+    log = replica.log
+    is_apart = answer.offset > log.end_offset or answer.offset < log.start_offset == log.end_offset
+    broker.runtime.mark(OUT_OF_RANGE_RESTART if is_apart else OUT_OF_RANGE_KEPT)
+    if is_apart:
         with directories.guarded(broker):
             follower.restart_at(replica, answer.offset, answer.leader_epoch, broker.rules)
         broker.runtime.log("warning", f"{replica.topic}-{replica.partition}: restarts at {answer.offset}")

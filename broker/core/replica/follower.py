@@ -34,14 +34,14 @@ def become_follower(replica: Replica, rules: Rules, *, new_leader: bool) -> int 
 
 
 def fetch_position(replica: Replica, rules: Rules, max_bytes: int) -> FetchPartition:
-    """The follower's next fetch position: log end, epoch of its last record, epoch that it follows."""
+    """The follower's next fetch position: log end, the epoch that ends there, epoch that it follows."""
     return FetchPartition(
         replica.topic,
         replica.partition,
         replica.log.end_offset,
         max_bytes,
         replica.leader_epoch,
-        rules.truncation.last_fetched_epoch(replica.log.last_epoch) if replica.compares_logs else UNKNOWN,
+        rules.truncation.last_fetched_epoch(replica.log.epoch_at_end) if replica.compares_logs else UNKNOWN,
         replica.log.start_offset,
         replica.topic_id,
     )
@@ -73,6 +73,8 @@ def take_answer(replica: Replica, asked: FetchPartition, answer: FetchedPartitio
         )
         if rules.truncation.ms_until_cut():
             return AppendOutcome(cut_later_to=offset)
+        if 0 <= answer.log_start_offset < offset < replica.log.start_offset:
+            offset = answer.log_start_offset  # TR-4: what was deleted here may be no part of the leader's log
         truncate(replica, offset)
         replica.log.remember_epoch(epoch, end_offset)
         _adopt_start(replica, answer)  # what is left below it the leader cannot compare

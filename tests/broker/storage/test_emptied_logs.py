@@ -133,6 +133,24 @@ def test_a_follower_that_is_cut_to_nothing_remembers_where_the_leaders_epoch_end
     assert log.epoch_at_end == epoch
 
 
+def test_a_follower_that_diverges_below_its_start_begins_where_its_leader_does() -> None:
+    """What it has deleted may be no part of the leader's log, whose records it must not lack."""
+    log = filled(MemoryFiles(), 1, 1, 1, 3)
+    log.advance_start(3)
+    replica = Replica("t", 0, "id", 1, log, leader_epoch=4, role=Role.FOLLOWER)
+    asked = follower.fetch_position(replica, RULES, 1 << 20)
+    answer = FetchedPartition("t", 0, ErrorCode.NONE, diverging_epoch=(1, 2), log_start_offset=1)
+    follower.take_answer(replica, asked, answer, RULES)
+    assert (log.start_offset, log.end_offset) == (1, 1)
+
+
+def test_an_empty_log_says_its_epoch_so_that_a_leader_without_that_history_tells_it() -> None:
+    log = filled(MemoryFiles(), 1, 3)
+    log.advance_start(2)
+    replica = Replica("t", 0, "id", 1, log, leader_epoch=4, role=Role.FOLLOWER)
+    assert follower.fetch_position(replica, RULES, 1 << 20).last_fetched_epoch == 3
+
+
 def rank(cluster: Cluster, broker: int) -> tuple[int, int]:
     """The (leader epoch, log end) by which a recovery ranks a broker's log."""
     response = cluster.call(broker, GetReplicaLogInfoRequest((ReplicaLogInfoPartition(TOPIC, 0),)))
@@ -189,3 +207,6 @@ def test_a_follower_whose_leader_ends_below_its_own_start_says_that_leaders_epoc
     shorter = ListOffsetsResponse((ListedOffset(TOPIC, 0, ErrorCode.NONE, -1, 2, epoch + 1),))
     replication.leader_end_known(machine.node.state, asked, replica.topic_id, shorter)  # type: ignore[union-attr]
     assert rank(cluster, follower_id) == (epoch + 1, 2)
+    lower = ListOffsetsResponse((ListedOffset(TOPIC, 0, ErrorCode.NONE, -1, 1, epoch),))
+    replication.leader_start_known(machine.node.state, asked, replica.topic_id, lower)  # type: ignore[union-attr]
+    assert rank(cluster, follower_id) == (epoch, 1)
