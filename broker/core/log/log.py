@@ -159,7 +159,8 @@ class Log:
         # what an empty log remembers of where it begins stays (UR-12)
         log.epochs.truncate_from_end(log.end_offset + (log.end_offset == log.start_offset))
         log.advance_start(log.start_offset)
-        log._rewritten.forget(log.flushed_offset)
+        if not log._cut_files:  # else a power failure may still bring back what the process before this one cut off
+            log._rewritten.forget(log.flushed_offset)
         return log
 
     def copy(self, files: Files) -> Log:

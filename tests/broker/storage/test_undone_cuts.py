@@ -6,10 +6,12 @@ import pytest
 
 from broker.core.broker_node import replication
 from broker.core.log.checkpoints import RewrittenRange
+from broker.core.log.log import Log, LogConfig
 from broker.core.messages import ListedOffset, ListOffsetsPartition, ListOffsetsResponse
 from broker.core.messages.errors import ErrorCode
 from broker.core.records import encode_batch
 from tests.support.cluster import Cluster
+from tests.support.memory_files import MemoryFiles
 
 FOLLOWER = 3
 
@@ -70,3 +72,19 @@ def test_a_high_watermark_below_which_a_log_was_cut_is_not_that_of_what_follows(
     cluster.kill(FOLLOWER)
     cluster.start(FOLLOWER)
     assert (cluster.replica(FOLLOWER)["high_watermark"], cluster.replica(FOLLOWER)["log_end"]) == (2, 6)
+
+
+def test_a_cut_that_was_not_synced_before_a_crash_is_remembered_by_the_next_process() -> None:
+    """A power failure may still bring it back, under a high watermark of what followed; until a flush of the file."""
+    files = MemoryFiles()
+    log = Log.open(files, "log-0", LogConfig(), clean=True)
+    for _ in range(6):
+        log.append_as_leader(encode_batch([(None, b"old")], 0, 0, 0), 0)
+    log.mark_flushed(6)
+    log.truncate_to(0)
+    for _ in range(2):
+        log = Log.open(files, "log-0", LogConfig(), clean=False)
+        assert RewrittenRange(files, "log-0").start == 0
+    log.append_as_leader(encode_batch([(None, b"new")], 0, 0, 0), 1)
+    log.mark_flushed(1)
+    assert RewrittenRange(files, "log-0").start is None
