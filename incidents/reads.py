@@ -140,7 +140,7 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
         after = f" after {first.story}" if first is not None else ""
         allowed = "A leader that was replaced and cannot know it yet may serve old, committed data (BL-10)."
         sentence = f"the leadership was changing{after}"
-        return (Cause("leader-change", sentence, spoken, at_ns, server, faults, allowed),)
+        return (Cause("leader-change", sentence, spoken, at_ns, None, faults, allowed),)
     if "no longer the leader" in because or "deposed" in because:
         return (replaced,)
     if "new" in because:
