@@ -170,11 +170,14 @@ def restart_from(known: Knowledge, ghost: Ghost, leader: int, epoch: int) -> Non
     kept = mirror.compare(ghost.committed) if mirror is not None else 0
     ghost.since_epoch = epoch
     ghost.quorum_excused = True
+    # what was deleted above is given up, too; and what the elected replica has deleted, all have
+    ghost.log_start = max(
+        min(ghost.log_start, kept) if kept < before else ghost.log_start, mirror.start if mirror else 0
+    )
     if kept == before:
         return
     ghost.given_up += [(kept, batch) for batch in dict.fromkeys(ghost.committed[kept:]) if batch is not None]
     del ghost.committed[kept:]
-    ghost.log_start = min(ghost.log_start, kept)  # what was deleted above is given up, too
     for other in ghost.mirrors.values():
         other.same = min(other.same, kept)
     for base, batch in list(ghost.acknowledged.items()):

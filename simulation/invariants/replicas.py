@@ -160,7 +160,7 @@ def truncated(
     was = len(mirror.entries)
     start = replica.log.start_offset
     same, high_watermark = mirror.same, mirror.high_watermark
-    lost = max(end, ghost.log_start)
+    lost = max(end, ghost.log_start, mirror.start)
     if ghost.protects(mirror) or (ghost.trusted and not ghost.since_epoch):
         if lost < min(same, ghost.owed_to(mirror.holder, replica.leader_epoch)):
             known.fail(
