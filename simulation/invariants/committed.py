@@ -110,13 +110,14 @@ def check_candidates(known: Knowledge, ghost: Ghost) -> None:
         if not known.runs_as_registered(member):
             continue
         same = mirror.compare(ghost.committed) if mirror is not None else 0
-        if mirror is not None and mirror.start > ghost.log_start < end and ghost.since_epoch:
+        since = max(ghost.log_start, ghost.elected_end)
+        if mirror is not None and ghost.since_epoch and since < min(mirror.start, end):
             known.fail(
                 ghost,
                 "P-2",
                 f"broker {member} of epoch {broker.broker_epoch} may be elected (ISR {list(state.isr)}, ELR "
                 f"{list(state.elr)}, partition epoch {state.partition_epoch}), and its log begins at {mirror.start}; "
-                f"since an unclean election no leader has deleted what is committed from {ghost.log_start} on",
+                f"no leader has deleted what has been committed from {since} on, since the last unclean election",
             )
         if same < end and not (mirror is None and ghost.since_epoch):
             held = describe(mirror.entries, same) if mirror is not None else "no log"
@@ -170,10 +171,10 @@ def restart_from(known: Knowledge, ghost: Ghost, leader: int, epoch: int) -> Non
     kept = mirror.compare(ghost.committed) if mirror is not None else 0
     ghost.since_epoch = epoch
     ghost.quorum_excused = True
-    # what was deleted above is given up, too; and what the elected replica has deleted, all have
-    ghost.log_start = max(
-        min(ghost.log_start, kept) if kept < before else ghost.log_start, mirror.start if mirror else 0
-    )
+    ghost.elected_end = len(mirror.entries) if mirror is not None else 0
+    if kept < before and ghost.committed[kept] is not None:  # else nobody knows whether it differs from there on
+        ghost.log_start = min(ghost.log_start, kept)  # what was deleted above is given up, too
+    ghost.log_start = max(ghost.log_start, mirror.start if mirror is not None else 0)
     if kept == before:
         return
     ghost.given_up += [(kept, batch) for batch in dict.fromkeys(ghost.committed[kept:]) if batch is not None]

@@ -291,6 +291,9 @@ class Ghost:
     vanished: dict[int, ReplicaMirror] = field(default_factory=dict)
     """Broker -> the mirror of its log, which was missing when it started again."""
 
+    elected_end: int = 0
+    """The log end of the leader of the last unclean election when it was elected."""
+
     deleted: dict[int, tuple[ReplicaMirror, int]] = field(default_factory=dict)
     """Broker -> the mirror of a log that it deleted, and up to where it knew the metadata, which did not assign it."""
 

@@ -169,7 +169,8 @@ def truncated(
                 f"broker {mirror.holder} cut its log from {was} to {end}, and what was at {lost} is committed: "
                 f"{describe(ghost.committed, lost)}",
             )
-        if end < high_watermark and start < high_watermark and mirror.high_watermark_epoch >= ghost.since_epoch:
+        held = max(start, mirror.start) < high_watermark  # TR-4: what it had deleted below is no loss of a cut
+        if end < high_watermark and held and mirror.high_watermark_epoch >= ghost.since_epoch:
             known.fail(
                 ghost,
                 "P-6",

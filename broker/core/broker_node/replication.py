@@ -296,7 +296,7 @@ def leader_end_known(
 ) -> None:
     """TR-8: the leader's log ends before ours: cut; otherwise it may begin after ours ends: ask.
 
-    It is asked, too, if the cut leaves nothing of ours: what was deleted here may be no part of its log (TR-4).
+    It is asked, too, where its log ends before ours begins: what was deleted here may be no part of it (TR-4).
     """
     answer = response.partitions[0]
     replica = _still_asks(broker, asked, topic_id)
@@ -312,7 +312,7 @@ def leader_end_known(
             replica.log.remember_epoch(answer.leader_epoch, answer.offset)
             storage.checkpoint_lower_bounds(broker, replica, log_start, high_watermark)
         broker.runtime.log("warning", f"{replica.topic}-{replica.partition}: out of range; cut to {answer.offset}")
-        if 0 < answer.offset <= log_start:
+        if answer.offset < log_start:
             _ask_offset(broker, replica, _EARLIEST, LEADER_START)
         else:
             _go_on(broker, replica)

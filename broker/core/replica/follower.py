@@ -73,8 +73,8 @@ def take_answer(replica: Replica, asked: FetchPartition, answer: FetchedPartitio
         )
         if rules.truncation.ms_until_cut():
             return AppendOutcome(cut_later_to=offset)
-        if 0 <= answer.log_start_offset < offset <= replica.log.start_offset:
-            offset = answer.log_start_offset  # TR-4: nothing is left, and what was deleted may be none of the leader's
+        if 0 <= answer.log_start_offset < offset < replica.log.start_offset:
+            offset = answer.log_start_offset  # TR-4: what was deleted here may be no part of the leader's log
         truncate(replica, offset)
         replica.log.remember_epoch(epoch, end_offset)
         _adopt_start(replica, answer)  # what is left below it the leader cannot compare

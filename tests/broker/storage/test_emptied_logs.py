@@ -133,16 +133,16 @@ def test_a_follower_that_is_cut_to_nothing_remembers_where_the_leaders_epoch_end
     assert log.epoch_at_end == epoch
 
 
-@pytest.mark.parametrize("end", [2, 3])
-def test_a_follower_of_whose_log_a_divergence_leaves_nothing_begins_where_its_leader_does(end: int) -> None:
-    """What it has deleted may be no part of the leader's log, whose records it must not lack."""
+@pytest.mark.parametrize(("end", "start"), [(2, 1), (3, 3)])
+def test_a_follower_that_diverges_below_its_start_begins_where_its_leader_does(end: int, start: int) -> None:
+    """What it has deleted may be no part of the leader's log. A member of the ISR, which is complete, never does."""
     log = filled(MemoryFiles(), 0, 0, 2, 3)
     log.advance_start(3)
     replica = Replica("t", 0, "id", 1, log, leader_epoch=4, role=Role.FOLLOWER)
     asked = follower.fetch_position(replica, RULES, 1 << 20)
     answer = FetchedPartition("t", 0, ErrorCode.NONE, diverging_epoch=(0, end), log_start_offset=1)
     follower.take_answer(replica, asked, answer, RULES)
-    assert (log.start_offset, log.end_offset) == (1, 1)
+    assert (log.start_offset, log.end_offset) == (start, start)
 
 
 def test_an_empty_log_says_its_epoch_so_that_a_leader_without_that_history_tells_it() -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from broker.core.metadata.image import Image, TopicImage
+from broker.core.metadata.records import PartitionState
+from simulation.invariants.committed import check_candidates
 from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror
 from simulation.invariants.knowledge import Knowledge
+from tests.simulation.invariants.planting import broken_by
 
 
 def batch(offset: int, epoch: int = 0) -> Batch:
@@ -26,3 +31,17 @@ def test_a_topic_that_only_a_controller_knows_yet_is_compacted_all_the_same(know
     ahead.topics["offsets"] = TopicImage("offsets", "id", {}, {"cleanup.policy": "compact"})
     assert knowledge.ghost("offsets", "id", 0, ahead).contents == {}
     assert knowledge.ghost("offsets", "id", 1).contents is None
+
+
+@pytest.mark.parametrize(("start", "since_epoch", "broken"), [(4, 2, "P-2"), (3, 2, "P-2"), (2, 2, None), (4, 0, None)])
+def test_a_candidate_must_not_have_deleted_what_was_committed_since_an_unclean_election(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, start: int, since_epoch: int, broken: str | None
+) -> None:
+    monkeypatch.setattr(Knowledge, "runs_as_registered", lambda _known, _member: True)
+    ghost = Ghost("log", 0, elected_end=2, since_epoch=since_epoch)
+    ghost.state = PartitionState(replicas=(1, 2), isr=(1,), leader=1, leader_epoch=2, partition_epoch=3)
+    ghost.committed += [batch(offset, epoch=2) for offset in range(5)]
+    ghost.mirrors[1] = ReplicaMirror(
+        1, entries=[None] * start + [batch(n, epoch=2) for n in range(start, 5)], start=start
+    )
+    assert broken_by(lambda: check_candidates(knowledge, ghost)) == broken
