@@ -204,7 +204,7 @@ def _apply(broker: BrokerState, replica: Replica, asked: FetchPartition, answer:
         key = (CUT, *replica.key, outcome.cut_later_to)
         replica.retry_fetch_at_ms = broker.runtime.now_ms + broker.rules.truncation.ms_until_cut() + 1
         broker.runtime.set_timer(key, broker.rules.truncation.ms_until_cut())
-    if outcome.appended:
+    if outcome.appended or outcome.truncated_to is not None:  # a cut within a batch rewrites what is left of it
         storage.appended(broker, replica)
     if outcome.retry or outcome.wait_for_metadata:
         _pause(broker, replica)
