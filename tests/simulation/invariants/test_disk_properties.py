@@ -165,7 +165,7 @@ def test_records_that_a_leader_has_deleted_already_are_not_missed() -> None:
 
 def test_what_a_cut_within_a_batch_has_rewritten_is_synced_in_its_interval_too() -> None:
     """In this seed a follower of offsets cuts a batch that only fills offsets, and appends nothing for a while."""
-    found = {one.property_id for one in simulate(9204149, observed=True).findings}
+    found = {one.property_id for one in simulate(9204149, {}, observed=True).findings}
     assert not found
 
 
