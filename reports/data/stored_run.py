@@ -125,7 +125,7 @@ class Run:
             place: number
             for number, incident in enumerate(self.incidents, start=1)
             for first, last in incident.rows
-            for place in range(first, min(last + 1, self.tables["anomalies"].num_rows))
+            for place in range(max(first, 0), min(last + 1, self.tables["anomalies"].num_rows))
         }
 
     @cached_property

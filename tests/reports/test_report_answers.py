@@ -214,6 +214,14 @@ def test_commands_are_set_as_code_and_no_line_ends_within_a_time_or_number():
     )
 
 
+def test_rows_that_no_table_has_belong_to_no_incident(tmp_path):
+    run = checked(tmp_path, **LOST_PAGE_CACHE)
+    results = json.loads((run / "results.json").read_text())
+    results["incidents"][0]["rows"] = [[-(10**15), 2], [8, 10**15]]
+    (run / "results.json").write_text(json.dumps(results))
+    assert load_run(run).incident_of_place == dict.fromkeys((0, 1, 2, 8, 9), 1)
+
+
 def test_a_record_that_several_reads_missed_is_named_once(tmp_path):
     missed = [lost(15, 10 + n, anomaly="stale-read") for n in range(3)]
     *_, records = answers(load_run(checked(tmp_path, **{**LOST_PAGE_CACHE, "anomalies": missed})))
