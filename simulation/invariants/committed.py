@@ -110,7 +110,9 @@ def check_candidates(known: Knowledge, ghost: Ghost) -> None:
         if not known.runs_as_registered(member):
             continue
         same = mirror.compare(ghost.committed) if mirror is not None else 0
-        since = max(ghost.log_start, ghost.elected_end)
+        asked = mirror.asked_start if mirror is not None else 0
+        asked_since = asked if asked > ghost.asked_before.get(member, 0) else 0  # and nobody saw that it led and did it
+        since = max(ghost.log_start, ghost.elected_end, asked_since)
         if mirror is not None and ghost.since_epoch and since < min(mirror.start, end):
             known.fail(
                 ghost,
@@ -172,6 +174,7 @@ def restart_from(known: Knowledge, ghost: Ghost, leader: int, epoch: int) -> Non
     ghost.since_epoch = epoch
     ghost.quorum_excused = True
     ghost.elected_end = len(mirror.entries) if mirror is not None else 0
+    ghost.asked_before = {member: other.asked_start for member, other in ghost.mirrors.items()}
     if kept < before and ghost.committed[kept] is not None:  # else nobody knows whether it differs from there on
         ghost.log_start = min(ghost.log_start, kept)  # what was deleted above is given up, too
     ghost.log_start = max(ghost.log_start, mirror.start if mirror is not None else 0)

@@ -294,6 +294,9 @@ class Ghost:
     elected_end: int = 0
     """The log end of the leader of the last unclean election when it was elected."""
 
+    asked_before: dict[int, int] = field(default_factory=dict)
+    """Broker -> up to where it had been asked to delete records when that leader was elected."""
+
     deleted: dict[int, tuple[ReplicaMirror, int]] = field(default_factory=dict)
     """Broker -> the mirror of a log that it deleted, and up to where it knew the metadata, which did not assign it."""
 

@@ -33,15 +33,17 @@ def test_a_topic_that_only_a_controller_knows_yet_is_compacted_all_the_same(know
     assert knowledge.ghost("offsets", "id", 1).contents is None
 
 
-@pytest.mark.parametrize(("start", "since_epoch", "broken"), [(4, 2, "P-2"), (3, 2, "P-2"), (2, 2, None), (4, 0, None)])
+@pytest.mark.parametrize(
+    ("start", "since_epoch", "asked", "broken"),
+    [(4, 2, 0, "P-2"), (3, 2, 0, "P-2"), (2, 2, 0, None), (4, 0, 0, None), (4, 2, 4, None), (4, 2, 1, "P-2")],
+)
 def test_a_candidate_must_not_have_deleted_what_was_committed_since_an_unclean_election(
-    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, start: int, since_epoch: int, broken: str | None
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, start: int, since_epoch: int, asked: int, broken: str | None
 ) -> None:
     monkeypatch.setattr(Knowledge, "runs_as_registered", lambda _known, _member: True)
-    ghost = Ghost("log", 0, elected_end=2, since_epoch=since_epoch)
+    ghost = Ghost("log", 0, elected_end=2, since_epoch=since_epoch, asked_before={1: 1})
     ghost.state = PartitionState(replicas=(1, 2), isr=(1,), leader=1, leader_epoch=2, partition_epoch=3)
     ghost.committed += [batch(offset, epoch=2) for offset in range(5)]
-    ghost.mirrors[1] = ReplicaMirror(
-        1, entries=[None] * start + [batch(n, epoch=2) for n in range(start, 5)], start=start
-    )
+    kept = [None] * start + [batch(offset, epoch=2) for offset in range(start, 5)]
+    ghost.mirrors[1] = ReplicaMirror(1, entries=kept, start=start, asked_start=asked)
     assert broken_by(lambda: check_candidates(knowledge, ghost)) == broken
