@@ -95,7 +95,7 @@ def uneven_reads(reads: DataFrame, polls: DataFrame) -> DataFrame:
     Only within a leg (`checkers.input.polls`) must positions follow each other, so the record and the one before
     it are of the same one.
     """
-    path = Window.partitionBy(*KEY, "process").orderBy("invoked_ns", "op", "ordinal")
+    path = Window.partitionBy(*KEY, "process").orderBy("invoked_ns", "op", "ordinal", "offset")
     before = fn.lag(fn.struct("offset", "op", "invoked_ns")).over(path)
     uneven = (
         reads.where("process is not null")
