@@ -69,22 +69,22 @@ def answers(run: Run) -> tuple[Answer, ...]:
 
 def _faults(run: Run, incident: Incident, evidence: Evidence) -> Answer:
     """Answer which faults it needed, where that was tried; else which may stand behind it."""
+    question = "Faults needed"
     if run.spec.get("story"):
         text = "Every fault of this run is a step of its schedule, which is played as it is written."
-        return Answer("Faults needed", text, "faults", "all faults")
-    if evidence.needed is not None and incident.findings:
+    elif evidence.needed is not None and incident.findings:
         later = incident.found_first != gravest(incident.anomalies)
-        text = _by_simulating(
-            evidence, evidence.needed, f" for the first violation, {incident.found_first}" if later else ""
-        )
-        return Answer("Faults needed", text, "faults", "all faults")
-    before = [fault for fault in evidence.faults if incident.at_ns is None or fault.started_ns <= incident.at_ns]
-    if evidence.is_simulated:
-        began = f"{plural(len(before), 'fault')} began before it" if before else "no fault began before it"
-        text = f"Not tried: {began}. `harrow explain` simulates the run again without each of them."
+        what_for = f" for the first violation, {incident.found_first}" if later else ""
+        text = _by_simulating(evidence, evidence.needed, what_for)
     else:
-        text = _by_evidence(incident, evidence, before)
-    return Answer("Faults behind it", text, "faults", "all faults")
+        question = "Faults behind it"
+        before = [fault for fault in evidence.faults if incident.at_ns is None or fault.started_ns <= incident.at_ns]
+        if evidence.is_simulated:
+            began = f"{plural(len(before), 'fault')} began before it" if before else "no fault began before it"
+            text = f"Not tried: {began}. `harrow explain` simulates the run again without each of them."
+        else:
+            text = _by_evidence(incident, evidence, before)
+    return Answer(question, text, "faults", "all faults")
 
 
 def _by_simulating(evidence: Evidence, needed: Needed, what_for: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker.core.metadata.records import PartitionState
 from broker.core.replica.state import Role
 from simulation.invariants.expiry import TAKEN_TWICE, is_excused
 from simulation.invariants.ghost import Ghost, ReplicaMirror, describe
@@ -110,17 +111,8 @@ def check_candidates(known: Knowledge, ghost: Ghost) -> None:
         if not known.runs_as_registered(member):
             continue
         same = mirror.compare(ghost.committed) if mirror is not None else 0
-        asked = mirror.asked_start if mirror is not None else 0
-        asked_since = asked if asked > ghost.asked_before.get(member, 0) else 0  # and nobody saw that it led and did it
-        since = max(ghost.log_start, ghost.elected_end, asked_since)
-        if mirror is not None and ghost.since_epoch and since < min(mirror.start, end):
-            known.fail(
-                ghost,
-                "P-2",
-                f"broker {member} of epoch {broker.broker_epoch} may be elected (ISR {list(state.isr)}, ELR "
-                f"{list(state.elr)}, partition epoch {state.partition_epoch}), and its log begins at {mirror.start}; "
-                f"no leader has deleted what has been committed from {since} on, since the last unclean election",
-            )
+        if mirror is not None and ghost.since_epoch:
+            _check_deleted(known, ghost, state, mirror)
         if same < end and not (mirror is None and ghost.since_epoch):
             held = describe(mirror.entries, same) if mirror is not None else "no log"
             which = "ISR" if member in state.isr else "ELR"
@@ -131,6 +123,24 @@ def check_candidates(known: Knowledge, ghost: Ghost) -> None:
                 f"ELR {list(state.elr)}, partition epoch {state.partition_epoch}) and has {held} at {same}, where "
                 f"{describe(ghost.committed, same)} is committed",
             )
+
+
+def _check_deleted(known: Knowledge, ghost: Ghost, state: PartitionState, mirror: ReplicaMirror) -> None:
+    """P-2: a candidate's log begins no later than leaders since the last unclean election have deleted records.
+
+    It may have deleted what it was asked to since then, as a leader that nobody saw do it.
+    """
+    asked = mirror.asked_start if mirror.asked_start > ghost.asked_before.get(mirror.holder, 0) else 0
+    since = max(ghost.log_start, ghost.elected_end, asked)
+    if since < min(mirror.start, len(ghost.committed)):
+        known.fail(
+            ghost,
+            "P-2",
+            f"broker {mirror.holder} of epoch {known.brokers[mirror.holder].broker_epoch} may be elected (ISR "
+            f"{list(state.isr)}, ELR {list(state.elr)}, partition epoch {state.partition_epoch}), and its log begins "
+            f"at {mirror.start}; no leader has deleted what has been committed from {since} on, since the last unclean "
+            "election",
+        )
 
 
 def check_bounds(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, high_watermark: int) -> None:
