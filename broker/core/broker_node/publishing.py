@@ -349,6 +349,8 @@ def _apply(broker: BrokerState, replica: Replica, state: PartitionState) -> None
             return
         broker.runtime.mark(DEPOSED if was_leader else FOLLOWS)
         cut_to = follower.become_follower(replica, broker.rules, new_leader=new_leader)
+        if cut_to is not None:
+            storage.appended(broker, replica)
         _log_role(broker, replica, f"follows {state.leader}" + ("" if cut_to is None else f", cut to {cut_to}"))
 
 

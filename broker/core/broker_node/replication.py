@@ -204,7 +204,7 @@ def _apply(broker: BrokerState, replica: Replica, asked: FetchPartition, answer:
         key = (CUT, *replica.key, outcome.cut_later_to)
         replica.retry_fetch_at_ms = broker.runtime.now_ms + broker.rules.truncation.ms_until_cut() + 1
         broker.runtime.set_timer(key, broker.rules.truncation.ms_until_cut())
-    if outcome.appended or outcome.truncated_to is not None:  # a cut within a batch rewrites what is left of it
+    if outcome.appended or outcome.truncated_to is not None:
         storage.appended(broker, replica)
     if outcome.retry or outcome.wait_for_metadata:
         _pause(broker, replica)
@@ -248,6 +248,7 @@ def cut_late(broker: BrokerState, key: tuple[str, int], offset: int) -> None:
     if replica is not None:
         with directories.guarded(broker):
             follower.truncate(replica, offset)
+            storage.appended(broker, replica)
 
 
 def _pause(broker: BrokerState, replica: Replica, *, asks_for_place: bool = False) -> None:
@@ -311,6 +312,7 @@ def leader_end_known(
             follower.truncate(replica, answer.offset)
             replica.log.remember_epoch(answer.leader_epoch, answer.offset)
             storage.checkpoint_lower_bounds(broker, replica, log_start, high_watermark)
+            storage.appended(broker, replica)
         broker.runtime.log("warning", f"{replica.topic}-{replica.partition}: out of range; cut to {answer.offset}")
         if answer.offset < log_start:
             _ask_offset(broker, replica, _EARLIEST, LEADER_START)

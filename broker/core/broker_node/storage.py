@@ -269,7 +269,10 @@ def _offsets(broker: BrokerState, index: int, name: str) -> dict[tuple[str, int]
 
 
 def appended(broker: BrokerState, replica: Replica) -> None:
-    """Flush segments that were rolled, and, if configured, the rest after so many records or so much time."""
+    """Flush segments that were rolled, and, if configured, the rest after so many records or so much time.
+
+    After a cut, too: one within a batch rewrites what is left of it.
+    """
     log = replica.log
     due_to = log.flush_due_to
     if due_to > log.flushed_offset and replica.flushing_to is None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.broker_node import replication
+from broker.core.broker_node import replication, storage
 from broker.core.log.checkpoints import RewrittenRange
 from broker.core.log.log import Log, LogConfig
 from broker.core.messages import ListedOffset, ListOffsetsPartition, ListOffsetsResponse
 from broker.core.messages.errors import ErrorCode
-from broker.core.records import encode_batch
+from broker.core.ports.events import SetTimer
+from broker.core.records import encode_batch, filler
 from tests.support.cluster import Cluster
 from tests.support.memory_files import MemoryFiles
 
@@ -88,3 +89,19 @@ def test_a_cut_that_was_not_synced_before_a_crash_is_remembered_by_the_next_proc
     log.append_as_leader(encode_batch([(None, b"new")], 0, 0, 0), 1)
     log.mark_flushed(1)
     assert RewrittenRange(files, "log-0").start is None
+
+
+def test_what_a_cut_within_a_batch_has_rewritten_is_flushed_in_its_interval() -> None:
+    cluster = Cluster(3, log_flush_interval_ms=1_000)
+    cluster.create_topic()
+    cluster.isolate(FOLLOWER)
+    broker = cluster.machines[FOLLOWER].node.state
+    replica = broker.replicas["log", 0]
+    replica.log.append_as_follower(filler(0, 5, replica.leader_epoch), max_epoch=9)
+    replica.log.mark_flushed(6)
+    asked = ListOffsetsPartition("log", 0, -1, replica.leader_epoch)
+    shorter = ListOffsetsResponse((ListedOffset("log", 0, ErrorCode.NONE, -1, 3),))
+    replication.leader_end_known(broker, asked, replica.topic_id, shorter)
+    assert (replica.log.end_offset, replica.log.flushed_offset) == (3, 0)
+    timers = [effect.key for effect in broker.runtime.effects if isinstance(effect, SetTimer)]
+    assert timers == [(storage.FLUSH_INTERVAL,)]
