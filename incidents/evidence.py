@@ -275,11 +275,10 @@ def finding_rows(directory: Path, known: Iterable[str] = ()) -> list[dict[str, A
 
 
 # Numbers are no longer than columns of the tables are wide: a file may say anything.
-_VALUE = re.compile(r"(\d{1,18}) (?:was|is) ")
+_VALUE = re.compile(r"value (\d{1,18}) (?:was|is) ")
 _PARTITION = re.compile(rf"\b{TOPIC_OF_SIMULATIONS}-(\d{{1,9}})\b|\bpartition (\d{{1,9}})\b")
-_POSITION = re.compile(r"\b(\d{1,9})/(\d{1,18})\b")
 _OFFSET = re.compile(
-    r"\boffsets? (\d{1,18})\b|\bat (\d{1,18})\b(?!/| ms)|\bup to (\d{1,18})\b|what was at (\d{1,18})\b"
+    r"\boffsets? (\d{1,18})\b|\bat (\d{1,18})\b(?! ms)|\bup to (\d{1,18})\b|what was at (\d{1,18})\b"
 )
 _BROKER = re.compile(r"\bbroker (\d{1,9})\b|\bnode (\d{1,9})\b|\bcontroller (\d{1,9})\b|\bvoter (\d{1,9})\b")
 
@@ -287,10 +286,7 @@ _BROKER = re.compile(r"\bbroker (\d{1,9})\b|\bnode (\d{1,9})\b|\bcontroller (\d{
 def _finding(layer: str, property_id: str, what: str, at_ns: int | None) -> Finding:
     """Read partition, offset and nodes out of a finding's sentence."""
     partition = offset = None
-    position = _POSITION.search(what) if layer == "history" else None
-    if position is not None:
-        partition, offset = int(position[1]), int(position[2])
-    elif (named := _PARTITION.search(what)) is not None:
+    if (named := _PARTITION.search(what)) is not None:
         partition = int(named[1] or named[2])
         at = _OFFSET.search(what)
         offset = None if at is None else int(next(group for group in at.groups() if group))

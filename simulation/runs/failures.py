@@ -186,9 +186,10 @@ def _lost(outcome: SimulationOutcome, positions: _Positions, deletions: Deletion
 
 
 def _loss_text(lost: LostRecord) -> str:
-    at_offset = "" if lost.offset is None else f" at {_position((lost.partition, lost.offset))}"
+    partition = f"partition {lost.partition}"
+    where = f"in {partition}" if lost.offset is None else f"at {_position((lost.partition, lost.offset))}"
     what = "acknowledged" if lost.anomaly == "lost-acked-write" else "read"
-    return f"{lost.value} was {what}{at_offset}, and the final reads do not show it"
+    return f"value {lost.value} was {what} {where}, and the final reads do not show it"
 
 
 def _anomalies(outcome: SimulationOutcome) -> Iterator[tuple[str, str]]:
@@ -199,27 +200,36 @@ def _anomalies(outcome: SimulationOutcome) -> Iterator[tuple[str, str]]:
     deletions = Deletions(outcome)
     at: dict[tuple[int, int], int] = {}
     for read in history.reads:
-        if read.value is None or read.value not in positions.sends:
-            yield "phantom-read", f"{read.value} was read at {read.partition}/{read.offset}, and no client sent it"
-            continue
         position = read.partition, read.offset
+        if read.value is None or read.value not in positions.sends:
+            yield "phantom-read", f"value {read.value} was read at {_position(position)}, and no client sent it"
+            continue
         if at.setdefault(position, read.value) != read.value and not exempt:
-            yield "inconsistent-offset", f"at {_position(position)} {at[position]} was read, and {read.value}"
+            yield (
+                "inconsistent-offset",
+                f"at {_position(position)} value {at[position]} was read, and later value {read.value}",
+            )
     for lost in _lost(outcome, positions, deletions):
         yield lost.anomaly, _loss_text(lost)
     for value, (send, operation) in positions.sends.items():
         where = positions.all.get(value, set())
         if operation.status == "fail" and where:
-            yield "aborted-read", f"{value} was read at {_position(min(where))}, and its send had certainly failed"
+            yield (
+                "aborted-read",
+                f"value {value} was read at {_position(min(where))}, and its send had certainly failed",
+            )
         offset_agrees = send.offset is None or not where or (send.partition, send.offset) in where
         # Else another copy may remain: of a retry, or of an attempt that reappeared after an allowed loss.
         binding = not exempt and (idempotent or not deletions.may_be_missing(send, operation, where))
         if not offset_agrees and send.acks == ACKS_ALL and binding:
-            yield "wrong-offset", f"{value} was acknowledged at {send.offset}, and read at {_position(min(where))}"
+            what = (
+                f"value {value} was read at {_position(min(where))}, and had been acknowledged at offset {send.offset}"
+            )
+            yield "wrong-offset", what
         # Where losses are allowed a record may be lost at one position and kept at another, but not be at two at once.
         copies = positions.final.get(value, set()) if exempt else where
         if len(copies) > 1 and idempotent and send.acks == ACKS_ALL:
-            yield "duplicate", f"{value} is at {' and '.join(_position(one) for one in sorted(copies))}"
+            yield "duplicate", f"value {value} is at {' and at '.join(_position(one) for one in sorted(copies))}"
     if not exempt:
         yield from group_anomalies(history)
         durable = [(value, *pair) for value, pair in positions.sends.items() if pair[0].acks == ACKS_ALL]
@@ -257,9 +267,9 @@ def _reordered(sends: Sequence[tuple[int, int | None, int, OperationRow]]) -> It
                     highest, before = completed[position][1:3]
                 position += 1
             if offset < highest:
-                sent = f"{value} was sent after {before} had been acknowledged at {_position((partition, highest))}"
-                yield "reordered-send", f"{sent}, and is at {offset}"
+                earlier = f"value {before} had been acknowledged at {_position((partition, highest))}"
+                yield "reordered-send", f"value {value} was sent after {earlier}, and is at offset {offset}"
 
 
 def _position(position: tuple[int, int]) -> str:
-    return f"{position[0]}/{position[1]}"
+    return f"offset {position[1]} of partition {position[0]}"

@@ -230,7 +230,7 @@ def test_a_record_that_several_reads_missed_is_named_once(tmp_path):
 
 LATER = {**SIMULATED, "findings": [
     *SIMULATED["findings"],
-    {"layer": "history", "property_id": "lost-acked-write", "what": "102 was acknowledged at 0/101, and the final reads do not show it"},  # noqa: E501
+    {"layer": "history", "property_id": "lost-acked-write", "what": "value 102 was acknowledged at offset 101 of partition 0, and the final reads do not show it"},  # noqa: E501
 ]}  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from simulation.directed import files, load
 SHOWN = {
     "truncate-to-high-watermark": "broker 2 cut its log from 1 to 0, and what was at 0 is committed",
     "divergence-after-hard-failures": "broker 1 has 1 of epoch 0, broker 2 has 3 of epoch 3",
-    "keep-last-in-sync": "1 was acknowledged at 0/0, and the final reads do not show it",
+    "keep-last-in-sync": "value 1 was acknowledged at offset 0 of partition 0, and the final reads do not show it",
 }
 
 
