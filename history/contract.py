@@ -2,9 +2,9 @@
 
 With `min.insync.replicas` = f + 1 a cluster promises of a record, by the acks of its producer:
 
-- acks=all (and every record that was read): it lasts unless more than f replicas suffered lossy unclean shutdowns
-  whose windows overlap, each from the crash until the replica is back in the ISR; with unclean election on, also
-  unless such an election happened.
+- acks=all (and every record that was read): it lasts unless afterwards more than f replicas suffered lossy unclean
+  shutdowns whose windows overlap, each from the crash until the replica is back in the ISR; with unclean election on,
+  also unless such an election happened. What crashed before had no copy of it.
 - acks=1: it lasts as long as that, and as long as the leader neither changes nor loses anything.
 - acks=0: nothing.
 
@@ -41,6 +41,20 @@ ENDING_KINDS: Final = frozenset(
     {"kill", "power-cut", "crash-loop", "restart", "rolling-restart", "upgrade", "out-of-memory", "broker-removal"}
 )
 """Further kinds of fault that end a node's process: what a system loses that keeps its records in memory alone."""
+
+CRASHING_FIRST: Final = frozenset(
+    {
+        "page-cache-loss",
+        "torn-page-cache-loss",
+        "bit-flip",
+        "file-truncation",
+        "file-loss",
+        "disk-loss",
+        "kill",
+        "power-cut",
+    }
+)
+"""Kinds of fault that end their nodes' processes once, before they have taken hold, and start them when they end."""
 
 DAMAGING_KINDS: Final = frozenset(
     {"lying-fsync", "disk-error", "bit-flip", "file-truncation", "file-loss", "disk-loss", "disk-rollback"}

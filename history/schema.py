@@ -171,6 +171,7 @@ FAULTS = pa.schema(
         ("targets", pa.list_(pa.int32())),  # node ids
         ("parameters", pa.string()),  # JSON
         ("started_ns", pa.int64()),
+        ("held_ns", pa.int64()),  # when it was seen to have taken hold; null if it has not, or nobody noted it
         ("ended_ns", pa.int64()),
         ("schedule_entry", pa.int32()),
         ("took_hold", pa.bool_()),

@@ -277,9 +277,7 @@ def finding_rows(directory: Path, known: Iterable[str] = ()) -> list[dict[str, A
 # Numbers are no longer than columns of the tables are wide: a file may say anything.
 _VALUE = re.compile(r"value (\d{1,18}) (?:was|is) ")
 _PARTITION = re.compile(rf"\b{TOPIC_OF_SIMULATIONS}-(\d{{1,9}})\b|\bpartition (\d{{1,9}})\b")
-_OFFSET = re.compile(
-    r"\boffsets? (\d{1,18})\b|\bat (\d{1,18})\b(?! ms)|\bup to (\d{1,18})\b|what was at (\d{1,18})\b"
-)
+_OFFSET = re.compile(r"\boffsets? (\d{1,18})\b|\bat (\d{1,18})\b(?! ms)|\bup to (\d{1,18})\b|what was at (\d{1,18})\b")
 _BROKER = re.compile(r"\bbroker (\d{1,9})\b|\bnode (\d{1,9})\b|\bcontroller (\d{1,9})\b|\bvoter (\d{1,9})\b")
 
 

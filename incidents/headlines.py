@@ -56,6 +56,8 @@ def headline(
     """
     name = gravest(anomalies)
     effect = _effect(name, sum(anomalies[name]), where(spans, all_known=all_known), causes)
+    if effect is not None and all(anomalies[name]):
+        effect = f"{effect}, {anomalies[name][1]:,} of them within the contract"
     clauses = [_agreeing(cause.sentence, sum(anomalies[name])) for cause in causes]
     if not clauses or effect is None:
         return f"{capital(clauses[0]) if clauses else effect or name}."

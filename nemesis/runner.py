@@ -46,7 +46,7 @@ class _Fired:
     resolved: ResolvedTarget
     injection: Injection
     started_ns: int
-    took_hold: bool = False
+    held_ns: int | None = None
     evidence: str = ""
     undone_ns: int | None = None
 
@@ -204,7 +204,7 @@ class NemesisRunner:
             fault.evidence = f"did not take effect: {_reason(error)}"
             self._undo(fault)
         else:
-            fault.took_hold = True
+            fault.held_ns = self._site.clock.now_ns()
             self.took_hold += 1
         self._log(f"{fault.entry.kind} {fault.resolved.role}: {fault.evidence}")
 
@@ -279,9 +279,10 @@ def _row(fault: _Fired, healed: bool, ended_ns: int, ending: str) -> Row:
         "targets": list(fault.resolved.nodes),
         "parameters": json.dumps(parameters),
         "started_ns": fault.started_ns,
+        "held_ns": fault.held_ns,
         "ended_ns": ended_ns,
         "schedule_entry": fault.entry.entry,
-        "took_hold": fault.took_hold,
+        "took_hold": fault.held_ns is not None,
         "healed": healed,
         "evidence": f"{fault.evidence}; {ending}",
     }

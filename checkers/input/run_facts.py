@@ -9,7 +9,7 @@ from typing import Any
 
 from checkers.input.resent import Resent, resent_records
 from checkers.input.tables import RunFiles
-from history.contract import ENDING_KINDS, LOSSY_KINDS, must_come_back
+from history.contract import CRASHING_FIRST, ENDING_KINDS, LOSSY_KINDS, must_come_back
 
 _NS_PER_MS = 1_000_000
 _BOUND_MS_MAX = 10**9
@@ -48,6 +48,8 @@ class RecordedFault:
     started_ns: int
     ended_ns: int | None
     """When it was healed; None if that was not observed."""
+    crashed_by_ns: int | None
+    """When the targets had crashed at the latest, if they did; None if that was not observed."""
     took_hold: bool
     healed: bool
     lossy: bool
@@ -226,6 +228,8 @@ def _faults(rows: Iterable[Row], malformed: list[tuple[str, str]], volatile: boo
         if ended is not None and ended < started:
             malformed.append(("faults", f"fault {number} ended before it started"))
             ended = None
+        held = row["held_ns"]
+        is_known = row["kind"] in CRASHING_FIRST and held is not None and started <= held <= (ended or held)
         faults.append(
             RecordedFault(
                 number=number,
@@ -233,6 +237,7 @@ def _faults(rows: Iterable[Row], malformed: list[tuple[str, str]], volatile: boo
                 targets=tuple(target for target in row["targets"] or () if target is not None),
                 started_ns=started,
                 ended_ns=ended,
+                crashed_by_ns=held if is_known else ended,
                 took_hold=row["took_hold"] is True,
                 healed=row["healed"] is True,
                 lossy=row["kind"] in lossy_kinds and row["took_hold"] is True,

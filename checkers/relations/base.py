@@ -59,7 +59,7 @@ class Relations:
     runs: DataFrame
     """One row per run: settings, `healed_ns`, `sends_known`."""
     faults: DataFrame
-    """One row per fault and target: `fault`, `kind`, `broker`, `lossy`, `started_ns`, `ended_ns`."""
+    """One row per fault and target: `fault`, `kind`, `broker`, `lossy`, `started_ns`, `crashed_by_ns`, `ended_ns`."""
     operations: DataFrame
     attempts: DataFrame
     """S: one row per record sent, with its operation."""
@@ -250,10 +250,14 @@ def _fault_frame(spark: SparkSession, facts: Sequence[RunFacts]) -> DataFrame:
         "broker": pa.int32(),
         "lossy": pa.bool_(),
         "started_ns": pa.int64(),
+        "crashed_by_ns": pa.int64(),
         "ended_ns": pa.int64(),
     }
     rows = [
-        (run.run_id, fault.number, fault.kind, target, fault.lossy, fault.started_ns, fault.ended_ns)
+        (
+            *(run.run_id, fault.number, fault.kind, target, fault.lossy),
+            *(fault.started_ns, fault.crashed_by_ns, fault.ended_ns),
+        )
         for run in facts
         for fault in run.faults
         for target in fault.targets

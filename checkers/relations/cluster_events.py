@@ -133,10 +133,11 @@ def excuses(relations: Relations) -> DataFrame:
 def lossy_windows(relations: Relations) -> DataFrame:
     """Return one row per lossy shutdown of a replica: `started_ns`, `crashed_by_ns` (at the latest), `back_ns`.
 
-    The replica is back when a leader's sample taken after the fault was healed has it in the ISR::
+    The replica is back when a leader's sample taken after the fault was healed has it in the ISR. A fault that crashes
+    its targets first has done so when it is seen to have taken hold, any other at the latest when it is healed::
 
-        started ── crash ── ended (healed) ───── leader's ISR has it again
-           └────────────── window ───────────────────┘
+        started ── crash ── crashed by ── ended (healed) ───── leader's ISR has it again
+           └────────────────────── window ───────────────────────────┘
 
     Without such a sample it is never known to be back.
     """
@@ -166,7 +167,7 @@ def lossy_windows(relations: Relations) -> DataFrame:
         "fault",
         "broker",
         "started_ns",
-        fn.coalesce("ended_ns", fn.lit(FOREVER)).alias("crashed_by_ns"),
+        fn.coalesce("crashed_by_ns", fn.lit(FOREVER)).alias("crashed_by_ns"),
         fn.coalesce("back_ns", fn.lit(FOREVER)).alias("back_ns"),
     )
 

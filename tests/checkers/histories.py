@@ -309,6 +309,7 @@ class History:
         *,
         took_hold: bool = True,
         healed: bool = True,
+        held_ms: int | None = None,
     ) -> None:
         """A fault, numbered in order."""
         started, ended = at
@@ -319,6 +320,7 @@ class History:
             targets=list(targets),
             parameters=json.dumps({}),
             started_ns=started * MS,
+            held_ns=None if held_ms is None else held_ms * MS,
             ended_ns=None if ended is None else ended * MS,
             took_hold=took_hold,
             healed=healed,

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from history.contract import CRASHING_FIRST
 from nemesis.capabilities.cluster import CLIENTS, NodeError
 from nemesis.draws import Draws
 from nemesis.faults import KINDS
@@ -41,6 +42,20 @@ def test_every_kind_takes_effect_and_heals(kind: str) -> None:
     assert healing.healed, healing.evidence
     assert all(node.is_ready() for node in cluster.nodes.values())
     assert not cluster.network.cut
+
+
+@pytest.mark.parametrize("kind", sorted(CRASHING_FIRST))
+def test_nodes_that_a_fault_crashes_first_are_dead_from_then_until_it_ends(kind: str) -> None:
+    """What is acknowledged after it has taken hold is on none of them, so that they cannot lose it."""
+    cluster = FakeCluster()
+    fault = KINDS[kind].aim(site_of(cluster), (2,), KINDS[kind].draw(Draws(7, "parameters")))
+    fault.inject()
+    assert not cluster.nodes[2].is_alive()
+    if isinstance(fault, Recurring):
+        fault.tick()
+    assert (cluster.nodes[2].is_alive(), cluster.nodes[2].deaths) == (False, 1)
+    fault.undo()
+    assert (cluster.nodes[2].is_alive(), cluster.nodes[2].deaths) == (True, 1)
 
 
 def test_a_node_that_survives_its_kill_is_not_killed() -> None:

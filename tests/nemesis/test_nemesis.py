@@ -74,6 +74,7 @@ def test_a_fault_is_fired_in_time_held_and_healed() -> None:
     assert row["healed"]
     assert row["targets"] == [1]
     assert row["started_ns"] == pytest.approx(5 * SECOND_NS, abs=SECOND_NS // 10)
+    assert row["started_ns"] <= row["held_ns"] < row["started_ns"] + SECOND_NS
     assert row["ended_ns"] == pytest.approx(8 * SECOND_NS, abs=SECOND_NS // 5)
     assert set(row) == set(FAULTS.names) - {"run_id"}
     assert json.loads(row["parameters"])["role"] == "the leader of harrow-0"
@@ -132,6 +133,7 @@ def test_a_fault_that_does_not_take_effect_is_undone_at_once_and_its_row_says_wh
     stage.play()
     (row,) = stage.rows
     assert not row["took_hold"]
+    assert row["held_ns"] is None
     assert row["healed"]
     assert "did not take effect: packets still pass" in row["evidence"]
     assert row["ended_ns"] < 5 * SECOND_NS

@@ -296,6 +296,32 @@ def shutdowns_before_the_write_excuse_nothing(history: History) -> None:
     history.final([])
 
 
+def a_write_between_two_shutdowns(history: History, kind: str, held_ms: int | None) -> None:
+    """Broker 3 is out of the ISR when the record is written, so that it is on brokers 1 and 2 alone."""
+    history.sampled(5, 1, 0)
+    history.fault(kind, [3], (10, 400), held_ms=held_ms)
+    history.sampled(60, 1, 0, isr=(1, 2))
+    history.written([100], first_ms=100)
+    history.fault("page-cache-loss", [2], (500, 600))
+    history.sampled(700, 1, 1, isr=(1,))
+    history.final([])
+
+
+@case({"lost-acked-write": (1, 0)})
+def a_shutdown_before_the_write_took_none_of_its_copies(history: History) -> None:
+    a_write_between_two_shutdowns(history, "page-cache-loss", held_ms=20)
+
+
+@case({"lost-acked-write": (0, 1)})
+def a_shutdown_of_which_nobody_noted_the_time_may_have_come_after_the_write(history: History) -> None:
+    a_write_between_two_shutdowns(history, "page-cache-loss", held_ms=None)
+
+
+@case({"lost-acked-write": (0, 1)})
+def a_disk_that_lies_about_syncing_crashes_at_the_end_of_the_fault(history: History) -> None:
+    a_write_between_two_shutdowns(history, "lying-fsync", held_ms=20)
+
+
 @case({"lost-acked-write": (1, 0)})
 def lossy_shutdowns_that_did_not_take_hold_excuse_nothing(history: History) -> None:
     history.sampled(5, 1, 0)

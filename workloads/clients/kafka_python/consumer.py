@@ -9,7 +9,7 @@ records, or its high watermark.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -46,10 +46,16 @@ class _Answer(NamedTuple):
 
 
 class FetchWatch:
-    """The latest answer per partition; written by the library's I/O thread, read by the polling thread."""
+    """The latest answers per partition; written by the library's I/O thread, read by the polling thread.
+
+    Several brokers may answer for one position: a leader that was deposed holds a fetch while the client, which has
+    learnt of the next one, fetches from that. What a poll returns is then of either.
+    """
 
     def __init__(self) -> None:
-        self.answers: dict[Partition, _Answer] = {}
+        self.answers: dict[Partition, list[_Answer]] = {}
+        """Those for the latest position that was asked for: of each broker the last one with and without records."""
+
         self.end_nodes: dict[Partition, int | None] = {}
 
     def watch(self, node: int | None, request: Untyped, future: Untyped) -> None:
@@ -59,12 +65,15 @@ class FetchWatch:
         elif isinstance(request, ListOffsetsRequest):
             future.add_callback(self._ends_answered, node)
 
-    def answer(self, partition: Partition, position: int, started_ns: int) -> _Answer | None:
-        """Return the latest answer of a partition, if it is for a fetch from this position that was sent since then."""
-        answer = self.answers.get(partition)
-        if answer is None or answer.offset != position or answer.sent_ns < started_ns:
-            return None
-        return answer
+    def records_at(self, partition: Partition, position: int) -> _Answer | None:
+        """Return the answer with the records from this position; None if none is known, or several brokers gave one."""
+        answers = [one for one in self.answers.get(partition, ()) if one.offset == position and not one.empty]
+        return answers[0] if len(answers) == 1 else None
+
+    def nothing_at(self, partition: Partition, position: int, started_ns: int) -> _Answer | None:
+        """Return the latest answer that there is nothing at this position, to a fetch that was sent since then."""
+        answers = [one for one in self.answers.get(partition, ()) if one.offset == position and one.empty]
+        return answers[-1] if answers and answers[-1].sent_ns >= started_ns else None
 
     def _fetched(self, node: int | None, request: Untyped, sent_ns: int, response: Untyped) -> None:
         requested = {
@@ -76,9 +85,14 @@ class FetchWatch:
             for data in topic.partitions:
                 offset = requested.get((topic.topic, data.partition_index))
                 if data.error_code == 0 and offset is not None:
-                    self.answers[Partition(topic.topic, data.partition_index)] = _Answer(
-                        sent_ns, node, offset, data.high_watermark, empty=not data.records
-                    )
+                    partition = Partition(topic.topic, data.partition_index)
+                    answer = _Answer(sent_ns, node, offset, data.high_watermark, empty=not data.records)
+                    others = [
+                        one
+                        for one in self.answers.get(partition, ())
+                        if one.offset == offset and (one.node, one.empty) != (node, answer.empty)
+                    ]
+                    self.answers[partition] = [*others, answer]
 
     def _ends_answered(self, node: int | None, response: Untyped) -> None:
         for topic in response.topics:
@@ -160,19 +174,19 @@ class KafkaPythonConsumer:
             self._consumer.close(autocommit=False, timeout_ms=1_000)
 
     def _with_records(self, partition: Partition, records: list[Untyped], started_ns: int) -> PolledPartition:
-        position = self._positions[partition]
-        return with_records(partition, position, records, self._watch.answer(partition, position, started_ns))
+        return with_records(partition, self._positions[partition], records, self._watch, started_ns)
 
 
 def with_records(
-    partition: Partition, position: int, records: list[Untyped], answer: _Answer | None
+    partition: Partition, position: int, records: list[Untyped], watch: FetchWatch, started_ns: int
 ) -> PolledPartition:
-    """Build the result of a partition with records, with the high watermark of the broker's answer."""
+    """Build the result of a partition with records, with the high watermark of an answer to this poll."""
+    answer = watch.records_at(partition, position)
     return PolledPartition(
         partition,
         position,
         records[-1].offset + 1,
-        None if answer is None else answer.high_watermark,
+        answer.high_watermark if answer is not None and answer.sent_ns >= started_ns else None,
         [PolledRecord(record.offset, record.leader_epoch, record.value) for record in records],
     )
 
@@ -180,29 +194,21 @@ def with_records(
 def finished_poll(
     polled: list[PolledPartition], positions: dict[Partition, int], watch: FetchWatch, started_ns: int
 ) -> Poll:
-    """Build a poll of these records and of partitions that a broker answered to be empty; updates the positions."""
+    """Build a poll of these records and of partitions that a broker answered to be empty; updates the positions.
+
+    Its node is the broker that answered for all of it, if it was one.
+    """
+    answers = [watch.records_at(each.partition, each.position) for each in polled]
     covered = {each.partition for each in polled}
-    polled += [
-        PolledPartition(partition, position, position, answer.high_watermark, ())
-        for partition, position in positions.items()
-        if partition not in covered
-        and (answer := watch.answer(partition, position, started_ns)) is not None
-        and answer.empty
-    ]
-    node = _one_node(polled, watch)
+    for partition, position in positions.items():
+        answer = None if partition in covered else watch.nothing_at(partition, position, started_ns)
+        if answer is not None:
+            polled.append(PolledPartition(partition, position, position, answer.high_watermark, ()))
+            answers.append(answer)
+    nodes = {None if answer is None else answer.node for answer in answers}
     for each in polled:
         positions[each.partition] = each.next_position
-    return Poll(polled, node)
-
-
-def _one_node(polled: Sequence[PolledPartition], watch: FetchWatch) -> int | None:
-    """Return the broker that answered for all of a poll, if it was one."""
-    answers = [watch.answers.get(each.partition) for each in polled]
-    nodes = {
-        answer.node if answer is not None and answer.offset == each.position else None
-        for each, answer in zip(polled, answers, strict=True)
-    }
-    return nodes.pop() if len(nodes) == 1 else None
+    return Poll(polled, nodes.pop() if len(nodes) == 1 else None)
 
 
 @contextmanager

@@ -165,7 +165,7 @@ class KafkaPythonMember:
 
     def _with_records(self, partition: Partition, records: list[Untyped], started_ns: int) -> PolledPartition:
         position = position_of(self._positions, partition, int(records[0].offset))
-        return with_records(partition, position, records, self._fetches.answer(partition, position, started_ns))
+        return with_records(partition, position, records, self._fetches, started_ns)
 
 
 def _partitions(keys: Untyped) -> frozenset[Partition]:
