@@ -111,10 +111,10 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
         f"{_broker(row).capitalize()} answered." if server is not None else "Which broker answered is not known."
     )
     spoken = (*lines, *(as_sentence(fault.story) for fault in near[:2]))
-    hit = f", which {near[0].deed}" if near and server in near[0].targets else ""
+    hit = f", which {near[0].deed}," if near and server in near[0].targets else ""
     replaced = Cause(
         "stale-leader",
-        f"{_broker(row)}{hit}, answered although another broker led by then",
+        f"{_broker(row)}{hit} answered although another broker led by then",
         spoken,
         at_ns,
         server,

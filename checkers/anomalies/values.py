@@ -206,8 +206,8 @@ def dirty_read(relations: Relations) -> DataFrame:
         broker 1, leader in epoch 5:   sampled ──── poll: … 45: 123 ──── sampled, high watermark 45
 
     The leader that served the poll had not committed the record even afterwards; its high watermark never goes down
-    while it leads. Or the record was never acknowledged, was read, and is gone (`lost-read`): then it never was
-    committed.
+    while it leads. Or the record was never acknowledged, was read, and is gone (`lost-read`): unless it was lost with
+    others, it never was committed.
     """
     furthest = (
         relations.reads.where("node is not null and completed_ns is not null")

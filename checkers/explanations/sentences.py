@@ -266,7 +266,8 @@ def _unseen(row: Row, _details: Details) -> str:
 def _dirty_read(row: Row, details: Details) -> str:
     read = f"Value {row['value']} was read at offset {row['offset']} of {partition(row)} at {seconds(row['at_ns'])}"
     if details.get("sampled_ns") is None:
-        return f"{read}; it was never acknowledged, and it is gone: it was read before it was committed."
+        why = "it was read before it was committed, or lost afterwards"
+        return f"{read}; it was never acknowledged, and it is gone: {why}."
     return (
         f"{read}{by(row['broker'])}, whose high watermark still was {details.get('sampled_high_watermark')} at "
         f"{seconds(details['sampled_ns'])}, in the same leadership: the record was not committed when it was read."

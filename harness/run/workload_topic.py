@@ -85,6 +85,7 @@ def _start_creation(context: RunContext) -> Process:
         "topic": traits.topic,
         "partitions": spec.partitions,
         "replication_factor": spec.replication_factor,
+        "groups": traits.groups if spec.workload == "groups" else (),
         "settings": {"min.insync.replicas": str(spec.min_insync_replicas), **traits.topic_settings},
         "timeout_s": context.scaled(TIMEOUT_S) / 2,
     }

@@ -76,7 +76,9 @@ def _value(described: object, name: str) -> str | None:
 def create_workload_topic(config: Mapping[str, Any]) -> None:
     """Create `topic` with `partitions`, `replication_factor` and `settings`, within `timeout_s`.
 
-    A cluster that has just started may refuse at first; the last error is raised when the time is over.
+    Then ask the coordinators of `groups`: a cluster creates the topic in which it keeps groups when one is asked for,
+    and needs all its brokers for that. A cluster that has just started may refuse at first; the last error is raised
+    when the time is over.
     """
     topic = NewTopic(
         name=config["topic"],
@@ -88,6 +90,8 @@ def create_workload_topic(config: Mapping[str, Any]) -> None:
     def create(admin: KafkaAdminClient) -> None:
         with suppress(TopicAlreadyExistsError):  # created by an attempt whose answer was lost
             admin.create_topics([topic])
+        for group in config["groups"]:
+            admin.list_group_offsets({group: None})
 
     _repeat(config, create)
 

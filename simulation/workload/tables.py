@@ -76,7 +76,8 @@ def _rows(run: Recorded) -> dict[str, Iterable[Row]]:
         "commits": history.commits,
         "ownerships": history.ownerships,
         "faults": [
-            (*row[:-1], None, True, row.ended_ns is not None, _evidence(row.parameters)) for row in history.faults
+            (*row[:5], row.started_ns, row.ended_ns, None, True, row.ended_ns is not None, _evidence(row.parameters))
+            for row in history.faults
         ],
         "cluster": [(*sample, None) for sample in run.samples],  # without the LastKnownELR
         "logs": _logs(outcome),

@@ -46,6 +46,7 @@ def check(known: Knowledge, cluster: SimulatedCluster) -> None:
     leaders.check(known, cluster, _patience_us(known), works=works)
     watermarks.check(known, cluster)
     waits.check_fetches(known, cluster)
+    waits.check_metadata_fetches(cluster)
     compaction.check(known, cluster)
     flushes.check(known, cluster)
     retention.check(known, cluster)

@@ -1,8 +1,8 @@
-"""Checks that no write and no fetch waits for what has happened (V-30): it is answered when its broker learns of that.
+"""Checks that no write and no fetch waits for what has happened (V-30): it is answered when its node learns of that.
 
 A write of acks=all waits until the high watermark has passed its records; one of acks=1 until they are in the leader's
-log, and synced where only that counts. A fetch that asks for no certain number of bytes waits until there is a record.
-What the answers say other properties judge.
+log, and synced where only that counts. A fetch that asks for no certain number of bytes waits until there is a record,
+and one of the metadata also until its high watermark has moved. What the answers say other properties judge.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from broker.core.broker_node.state import BrokerState
 from broker.core.messages import FetchPartition
 from broker.core.replica.state import Role
 from simulation.engine.cluster import SimulatedCluster
-from simulation.engine.node_views import broker_state
+from simulation.engine.node_views import broker_state, controllers
 from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.properties import Violation
 
@@ -44,6 +44,25 @@ def check_fetches(known: Knowledge, cluster: SimulatedCluster) -> None:
                 entry = fetch.entry(part)
                 if entry is None or entry.rest is None:
                     _check(state, fetch.request.replica_id, part)
+
+
+def check_metadata_fetches(cluster: SimulatedCluster) -> None:
+    """V-30, twice a virtual second."""
+    for node_id, state in controllers(cluster):
+        quorum = state.quorum
+        for waiting in state.fetches.values():
+            fetcher, offset = waiting.request.replica_id, waiting.request.partitions[0].fetch_offset
+            readable = quorum.log.end_offset if fetcher in quorum.voters else quorum.high_watermark
+            news = ""
+            if not quorum.leads:
+                news = "it does not lead the quorum any more"
+            elif offset < readable:
+                news = f"there are records up to {readable}"
+            elif waiting.told_high_watermark < quorum.high_watermark:
+                news = f"the high watermark has moved from {waiting.told_high_watermark} to {quorum.high_watermark}"
+            if news:
+                fetch = f"node {fetcher}'s fetch of the metadata from {offset}"
+                raise Violation("V-30", f"controller {node_id} lets {fetch} wait, though {news}")
 
 
 def _check(state: BrokerState | None, follower: int, part: FetchPartition) -> None:

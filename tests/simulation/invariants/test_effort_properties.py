@@ -13,6 +13,7 @@ import pytest
 
 from broker.core.broker_node import compaction, replication
 from broker.core.broker_node.requests import fetching, producing
+from broker.core.controller.requests import metadata_fetches
 from broker.core.log import producer_state
 from broker.core.log.compaction import filtering
 from broker.core.log.log import Log
@@ -98,6 +99,29 @@ def test_a_fetch_that_waits_for_more_than_it_asks_for_breaks_v_30(monkeypatch: p
 
     monkeypatch.setattr(fetching, "try_answer", try_answer)
     assert observe().failed_property == "V-30"
+
+
+@pytest.mark.parametrize("fetcher_is_voter", [True, False])
+def test_a_fetch_of_the_metadata_that_is_answered_at_its_deadline_alone_breaks_v_30(
+    monkeypatch: pytest.MonkeyPatch, fetcher_is_voter: bool
+) -> None:
+    honest = metadata_fetches.wake
+
+    def wake(controller: Any) -> None:
+        held = {
+            number: fetch
+            for number, fetch in controller.fetches.items()
+            if (fetch.request.replica_id in controller.quorum.voters) is fetcher_is_voter
+        }
+        for number in held:
+            del controller.fetches[number]
+        honest(controller)
+        controller.fetches |= held
+
+    monkeypatch.setattr(metadata_fetches, "wake", wake)
+    found = observe()
+    assert found.failed_property == "V-30"
+    assert "fetch of the metadata" in str(found.failure)
 
 
 def test_a_fetch_of_a_topic_that_may_be_deleted_is_judged_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,6 +87,8 @@ class KafkaPythonMember:
                 heartbeat_interval_ms=membership.heartbeat_interval_ms,
                 enable_auto_commit=False,
                 auto_offset_reset="earliest",
+                # Committed offsets are asked for as stable ones (KIP-447): others may be those of before a failover.
+                isolation_level="read_committed",
                 enable_incremental_fetch_sessions=False,
                 fetch_max_wait_ms=FETCH_WAIT_MS,
                 max_poll_records=POLL_RECORDS_MAX,
