@@ -50,7 +50,7 @@ def causes_of_row(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
     if name == "divergent-replicas":
         return (_simple(evidence, row, "diverged-log-kept", "a replica kept records that differ from the leader's"),)
     if name in GROUPS:
-        return (_simple(evidence, row, "groups", "the coordinator of the group forgot or contradicted itself"),)
+        return (_of_group(evidence, row),)
     return ()
 
 
@@ -90,6 +90,29 @@ def _simple(evidence: Evidence, row: Row, kind: str, sentence: str) -> Cause:
     spoken = tuple(as_sentence(fault.story) for fault in near)
     return Cause(
         kind, sentence, spoken, row["at_ns"], row["broker"], tuple(fault.number for fault in near if fault.number)
+    )
+
+
+def _of_group(evidence: Evidence, row: Row) -> Cause:
+    """A group that has lost its place, or has two: if brokers have lost data since, with what it had."""
+    details, at_ns = details_of(row), row["at_ns"]
+    known = details.get("last_acknowledged") or details.get("earlier")
+    since_ns = known.get("completed_ns") if isinstance(known, dict) else None
+    lost = [
+        fault
+        for fault in evidence.faults
+        if fault.lossy and isinstance(since_ns, int) and at_ns is not None and since_ns <= fault.started_ns <= at_ns
+    ]
+    if not lost:
+        return _simple(evidence, row, "groups", "the coordinator of the group forgot or contradicted itself")
+    stories = tuple(as_sentence(fault.story) for fault in lost)
+    return Cause(
+        "groups",
+        f"what the group had committed was lost after {lost[0].story}",
+        stories,
+        lost[0].started_ns,
+        row["broker"],
+        tuple(fault.number for fault in lost if fault.number),
     )
 
 

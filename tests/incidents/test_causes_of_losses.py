@@ -335,6 +335,22 @@ def test_a_record_that_its_client_has_sent_again_is_not_blamed_on_the_cluster(tm
     assert only(run_in(tmp_path / "retried", anomalies=[retried])).cause.kind == "producer-state"
 
 
+@pytest.mark.parametrize(
+    ("kind", "started_s", "sentence"),
+    [
+        ("page-cache-loss", 12, "what the group had committed was lost after broker 1 lost its page cache at 12.000 s"),
+        ("page-cache-loss", 8, "the coordinator of the group forgot or contradicted itself"),
+        ("kill", 12, "the coordinator of the group forgot or contradicted itself"),
+    ],
+)
+def test_a_commit_that_was_lost_with_a_page_cache_is_explained_by_that(tmp_path, kind, started_s, sentence):
+    evidence = json.dumps({"last_acknowledged": {"completed_ns": 10 * S}})
+    row = lost(None, 15, anomaly="lost-commit", evidence=evidence)
+    cause = only(run_in(tmp_path, anomalies=[row], faults=[fault(1, kind, [1], started_s, 14)])).cause
+    assert cause.kind == "groups"
+    assert cause.sentence.startswith(sentence)
+
+
 ELECTED_AGAIN = [  # broker 2 leads with the records, then broker 3 without them, then broker 1
     leads(9, 1, 0, 20, (1, 2, 3)),
     follows(9.1, 2, 1, 0, 20),
