@@ -16,7 +16,7 @@ class Needed:
     """The faults of a simulation that its failure needs, by their numbers, and whether it needs the planted flaws."""
 
     needed: tuple[int, ...]
-    """With these alone the failure occurs; without any one of them it did not."""
+    """With these and the untested ones alone the failure occurs; without any one of these it did not."""
     not_needed: tuple[int, ...]
     """Those of the others that had begun by then: without them it occurs, too."""
     untested: tuple[int, ...]

@@ -93,7 +93,8 @@ def _by_simulating(evidence: Evidence, needed: Needed, what_for: str) -> str:
     stories, others = evidence.stories(needed.needed), needed.not_needed
     sentences = []
     if stories:
-        alone, left_out = ("it alone", "it") if len(stories) == 1 else ("these alone", "any single one of them")
+        these, left_out = ("it", "it") if len(stories) == 1 else ("these", "any single one of them")
+        alone = f"{these} and those not tried" if needed.untested else f"{these} alone"
         sentences.append(
             f"Needed{what_for}: {'; '.join(stories)}. With {alone} the failure occurs again; without {left_out} it did"
             f" not ({tries})."

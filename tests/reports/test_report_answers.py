@@ -97,6 +97,10 @@ def test_without_faults_none_was_needed(tmp_path):
         (Needed((), (), (), 3, 4), "No fault was needed: none had begun by then."),
         (
             Needed((2,), (), (1,), 3, 9),
+            "With it and those not tried the failure occurs again; without it it did not",
+        ),
+        (
+            Needed((2,), (), (1,), 3, 9),
             "Not tried, for want of time: fault #1; `harrow explain RUN --time-limit 5m` goes on.",
         ),
         (Needed((), (1,), (2,), 3, 1), "Not needed: fault #1. Not tried, for want of time: fault #2;"),
