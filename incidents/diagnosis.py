@@ -197,7 +197,7 @@ def _incident(evidence: Evidence, group: _Group) -> Incident:
         anomalies[row["anomaly"]] = (violations, within + 1) if row["within_contract"] else (violations + 1, within)
     for finding in group.findings:
         if not anomalies.get(finding.property_id, (0, 0))[0]:
-            same = sum(one.property_id == finding.property_id for one in group.findings)
+            same = sum(one.number for one in group.findings if one.property_id == finding.property_id)
             anomalies[finding.property_id] = (same, anomalies.get(finding.property_id, (0, 0))[1])
     name = gravest(anomalies)
     spans = _spans(group, name)
@@ -215,9 +215,15 @@ def _incident(evidence: Evidence, group: _Group) -> Incident:
         election=election,
         rows=_stretches(row[_PLACE] for row in group.rows),
     )
-    return replace(
-        incident, headline=headline(anomalies, spans, group.causes, election, found_first=incident.found_first)
+    words = headline(
+        anomalies,
+        spans,
+        group.causes,
+        election,
+        all_known=all(finding.number == 1 for finding in group.findings if finding.property_id == name),
+        found_first=incident.found_first,
     )
+    return replace(incident, headline=words)
 
 
 def _stretches(places: Iterable[int]) -> tuple[tuple[int, int], ...]:

@@ -92,6 +92,12 @@ class Finding(NamedTuple):
         about = _VALUE.match(self.what) if self.layer == "history" else None
         return int(about[1]) if about is not None else None
 
+    @property
+    def number(self) -> int:
+        """How many cases of it there were, of which it is the first."""
+        cases = _CASES.search(self.what)
+        return int(cases[1].replace(",", "")) if cases is not None else 1
+
     def __str__(self) -> str:
         return labelled(self.property_id, self.what)
 
@@ -275,6 +281,7 @@ def finding_rows(directory: Path, known: Iterable[str] = ()) -> list[dict[str, A
 
 
 # Numbers are no longer than columns of the tables are wide: a file may say anything.
+_CASES = re.compile(r" \(the first of (\d{1,3}(?:,\d{3}){0,4})\)")
 _VALUE = re.compile(r"value (\d{1,18}) (?:was|is) ")
 _PARTITION = re.compile(rf"\b{TOPIC_OF_SIMULATIONS}-(\d{{1,9}})\b|\bpartition (\d{{1,9}})\b")
 _OFFSET = re.compile(r"\boffsets? (\d{1,18})\b|\bat (\d{1,18})\b(?! ms)|\bup to (\d{1,18})\b|what was at (\d{1,18})\b")

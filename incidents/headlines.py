@@ -14,7 +14,7 @@ _NOUNS: Mapping[str, tuple[str, str, str]] = {
     "lost-acked-write": ("acknowledged write", "to", "lost"),
     "lost-read": ("record that had been read", "of", "lost"),
     "unseen": ("acknowledged write", "to", "never seen by a reader"),
-    "end-offset-regression": ("query for the end", "of", "answered with an earlier end"),
+    "end-offset-regression": ("answer about the end", "of", "below an earlier one"),
     "dirty-read": ("record", "of", "read before it was committed"),
     "duplicate": ("record", "of", "in the log twice"),
     "corrupt-record": ("record", "of", "corrupted"),
@@ -31,7 +31,7 @@ _NOUNS: Mapping[str, tuple[str, str, str]] = {
 """Anomaly → noun in the singular, preposition, what happened to it."""
 _PRONOUNS = (("they were", "it was"), ("they had", "it had"), ("them", "it"))
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
-_PLURALS = {"query for the end": "queries for the end", "record that had been read": "records that had been read"}
+_PLURALS = {"answer about the end": "answers about the end", "record that had been read": "records that had been read"}
 
 
 def gravest(anomalies: Mapping[str, tuple[int, int]]) -> str:

@@ -126,8 +126,12 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
     name = partition_name(row["topic"], row["partition"])
     lines = [f"What the checkers say: {because}."] if because else []
     if led is not None:
-        who = f"broker {led.leader} led {name}" if led.leader >= 0 else f"no broker called itself leader of {name}"
-        lines.append(f"At {moment(at_ns)} {who}, leader epoch {led.leader_epoch}.")
+        who = (
+            f"broker {led.leader} led {name}, leader epoch {led.leader_epoch}"
+            if led.leader >= 0
+            else f"no broker called itself leader of {name}"
+        )
+        lines.append(f"At {moment(at_ns)} {who}.")
     near = _near(evidence, at_ns, server)
     faults = tuple(fault.number for fault in near[:2] if fault.number)
     lines.append(
@@ -146,9 +150,14 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
         if row["within_contract"]
         else "",
     )
+    too_early = (
+        "had not been seen to catch up"
+        if row["within_contract"] or details.get("asked") != "latest"
+        else "had not caught up, and told the end of its log all the same"
+    )
     new = Cause(
         "new-leader",
-        f"{_broker(row)} was a new leader whose high watermark had not caught up",
+        f"{_broker(row)} was a new leader whose high watermark {too_early}",
         spoken,
         at_ns,
         server,

@@ -101,7 +101,7 @@ def _by_simulating(evidence: Evidence, needed: Needed, what_for: str) -> str:
         )
         if others:
             named = "the other fault" if len(others) == 1 else f"the other {count(len(others))} faults"
-            sentences.append(f"Not needed: {named} before it.")
+            sentences.append(f"Not needed: {named} before the violation.")
     elif not needed.untested:
         why = f"it occurs without {_numbers(others)}, too" if others else "none had begun by then"
         sentences.append(f"No fault was needed{what_for}: {why}.")
@@ -122,7 +122,8 @@ def _by_evidence(incident: Incident, evidence: Evidence, before: Sequence[Fault]
         open_ones = list(dict.fromkeys(number for cause in incident.causes for number in _decisive(cause)))
         if open_ones:
             return f"The evidence leaves it open; it may be {' or '.join(evidence.stories(open_ones))}."
-        return f"The evidence does not tell which of the {plural(len(before), 'fault')} before it was needed, if any."
+        which = "whether the fault" if len(before) == 1 else f"which of the {count(len(before))} faults"
+        return f"The evidence does not tell {which} before it was needed{'' if len(before) == 1 else ', if any'}."
     cause = incident.cause
     guilty = _decisive(cause) if cause is not None else ()
     if guilty:

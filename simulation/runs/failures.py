@@ -120,11 +120,19 @@ def _record_text(record: ReplicaRecord | None) -> str:
 
 def history_findings(outcome: SimulationOutcome) -> list[SimulationFinding]:
     """The anomalies in the clients' history, worst first; the first case of each."""
-    first: dict[str, SimulationFinding] = {}
+    found: dict[str, list[str]] = {}
     generation, excuse = outcome.configuration.generation, _excuse(outcome)
     for name, what in _anomalies(outcome):
-        first.setdefault(name, SimulationFinding(Layer.HISTORY, name, with_excuse(what, generation, excuse)))
-    return [first[name] for name in CATALOGUE if name in first]
+        found.setdefault(name, []).append(what)
+    return [
+        SimulationFinding(Layer.HISTORY, name, with_excuse(_first_of(found[name]), generation, excuse))
+        for name in CATALOGUE
+        if name in found
+    ]
+
+
+def _first_of(cases: Sequence[str]) -> str:
+    return cases[0] if len(cases) == 1 else f"{cases[0]} (the first of {len(cases):,})"
 
 
 def _excuse(outcome: SimulationOutcome) -> str:
