@@ -85,9 +85,14 @@ def is_internal(topic: str) -> bool:
 
 
 def _end(view: PartitionView, replicas: Sequence[ReplicaState], wanted: int | None) -> ReportedEnd:
-    """`wanted` replicas must tell; None: the leader must, and whoever else does."""
+    """`wanted` replicas must tell; None: the leader must, and whoever else does.
+
+    Then the leader's high watermark counts alone: Apache Kafka's followers were seen to keep an earlier one for many
+    seconds while nothing was written.
+    """
     telling = [replica for replica in replicas if replica.log_end is not None]
-    positions = {position for each in telling for position in (each.log_end, each.high_watermark)}
+    certain = telling if wanted is not None else [each for each in telling if each.role == "leader"]
+    positions = {each.log_end for each in telling} | {each.high_watermark for each in certain}
     enough = any(each.role == "leader" for each in telling) if wanted is None else len(telling) == wanted
     end = max((each.high_watermark for each in telling if each.high_watermark is not None), default=0)
     return ReportedEnd(view.topic, view.partition, end, enough and len(positions) == 1)

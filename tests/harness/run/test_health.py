@@ -118,6 +118,22 @@ def test_where_followers_do_not_report_the_leader_decides_on_the_end() -> None:
     assert not ended({}, Traits(reports_followers=False)).agreed
 
 
+@pytest.mark.parametrize(
+    ("leader", "follower", "agreed"),
+    [
+        (REPLICA, replace(REPLICA, high_watermark=48), True),
+        (replace(REPLICA, high_watermark=48), REPLICA, False),
+        (REPLICA, replace(REPLICA, log_end=51, high_watermark=48), False),
+    ],
+    ids=["a follower has not heard", "not committed", "a follower is longer"],
+)
+def test_where_followers_need_not_report_they_may_know_an_earlier_high_watermark(
+    leader: ReplicaState, follower: ReplicaState, agreed: bool
+) -> None:
+    replicas = {1: [replace(leader, role="leader")], 2: [follower]}
+    assert ended(replicas, Traits(reports_followers=False)).agreed is agreed
+
+
 def test_brokers_that_keep_the_metadata_among_themselves_need_no_quorum(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = FakeCluster()
     monkeypatch.setattr(cluster, "voters", list)
