@@ -87,7 +87,7 @@ def test_without_faults_none_was_needed(tmp_path):
         ),
         (
             Needed((2,), (1,), (), 3, 9),
-            " (4 tries: with the same random choices, and with 3 others). Not needed: the other fault before the violation.",
+            " (4 tries: with the same random choices, and with 3 others). Not needed: the other fault before the",
         ),
         (
             Needed((1, 2), (), (), 3, 9),
