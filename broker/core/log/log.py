@@ -388,20 +388,26 @@ class Log:
         return end_offset
 
     def truncate_fully(self, start_offset: int, epoch: int = -1) -> None:
-        """Drop everything and restart, empty, at `start_offset` (TR-4, TR-8), where `epoch` is known to hold."""
+        """Drop everything and restart, empty, at `start_offset` (TR-4, TR-8), where `epoch` is known to hold.
+
+        A log that begins at 0 has had no record of any epoch: it remembers none (UR-12).
+        """
         self._rewritten.extend(0, self.flushed_offset)
         self.start_offset = start_offset
         self._end_at(start_offset)
         self.flushed_offset = start_offset
         self._cut_files = ()
         self._segments.restart_with(self._files, self.directory, start_offset, self.config.index_interval_bytes)
-        self.epochs.replace([(epoch, start_offset)] if epoch >= 0 else ())
+        self.epochs.replace([(epoch, start_offset)] if epoch >= 0 and start_offset > 0 else ())
         self.producers.clear()
         prune_snapshots(self._files, self.directory, ())
 
     def remember_epoch(self, epoch: int, at: int) -> None:
-        """UR-12: an empty log that begins at `at` remembers that `epoch` held there; durable. Another log does not."""
-        if self.start_offset == self.end_offset == at and epoch >= 0:
+        """UR-12: an empty log that begins at `at`, above 0, remembers that `epoch` held there; durable.
+
+        Any other log does not.
+        """
+        if self.start_offset == self.end_offset == at > 0 and epoch >= 0:
             self.epochs.assign(epoch, at)
 
     def advance_start(self, offset: int) -> None:

@@ -112,18 +112,26 @@ def test_only_an_empty_log_that_begins_there_remembers_an_epoch(at: int, epoch: 
     assert log.epoch_at_end == remembered
 
 
-def test_a_new_log_knows_no_epoch() -> None:
-    assert Log.open(MemoryFiles(), "t-0", SMALL, clean=True).epoch_at_end == -1
+def test_a_log_that_begins_at_0_knows_no_epoch() -> None:
+    log = Log.open(MemoryFiles(), "t-0", SMALL, clean=True)
+    assert log.epoch_at_end == -1
+    log.remember_epoch(3, 0)
+    assert log.epoch_at_end == -1
+    log.truncate_fully(0, 3)
+    assert log.epoch_at_end == -1
 
 
 # --- followers -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("diverging", "epoch"), [((1, 1), 1), ((1, 0), 1), ((0, 2), -1)])
+@pytest.mark.parametrize(("diverging", "epoch"), [((1, 1), 1), ((1, 0), -1), ((0, 2), -1)])
 def test_a_follower_that_is_cut_to_nothing_remembers_where_the_leaders_epoch_ended(
     diverging: tuple[int, int], epoch: int
 ) -> None:
-    """Where that lies above the follower's log, the leader may have an earlier epoch at its end, so it is not known."""
+    """Where that lies above the follower's log, the leader may have an earlier epoch at its end, so it is not known.
+
+    A log that begins at 0 has had no record: with an epoch it would rank above those that have some of an earlier one.
+    """
     log = filled(MemoryFiles(), 1, 3)
     log.advance_start(1)
     replica = Replica("t", 0, "id", 1, log, leader_epoch=4, role=Role.FOLLOWER)

@@ -169,6 +169,12 @@ def test_what_a_cut_within_a_batch_has_rewritten_is_synced_in_its_interval_too()
     assert not found
 
 
+def test_an_empty_log_that_begins_at_0_does_not_rank_above_those_with_records() -> None:
+    """In this seed a follower was cut to nothing by a leader without records, and won a recovery long after."""
+    found = {one.property_id for one in simulate(11003911, {"search": "mixed"}, observed=True).findings}
+    assert not found
+
+
 def test_a_log_that_is_not_synced_in_its_interval_breaks_v_24(monkeypatch: pytest.MonkeyPatch) -> None:
     assert observe(flush_ms=500).failure is None
     monkeypatch.setattr(storage, "flush_all", lambda _broker: None)
