@@ -153,7 +153,7 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
     too_early = (
         "had not been seen to catch up"
         if row["within_contract"] or details.get("asked") != "latest"
-        else "had not caught up, and told the end of its log all the same"
+        else "had not caught up, and named the end of its log all the same"
     )
     new = Cause(
         "new-leader",

@@ -18,7 +18,7 @@ class ReportedEnd:
     topic: str
     partition: int
     end_offset: int
-    agreed: bool  # log end and high watermark of every replica that was asked are equal to it
+    agreed: bool  # log ends and high watermarks of the replicas that were asked are equal to it, as far as they count
 
 
 def unhealthy_reason(cluster: Cluster, lost: frozenset[int] = frozenset()) -> str | None:
