@@ -241,7 +241,10 @@ class Ghost:
     """Leader epoch -> the broker that appended in it."""
 
     log_start: int = 0
-    """The highest log start offset of any leader."""
+    """The highest log start offset of any leader, as far as no unclean election gave it up."""
+
+    starts: dict[int, int] = field(default_factory=dict)
+    """Leader epoch -> the highest log start offset of its leader."""
 
     acknowledged: dict[int, Batch] = field(default_factory=dict)
     """Base offset -> batch, of all that was acknowledged by acks=all."""

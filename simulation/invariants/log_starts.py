@@ -27,19 +27,20 @@ def asked(broker: BrokerMirror, request: DeleteRecordsRequest) -> None:
 def check_start(
     known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica, configs: Mapping[str, str]
 ) -> None:
-    """P-D1: a leader deletes what it was asked to delete, or what retention permits; a follower what a leader has.
+    """P-D1: a leader deletes what it was asked to delete, or what retention permits; a follower what its leader has.
 
-    A topic that got its retention after its creation is not judged: its records' times are not known.
+    An unclean election that a follower has not seen does not change what the leader of its epoch deleted. A topic that
+    got its retention after its creation is not judged: its records' times are not known.
     """
     start = replica.log.start_offset
-    permitted = max(mirror.asked_start, ghost.log_start)
+    follows = replica.role is not Role.LEADER
+    of_leader = ghost.starts.get(replica.leader_epoch, 0) if follows else ghost.log_start
+    permitted = max(mirror.asked_start, of_leader)
     if start <= permitted:
         return
     who = f"broker {mirror.holder}, {replica.role.value} in epoch {replica.leader_epoch}, deleted the records from "
-    if replica.role is not Role.LEADER:
-        known.fail(
-            ghost, "P-D1", f"{who}{mirror.start} to {start}; the logs of leaders begin at {ghost.log_start} or before"
-        )
+    if follows:
+        known.fail(ghost, "P-D1", f"{who}{mirror.start} to {start}; its leader's log begins at {of_leader} or before")
     if ghost.times is None:
         if not retains(configs):
             known.fail(ghost, "P-D1", f"{who}{mirror.start} to {start}, which nobody has asked for")

@@ -325,6 +325,7 @@ def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Rep
         replicas.check_epochs(known, ghost, mirror, replica)
     if leads:
         ghost.log_start = max(ghost.log_start, mirror.start)
+        ghost.starts[replica.leader_epoch] = max(ghost.starts.get(replica.leader_epoch, 0), mirror.start)
         if new_role:
             committed.check_leader(known, ghost, mirror)
         isr_state = (replica.isr, replica.pending_isr, replica.min_insync_replicas)

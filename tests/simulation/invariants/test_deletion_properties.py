@@ -13,6 +13,7 @@ from broker.core.rules.requests import FetchRules
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.invariants.observer import PropertyObserver
 from simulation.runs.failures import findings
+from simulation.runs.sweep import simulate
 from simulation.scenario.clocks import BEGINNING_MS, clock_ahead_ms, clocks_ahead_ms
 from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.scenario.phases import SimulationOutcome
@@ -70,6 +71,10 @@ def test_records_that_are_deleted_before_their_time_break_p_d1(settings: dict[st
 def test_a_follower_that_deletes_what_no_leader_has_deleted_breaks_p_d1() -> None:
     outcome = observe(deleting(Role.FOLLOWER, lambda replica: 10), **OLD)
     assert outcome.failed_property == "P-D1", outcome.failure
+
+
+def test_a_follower_may_delete_what_the_leader_of_its_epoch_deleted_before_an_unclean_election_gave_that_up() -> None:
+    assert not simulate(13007791, {"search": "mixed"}, observed=True).findings
 
 
 @pytest.mark.parametrize("settings", [BY_TIME, BY_SIZE])
