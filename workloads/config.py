@@ -8,10 +8,10 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Final, get_type_hints
 
+from common.security import Security, SecurityError, read_security
 from workloads.clients import DEFAULT_CLIENT
 from workloads.clients.base import ClientSettings, Partition
 from workloads.clients.optional_interfaces import ASSIGNORS, SESSION_TIMEOUT_MS
-from workloads.clients.security import Security, SecurityError, read_security
 
 ACKS: Final[Mapping[object, int]] = {"all": -1, "-1": -1, -1: -1, 0: 0, 1: 1, "0": 0, "1": 1}
 

@@ -26,7 +26,7 @@ from kafka.errors import (
 )
 from kafka.protocol.admin import ElectionType
 
-from workloads.clients.security import SecurityError, read_security
+from common.security import SecurityError, read_security
 
 REQUEST_TIMEOUT_MS = 5_000
 RETRY_S = 0.2

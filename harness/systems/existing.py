@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from common.names import SpecError
+from common.security import PLAIN_TEXT, Security
 from harness.environments.base import NodePlan, Traits
 from harness.environments.existing.discovery import FoundCluster, security_of
 from harness.spec.spec import Spec
@@ -24,7 +25,6 @@ from harness.systems.sidecar.probe import BrokerProbe
 from harness.systems.sidecar.wire import NodeSilent
 from harness.systems.templating import Bound, TemplateError, filled
 from nemesis.capabilities.cluster import Capability
-from workloads.clients.security import PLAIN_TEXT, Security
 
 READERS = ("readers-a", "readers-b")
 NOWHERE = FoundCluster("", {})

@@ -62,6 +62,14 @@ def lacking() -> str | None:
     return None
 
 
+def bare_python(place: Path) -> str:
+    """A Python without the packages of this one, Harrow's among them: a host has what Harrow brings along."""
+    program = place / "python3"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    program.chmod(0o755)
+    return str(program)
+
+
 class NamespaceFleet(GivenFleet):
     """One namespace and one server for each node; the harness comes from where the clients are."""
 
@@ -80,7 +88,7 @@ class NamespaceFleet(GivenFleet):
         (place / "sshd_config").write_text(_CONFIGURATION.format(place=place))
         known = f"{keys['host'].get_name()} {keys['host'].get_base64()}"
         (place / "known").write_text("".join(f"{address(node_id)} {known}\n" for node_id in range(1, 110)))
-        host = SshHost("", "", key=place / "user", known_hosts=place / "known", python=sys.executable)
+        host = SshHost("", "", key=place / "user", known_hosts=place / "known", python=bare_python(place))
         super().__init__([host] * count)
 
     def settings(self, node_ids: Sequence[int]) -> SupervisorSettings:
@@ -173,7 +181,7 @@ def server_on_loopback(place: Path) -> Iterator[Path]:
     (place / "sshd_config").write_text(settings)
     (place / "known").write_text((place / "known").read_text().replace(f"{address(1)} ", f"[127.0.0.1]:{port} "))
     inventory = place / "hosts.toml"
-    host = {"address": f"127.0.0.1:{port}", "key": "user", "known-hosts": "known", "python": sys.executable}
+    host = {"address": f"127.0.0.1:{port}", "key": "user", "known-hosts": "known", "python": str(place / "python3")}
     inventory.write_text("[[host]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in host.items()))
     server = subprocess.Popen([str(shutil.which("sshd", path="/usr/sbin")), "-D", "-f", str(place / "sshd_config")])
     try:

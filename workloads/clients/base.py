@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
+from common.security import PLAIN_TEXT, Security
 from workloads.clients.classify import Status
-from workloads.clients.security import PLAIN_TEXT, Security
 
 LOG_START = -1
 """A position: the start of the partition's log."""

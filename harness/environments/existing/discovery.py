@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from common.names import SpecError
+from common.security import PLAIN_TEXT, Security, SecurityError, read_security
 from harness.environments.base import Address, EnvironmentFailed
 from harness.systems.sidecar.wire import BrokerConnection, NodeSilent
-from workloads.clients.security import PLAIN_TEXT, Security, SecurityError, read_security
 
 ANSWER_S = 3.0
 _METADATA_VERSION_MAX = 9

@@ -7,10 +7,12 @@ status are the broker's own. Exit status 4, with one line, when the broker canno
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from harness.systems.sidecar.config import SidecarConfig
 
@@ -33,14 +35,23 @@ def launch(config: SidecarConfig) -> int:
         _sync(Path(config.data))
     broker = os.getpid()
     if os.fork() == 0:
-        from harness.systems.sidecar.serve import serve  # takes half a second; the broker does not wait for it
-
-        serve(config, broker)
-        os._exit(0)
+        _attend(config, broker)
     try:
         os.execvpe(config.command[0], list(config.command), environment)  # noqa: S606
     except OSError as error:
         return _give_up(f"expected to run {config.command[0]!r}, found: {error.strerror}")
+
+
+def _attend(config: SidecarConfig, broker: int) -> NoReturn:
+    """Serve beside the broker until it ends. A broker without a sidecar would never count as ready: it is killed."""
+    try:
+        from harness.systems.sidecar.serve import serve  # takes half a second; the broker does not wait for it
+    except ImportError as error:
+        _give_up(f"expected to import the sidecar with {sys.executable}, found: {error}")
+        os.kill(broker, signal.SIGKILL)
+        os._exit(FAILED)
+    serve(config, broker)
+    os._exit(0)
 
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> str:

@@ -24,9 +24,9 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequ
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.record.memory_records import MemoryRecords
 
+from common.security import PLAIN_TEXT, Security
 from harness.systems.sidecar.config import SidecarConfig
 from harness.systems.sidecar.wire import BrokerConnection, NodeSilent, Untyped
-from workloads.clients.security import PLAIN_TEXT, Security
 
 ANSWER_S = 0.4
 """A little less than the harness waits for the sidecar."""

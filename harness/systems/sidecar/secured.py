@@ -16,7 +16,7 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
-from workloads.clients.security import Security
+from common.security import Security
 
 Untyped = Any
 """A message of kafka-python, which has no types."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
+from common.security import PLAIN_TEXT, Security, SecurityError
 from harness.systems.sidecar.secured import encrypted, log_in
-from workloads.clients.security import PLAIN_TEXT, Security, SecurityError
 
 Untyped = Any
 """A message of kafka-python, which has no types."""

@@ -7,6 +7,7 @@ version ignores it. The one exception is `crc32c`, in a separate directory for m
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import importlib.util
 import io
 import platform
@@ -105,7 +106,7 @@ def _files() -> Iterator[tuple[str, Path]]:
                 yield path, source
     for module in (_NEEDED, _WELCOME):
         yield from _installed(module)
-    for path, source in _installed(_COMPILED):
+    for path, source in (*_installed(_COMPILED), *_metadata(_COMPILED)):
         yield f"{COMPILED_PLACE}/{path}", source
 
 
@@ -117,6 +118,13 @@ def _installed(module: str) -> Iterator[tuple[str, Path]]:
             yield from _below(origin.parent, origin.parents[1])
         else:
             yield origin.name, origin
+
+
+def _metadata(distribution: str) -> Iterator[tuple[str, Path]]:
+    """The file that tells a package, when it is imported, which version it is of."""
+    for file in importlib.metadata.files(distribution) or ():
+        if file.name == "METADATA":
+            yield str(file), Path(str(file.locate()))
 
 
 def _below(place: Path, root: Path) -> Iterator[tuple[str, Path]]:
