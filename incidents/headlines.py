@@ -15,21 +15,21 @@ _NOUNS: Mapping[str, tuple[str, str, str]] = {
     "lost-read": ("record that had been read", "of", "lost"),
     "unseen": ("acknowledged write", "to", "never seen by a reader"),
     "end-offset-regression": ("answer about the end", "of", "below an earlier one"),
-    "dirty-read": ("record", "of", "read before it was committed"),
+    "dirty-read": ("record", "of", "read before they were committed"),
     "duplicate": ("record", "of", "in the log twice"),
     "corrupt-record": ("record", "of", "corrupted"),
     "divergent-replicas": ("offset", "of", "different on different replicas"),
     "inconsistent-offset": ("offset", "of", "given to two records"),
     "reordered-send": ("write", "to", "out of order"),
     "nonmonotonic-send": ("write", "to", "out of order"),
-    "phantom-read": ("record", "of", "read although nobody had sent it"),
-    "aborted-read": ("record", "of", "read although its write had failed"),
+    "phantom-read": ("record", "of", "read although nobody had sent them"),
+    "aborted-read": ("record", "of", "read although their writes had failed"),
     "wrong-offset": ("write", "to", "acknowledged with a wrong offset"),
     "nonmonotonic-poll": ("reader", "of", "thrown back"),
     "skipped-poll": ("poll", "of", "answered with a gap"),
 }
-"""Anomaly → noun in the singular, preposition, what happened to it."""
-_PRONOUNS = (("they were", "it was"), ("they had", "it had"), ("them", "it"))
+"""Anomaly → noun in the singular, preposition, what happened to several of them."""
+_PRONOUNS = (("they were", "it was"), ("they had", "it had"), ("their writes", "its write"), ("them", "it"))
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 _PLURALS = {"answer about the end": "answers about the end", "record that had been read": "records that had been read"}
 
@@ -91,7 +91,7 @@ def _effect(name: str, number: int, place: str, causes: Sequence[Cause]) -> str 
     if name in _NOUNS:
         noun, preposition, happened = _NOUNS[name]
         things = plural(number, noun, _PLURALS.get(noun))
-        return f"{things} {preposition} {place} {'was' if number == 1 else 'were'} {happened}"
+        return f"{things} {preposition} {place} {'was' if number == 1 else 'were'} {_agreeing(happened, number)}"
     if name == "stale-read":
         began = "it began" if number == 1 else "they began"
         return f"{plural(number, 'read')} of {place} missed what had been acknowledged before {began}"

@@ -38,7 +38,8 @@ def causes_of_row(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
     if name == "unavailable":
         return (_unavailable(evidence, row),)
     if name == "dirty-read":
-        return (_simple(evidence, row, "dirty-read", f"{_broker(row)} gave it to a reader before it was committed"),)
+        sentence = f"{_broker(row)} gave them to a reader before they were committed"
+        return (_simple(evidence, row, "dirty-read", sentence),)
     if name == "corrupt-record":
         return (_damaged(evidence, row),)
     if (name in ("duplicate", "wrong-offset")) and details_of(row).get("resent"):
