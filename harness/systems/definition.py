@@ -65,6 +65,7 @@ class Definition:
     start_within: int = 30  # seconds
     stop_within: int = 20  # seconds
     session_ms_min: int = 1  # the shortest session timeout that it accepts of a member of a group
+    offsets_partitions: int | None = None  # of `__consumer_offsets`, if it stores groups as Kafka does; None: unknown
     parameters: Mapping[str, Any] = field(default_factory=dict)  # for the templates
     features: Mapping[str, int] = field(default_factory=dict)  # name → level that must be finalized (KIP-584)
     not_back_after: frozenset[str] = frozenset()  # kinds of fault after which a node need not come back
@@ -92,8 +93,8 @@ def load(path: Path) -> Definition:
 def _definition(table: Table, path: Path) -> Definition:
     table.only(
         "name", "about", EXTENDS, "image", "install", "keeps", "brokers-max", "stops-with", "start-within",
-        "stop-within", "session-ms-min", "not-back-after", "upgrades-first", "version", "without", "parameters",
-        "features", "values", "defaults", "broker", "controller", "combined", "hooks",
+        "stop-within", "session-ms-min", "offsets-partitions", "not-back-after", "upgrades-first", "version", "without",
+        "parameters", "features", "values", "defaults", "broker", "controller", "combined", "hooks",
     )  # fmt: skip
     table.text("about", "")
     broker, controller, combined = (table.table(role) for role in ("broker", "controller", "combined"))
@@ -118,6 +119,9 @@ def _definition(table: Table, path: Path) -> Definition:
         stop_within=table.number("stop-within", 20, 1, 3_600),
         not_back_after=_faults(table),
         session_ms_min=table.number("session-ms-min", 1, 1, 3_600_000),
+        offsets_partitions=table.number("offsets-partitions", 1, 1, 10_000)
+        if "offsets-partitions" in table.raw
+        else None,
         parameters={} if parameters is None else parameters.raw,
         features=_features(table.table("features")),
         values={} if values is None else {name: values.command(name) or () for name in values.raw},

@@ -81,6 +81,10 @@ class ExistingCluster(ForeignBroker):
         settings = {"unclean.leader.election.enable": unclean, **_KEPT}
         return replace(traits, topic=self.topic, topic_settings=settings, groups=tuple(self.groups), versions=versions)
 
+    def offsets_partition_of(self, group: str) -> int | None:  # noqa: ARG002
+        """None: the topic that stores groups has those of others, too, and is not looked at."""
+        return None
+
     def cannot(self, network: str, page_cache: str) -> frozenset[Capability]:  # noqa: ARG002
         """Hooks are not selected by capabilities."""
         return frozenset()

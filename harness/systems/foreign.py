@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from broker.core.broker_node.groups.records import partition_of
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
 from harness.environments.machine.helpers.programs import module_command
 from harness.spec.spec import Spec
@@ -135,16 +136,20 @@ class ForeignBroker:
             path.write_text(fill(text, names))
         runtime = self.runtimes[plan.node_id]
         config = sidecar_config(kind, runtime, plan, plans, addresses, names)
-        (plan.directory / CONFIG_NAME).write_text(replace(config, version=self.version_name).dumps())
+        groups = self.traits.groups if self.spec.workload == "groups" else ()
+        kept = {partition for group in groups if (partition := self.offsets_partition_of(group)) is not None}
+        config = replace(config, version=self.version_name, group_partitions=sorted(kept))
+        (plan.directory / CONFIG_NAME).write_text(config.dumps())
 
     def command(self, plan: NodePlan) -> Sequence[str]:
         """The command that starts the sidecar and becomes the node."""
         config = (plan.directory / CONFIG_NAME).absolute()
         return module_command("harness.systems.sidecar.launch", str(config))
 
-    def offsets_partition_of(self, group: str) -> int | None:  # noqa: ARG002
-        """Unknown: each broker may assign groups to partitions in its own way."""
-        return None
+    def offsets_partition_of(self, group: str) -> int | None:
+        """By the hash of its name, as in Kafka, if the definition says how many partitions there are."""
+        partitions = self.definition.offsets_partitions
+        return None if partitions is None else partition_of(group, partitions)
 
     def stop_command(self, plan: NodePlan, pid: int) -> Sequence[str] | None:
         """The definition's stop command, with the broker's process id."""

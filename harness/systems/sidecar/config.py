@@ -29,6 +29,7 @@ class SidecarConfig:
     ready: Ready
     ready_command: Sequence[str]
     topics: Sequence[str] | None = None  # that are asked about; None: all
+    group_partitions: Sequence[int] = ()  # of `__consumer_offsets`: those that store the run's groups
     version: str = ""  # of the system, as the harness calls it
     quorum_address: tuple[str, int] | None = None  # of the controller in a broker's process; None: there is none
 

@@ -46,6 +46,7 @@ _OUT_OF_RANGE = 1
 _NO_PRODUCER = -1
 _SEQUENCE_MASK = (1 << 31) - 1  # sequence numbers start again at 0
 _QUORUM_TOPIC = "__cluster_metadata"
+_OFFSETS_TOPIC = "__consumer_offsets"
 
 Json = dict[str, Any]
 Where = tuple[str, int]
@@ -76,7 +77,12 @@ class BrokerProbe:
             at_most=_METADATA_VERSION_MAX,
         )
         names = self._names(metadata.brokers)
-        partitions = list(_partitions(metadata.topics, names, self._eligible(metadata.topics)))
+        topics = [topic for topic in metadata.topics if topic.error_code == 0 and self._shows(topic)]
+        partitions = [
+            each
+            for each in _partitions(topics, names, self._eligible(topics))
+            if each["topic"] != _OFFSETS_TOPIC or each["partition"] in self._config.group_partitions
+        ]
         for each in partitions:
             each |= {"role": "none", "log_start": None, "log_end": None, "high_watermark": None}
         self._add_positions([each for each in partitions if self._config.node_id in each["replicas"]])
@@ -120,9 +126,13 @@ class BrokerProbe:
             broker.node_id: self._config.nodes.get(f"{broker.host}:{broker.port}", broker.node_id) for broker in brokers
         }
 
+    def _shows(self, topic: Untyped) -> bool:
+        """Whether the state has a topic. Of the internal ones only that which stores the run's groups counts."""
+        return not topic.is_internal or (topic.name == _OFFSETS_TOPIC and bool(self._config.group_partitions))
+
     def _eligible(self, topics: Sequence[Untyped]) -> Mapping[Where, Untyped]:
         """The partitions with their ELR and LastKnownELR (KIP-966), from a broker that supports them."""
-        names = [topic.name for topic in topics if not topic.is_internal]
+        names = [topic.name for topic in topics]
         if not names or not self._connection.supports(DescribeTopicPartitionsRequest):
             return {}
         requested = [DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in names]
@@ -290,8 +300,6 @@ def _partitions(
         return [names.get(broker, broker) for broker in brokers or ()]
 
     for topic in topics:
-        if topic.is_internal or topic.error_code != 0:
-            continue
         for partition in topic.partitions:
             more = described.get((topic.name, partition.partition_index))
             yield {

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 from crc32c import crc32c
 
+from checkers.anomalies.groups import OFFSETS_TOPIC
 from harness.commands import cli
 from harness.environments import factory
 from harness.environments.base import LogRecord, ReplicaState
@@ -397,7 +398,10 @@ def test_a_cluster_without_a_feature_of_its_definition_is_one_line_and_status_4(
 GROUPS = ["--workload", "groups", "--faults", "none", "--duration", "12", "--brokers", "1", "--replication-factor", "1"]
 
 
-@pytest.mark.parametrize(("least", "refused"), [("", True), ("session-ms-min = 6000\n", False)], ids=["silent", "said"])
+SAID = "session-ms-min = 6000\noffsets-partitions = 1\n"
+
+
+@pytest.mark.parametrize(("least", "refused"), [("", True), (SAID, False)], ids=["silent", "said"])
 def test_a_session_that_groups_refuse_is_one_line_and_none_if_the_definition_says_the_least(
     least: str, refused: bool, tmp_path: Path
 ) -> None:
@@ -409,11 +413,17 @@ def test_a_session_that_groups_refuse_is_one_line_and_none_if_the_definition_say
     assert ended.value.code == ExitStatus.VALID, "nothing was checked"
     (run,) = (tmp_path / "s" / "runs").iterdir()
     troubles = [row["text"] for row in read_table(run, "troubles").to_pylist()]
-    members = [row["member"] for row in read_table(run, "commits").to_pylist() if row["generation"] is not None]
+    commits = read_table(run, "commits").to_pylist()
+    members = [row["member"] for row in commits if row["generation"] is not None]
+    looked_at = {row["partition"] for row in read_table(run, "cluster").to_pylist() if row["topic"] == OFFSETS_TOPIC}
+    stored_in = {row["kept_in"] for row in commits}
     if not refused:
         assert troubles == []
         assert members
+        assert (stored_in, looked_at) == ({0}, {0})
         return
+    assert stored_in <= {None}
+    assert looked_at == set()
     assert len(troubles) == 1
     assert "expected the groups to accept members with a session timeout of 3,000 ms, found INVALID_" in troubles[0]
     assert members == []

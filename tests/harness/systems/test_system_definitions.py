@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.core.broker_node.groups.records import partition_of
 from common.names import SpecError
 from harness.commands import cli
 from harness.environments.machine.node import log_files
@@ -66,6 +67,9 @@ def test_kafka_gets_the_settings_of_a_cluster_with_its_controllers(
     traits = system.traits
     assert (traits.orderly_exits, traits.start_s, traits.stop_s) == ({0, 143, -15}, 90, 60)
     assert traits.session_ms_min == 6_000
+    assert [system.offsets_partition_of(group) for group in traits.groups] == [
+        partition_of(group, 50) for group in traits.groups
+    ]
     assert config["environment"]["LOG_DIR"] == f"{plans[0].directory}/logs"
     assert config["nodes"] == {"10.0.0.1:9092": 1, "127.0.0.1:9102": 1, "10.0.0.2:9092": 2, "127.0.0.1:9112": 2}
 
