@@ -136,6 +136,6 @@ def _try_kcat() -> ProbeResult:
 
 
 def _try_zookeeper() -> ProbeResult:
-    from harness.systems.own.ensemble import version
+    from harness.systems.own.ensemble import version_here
 
-    return attempt("zookeeper", version)
+    return attempt("zookeeper", version_here)

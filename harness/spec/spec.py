@@ -238,7 +238,9 @@ def _check_machines(spec: Spec) -> None:
 def _check_design(spec: Spec) -> None:
     """The designs on ZooKeeper have less than what came of them, and their nodes run the programs of this machine."""
     design = spec.generation
-    expect(spec.environment in ("local", "docker"), "environment", f"local or docker for {design}", spec.environment)
+    found = spec.environment
+    expect(found in ("local", "docker", "ssh"), "environment", f"local, docker or ssh for {design}", found)
+    expect(not spec.vms, "vms", f"none for {design}, whose members need ZooKeeper", str(spec.vms), "use --inventory")
     expect(
         not spec.image,
         "image",

@@ -1,18 +1,26 @@
-"""The members of a ZooKeeper ensemble: what this machine needs for one, its configuration, and how it is started."""
+"""The members of a ZooKeeper ensemble: what their machine needs for one, its configuration, and how it is started."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.environments.base import Addresses, EnvironmentFailed, NodePlan
 from harness.environments.causes import Missing
+
+if TYPE_CHECKING:
+    from harness.environments.ssh.connection.hosts import SshHost
+    from harness.spec.spec import Spec
 
 JAR = Path("/usr/share/java/zookeeper.jar")
 """Of Debian's package `zookeeper`."""
@@ -21,7 +29,7 @@ _LOGGER = Path("/usr/share/java/slf4j-simple.jar")
 """Writes the log to standard error; a member runs without it, too, and then has no log."""
 
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-_VERSION_MAIN = "org.apache.zookeeper.version.VersionInfoMain"
+_VERSION_COMMAND = ("java", "-cp", str(JAR), "org.apache.zookeeper.version.VersionInfoMain")
 _PROBE_TIMEOUT_S = 60.0
 
 CLIENT_PORT, PEER_PORT, VOTE_PORT = LISTENERS = ("ZOOKEEPER", "PEER", "VOTE")
@@ -53,33 +61,72 @@ CONFIG_NAME = "zoo.cfg"
 MEMBER_NAME = "member.json"
 
 
-def need_ensemble() -> None:
-    """Require what an ensemble needs of this machine; starts nothing. Raises `EnvironmentFailed`."""
-    from harness.doctor.remedies.table import explain
+def version(spec: Spec) -> str:
+    """Require what the ensemble of a run needs where its members run, and ask for the version of ZooKeeper.
 
-    for holds, cause, what in (
-        (importlib.util.find_spec("kazoo") is not None, Missing("Python package", "kazoo"), "kazoo"),
-        (shutil.which("java") is not None, Missing("program", "java"), "Java"),
-        (JAR.exists(), Missing("file", JAR.name), str(JAR)),
-    ):
-        if not holds:
-            known = explain("zookeeper", cause)
-            advice = f"; {known.remedy.text}" if known is not None else ""
-            raise EnvironmentFailed(f"expected {what} for an ensemble of ZooKeeper, found none{advice}", cause)
+    Starts nothing. Raises `EnvironmentFailed`.
+    """
+    if spec.environment != "ssh":
+        return version_here()
+    from harness.environments.ssh import selection
+
+    selection.capabilities_of(spec)  # reports other errors of the hosts first
+    _need_kazoo()
+    members = selection.hosts_of(spec)[spec.brokers :]
+    with ThreadPoolExecutor(len(members)) as pool:
+        return ", ".join(dict.fromkeys(pool.map(_version_on, members)))
+
+
+def need_ensemble() -> None:
+    """Require what an ensemble needs of this machine. Raises `EnvironmentFailed`."""
+    _need_kazoo()
+    _need(found=shutil.which("java") is not None, cause=Missing("program", "java"), what="Java")
+    _need(found=JAR.exists(), cause=Missing("file", JAR.name), what=str(JAR))
 
 
 @cache
-def version() -> str:
-    """Run the installed ZooKeeper for its version. Raises `EnvironmentFailed`."""
+def version_here() -> str:
+    """The version of this machine's ZooKeeper. Raises `EnvironmentFailed`."""
     need_ensemble()
-    asked = subprocess.run(
-        ["java", "-cp", str(JAR), _VERSION_MAIN], capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=False
+    asked = subprocess.run(_VERSION_COMMAND, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=False)
+    if told := _told_version(asked.stdout):
+        return told
+    found = (asked.stderr or asked.stdout).strip().splitlines()[-1:] or ["no answer"]
+    raise EnvironmentFailed(f"expected ZooKeeper to tell its version, found: {found[0]}")
+
+
+@cache
+def _version_on(host: SshHost) -> str:
+    """The version of a host's ZooKeeper. Raises `EnvironmentFailed`."""
+    from harness.environments.ssh.connection.ssh import SshConnection
+
+    with closing(SshConnection(host)) as connection:
+        answer = connection.run(shlex.join(_VERSION_COMMAND), as_root=True, timeout_s=_PROBE_TIMEOUT_S)
+    if told := _told_version(answer.output):
+        return told
+    raise EnvironmentFailed(
+        f"expected ZooKeeper on host {host.name}, for a member of the ensemble, found: {answer.complaint}; "
+        "apt-get install zookeeper there"
     )
-    words = asked.stdout.partition("version ")[2].split()
-    if asked.returncode != 0 or not words:
-        found = (asked.stderr or asked.stdout).strip().splitlines()[-1:] or ["no answer"]
-        raise EnvironmentFailed(f"expected ZooKeeper to tell its version, found: {found[0]}")
-    return f"ZooKeeper {words[0]}"
+
+
+def _told_version(output: str) -> str:
+    """The version in what ZooKeeper prints; empty if it prints none."""
+    words = output.partition("version ")[2].split()
+    return f"ZooKeeper {words[0]}" if words else ""
+
+
+def _need_kazoo() -> None:
+    _need(found=importlib.util.find_spec("kazoo") is not None, cause=Missing("Python package", "kazoo"), what="kazoo")
+
+
+def _need(*, found: bool, cause: Missing, what: str) -> None:
+    from harness.doctor.remedies.table import explain
+
+    if not found:
+        known = explain("zookeeper", cause)
+        advice = f"; {known.remedy.text}" if known is not None else ""
+        raise EnvironmentFailed(f"expected {what} for an ensemble of ZooKeeper, found none{advice}", cause)
 
 
 @dataclass(frozen=True)
@@ -126,7 +173,7 @@ def configure(plan: NodePlan, members: Sequence[NodePlan], addresses: Addresses)
     if len(members) > 1:
         settings = {**settings, **{f"server.{numbers[m.node_id]}": _server(plan, m, addresses) for m in members}}
     (plan.directory / CONFIG_NAME).write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    config = (plan.directory / CONFIG_NAME).absolute()
+    config = plan.own_directory / CONFIG_NAME
     command = ("java", *_JVM, "-cp", f"{JAR}:{_LOGGER}", _MAIN, str(config))
     member = MemberConfig(
         numbers[plan.node_id], command, str(plan.data.absolute()), str(plan.socket.absolute()), (host, port)

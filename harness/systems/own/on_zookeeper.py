@@ -60,7 +60,7 @@ class HarrowOnZooKeeper(HarrowBroker):
         """An ensemble's members end in their own way."""
         return Traits(
             orderly_exits=frozenset({0, *_ENDED_BY_SIGTERM}),
-            versions={"ensemble": ensemble.version()},
+            versions={"ensemble": ensemble.version(self.spec)},
             flaw_summaries=self.planted,
         )
 

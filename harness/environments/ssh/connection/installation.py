@@ -16,6 +16,7 @@ import shlex
 import sys
 import tarfile
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -37,20 +38,26 @@ _OURS = (
         "harness/__init__.py",
         "harness/store/journal.py",
     ),
-    *("harness/systems/__init__.py", "harness/systems/sidecar"),
+    *("harness/systems/__init__.py", "harness/systems/sidecar", "harness/systems/own/__init__.py"),
+    *(f"harness/systems/own/{name}.py" for name in ("ensemble", "member", "member_probe")),
 )
 _ENVIRONMENTS = "harness/environments"
 _NOT_THERE = ("harness/environments/docker/", "harness/environments/ssh/vms/")
 """Modules that only the harness's own machine needs."""
 
-_NEEDED = "kafka"
-_WELCOME = "mfusepy"
+_PURE = ("kafka", "kazoo", "mfusepy")
+"""Packages that run with every Python; of an optional one there may be none here."""
+
 _COMPILED = "crc32c"
 COMPILED_PLACE = "compiled"
 """Directory in the package for modules that only the same Python on the same processor can use."""
 
 _UNCHECKED = py_compile.PycInvalidationMode.UNCHECKED_HASH
 _SUFFIXES = (".py", ".json", ".c", ".so")
+
+
+_BUILDING = threading.Lock()
+"""The machines of a run are attached side by side; one build serves them all."""
 
 
 class Package(NamedTuple):
@@ -69,8 +76,9 @@ def package() -> Package:
         name.update(f"{path}\0".encode() + source.read_bytes())
     digest = name.hexdigest()[:16]
     kept = cache_directory() / "packages" / f"{digest}.tar.gz"
-    if not kept.exists():
-        keep(kept, _archive(files))
+    with _BUILDING:
+        if not kept.exists():
+            keep(kept, _archive(files))
     return Package(digest, kept.read_bytes())
 
 
@@ -104,7 +112,7 @@ def _files() -> Iterator[tuple[str, Path]]:
         for path, source in _below(_ROOT / name, _ROOT):
             if not path.startswith(_NOT_THERE):
                 yield path, source
-    for module in (_NEEDED, _WELCOME):
+    for module in _PURE:
         yield from _installed(module)
     for path, source in (*_installed(_COMPILED), *_metadata(_COMPILED)):
         yield f"{COMPILED_PLACE}/{path}", source
