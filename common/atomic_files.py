@@ -13,8 +13,9 @@ from pathlib import Path
 def replacing(path: Path, *, sync: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside `path`, and rename it to `path` when the block succeeds.
 
-    Readers see the old content or the new one, never a part, whichever of several threads or processes is last. With `sync` both the content and the name are on the disk
-    when this returns. If the block fails, the temporary file is removed and `path` is unchanged.
+    Readers see the old content or the new one, never a part, and of several that write at once the last one's. With
+    `sync` both the content and the name are on the disk when this returns. If the block fails, the temporary file is
+    removed and `path` is unchanged.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_native_id()}")
     temporary.unlink(missing_ok=True)

@@ -67,6 +67,7 @@ def version(spec: Spec) -> str:
     Starts nothing. Raises `EnvironmentFailed`.
     """
     if spec.environment != "ssh":
+        need_ensemble()
         return version_here()
     from harness.environments.ssh import selection
 

@@ -8,16 +8,18 @@ import pytest
 
 from harness.environments.docker.capabilities import try_docker
 from harness.environments.machine.kernel import process_identity
+from harness.environments.ssh.capabilities import SshCapabilities
+from harness.environments.ssh.environment import SshEnvironment
 from harness.run.context import Plan
 from harness.spec.designs import ON_ZOOKEEPER, WITH_EPOCHS
-from harness.spec.spec import CLIENTS, resolve
-from harness.store.journal import is_finished, read_journal
+from harness.spec.spec import CLIENTS, Spec, resolve
+from harness.store.journal import Journal, is_finished, read_journal
 from harness.systems.own.on_zookeeper import HarrowOnZooKeeper
 from history.reader import read_table
 from nemesis.schedule import Schedule, ScheduledFault
 from nemesis.targets import FaultTarget
 from tests.harness.run.real_runs import perform
-from tests.support import zookeeper
+from tests.support import ssh_lab, zookeeper
 
 pytestmark = [
     pytest.mark.cluster,
@@ -42,28 +44,55 @@ def _an_ensemble() -> None:
         pytest.skip(reason)
 
 
+FEW = (
+    ScheduledFault(1, 2_000, "kill", FaultTarget("leader"), 3_000, {}),
+    ScheduledFault(2, 8_000, "restart", FaultTarget("active-controller"), 2_000, {}),
+)
+
+
 @pytest.mark.docker
 def test_a_design_and_its_ensemble_run_in_containers(tmp_path: Path) -> None:
     if not (engine := try_docker()).available:
         pytest.skip(f"docker: {engine}")
-    faults = (
-        ScheduledFault(1, 2_000, "kill", FaultTarget("leader"), 3_000, {}),
-        ScheduledFault(2, 8_000, "restart", FaultTarget("active-controller"), 2_000, {}),
-    )
-    settings = {"environment": "docker", "duration": 16.0, "rate": 60.0, "faults": ("kill", "restart")}
-    spec = resolve({"generation": "zk-v2", **settings}, 1_900_104)
-    perform(Plan(spec, Schedule(faults), tmp_path, "harrow run"), HarrowOnZooKeeper(spec))
-    assert read_table(tmp_path, "troubles").to_pylist() == []
-    done = sorted(read_table(tmp_path, "faults").to_pylist(), key=lambda fault: fault["started_ns"])
+    spec = with_few_faults(environment="docker")
+    perform(Plan(spec, Schedule(FEW), tmp_path, "harrow run"), HarrowOnZooKeeper(spec))
+    assert_both_were_survived(tmp_path)
+
+
+@pytest.mark.ssh
+@pytest.mark.root
+def test_a_design_and_its_ensemble_run_on_hosts(tmp_path: Path) -> None:
+    if lack := ssh_lab.lacking():
+        pytest.skip(lack)
+    spec, run = with_few_faults(), tmp_path / "run"
+    system = HarrowOnZooKeeper(spec)
+    capabilities = SshCapabilities(frozenset({"nft", "ext4"}), ours=False)
+
+    def make(journal: Journal) -> SshEnvironment:
+        fleet = ssh_lab.NamespaceFleet(tmp_path / "hosts", spec.nodes)
+        return SshEnvironment(run, system, spec.brokers, spec.controllers, fleet, capabilities, journal=journal)
+
+    perform(Plan(spec, Schedule(FEW), run, "harrow run"), system, make)
+    assert_both_were_survived(run)
+
+
+def with_few_faults(**settings: object) -> Spec:
+    always = {"generation": "zk-v2", "duration": 16.0, "rate": 60.0, "faults": ("kill", "restart")}
+    return resolve({**always, **settings}, 1_900_104)
+
+
+def assert_both_were_survived(run: Path) -> None:
+    assert read_table(run, "troubles").to_pylist() == []
+    done = sorted(read_table(run, "faults").to_pylist(), key=lambda fault: fault["started_ns"])
     assert [(one["kind"], one["took_hold"], one["healed"]) for one in done] == [
         ("kill", True, True),
         ("restart", True, True),
     ]
     assert done[1]["targets"][0] >= 100
-    operations = read_table(tmp_path, "operations").to_pylist()
+    operations = read_table(run, "operations").to_pylist()
     sent = [one for one in operations if one["kind"] == "send" and one["status"] == "ok"]
     assert [one for one in sent if one["invoked_ns"] > done[1]["ended_ns"]]
-    assert read_table(tmp_path, "logs").to_pandas().broker.nunique() == 3
+    assert read_table(run, "logs").to_pandas().broker.nunique() == 3
 
 
 @pytest.mark.clients

@@ -20,6 +20,7 @@ from harness.commands import cli
 from harness.environments import factory
 from harness.environments.base import EnvironmentFailed, NodePlan
 from harness.environments.possible_faults import refuse_impossible
+from harness.environments.ssh.connection.hosts import hosts_for_nodes
 from harness.spec import designs
 from harness.spec.designs import CONTROLLED, LEADER_RACES, WITH_EPOCHS
 from harness.spec.spec import Spec, resolve, words
@@ -30,6 +31,7 @@ from harness.systems.own.on_zookeeper import HarrowOnZooKeeper
 from nemesis.capabilities.cluster import NodeError, VoterView
 from nemesis.faults import KINDS
 from tests.harness.systems.test_harrow_broker import answering
+from tests.support import ssh_lab
 
 NODES = (1, 2, 3, 100, 101, 102)
 PORTS = {"CLIENT": 1000, "BROKER": 2000, "ZOOKEEPER": 3000, "PEER": 4000, "VOTE": 5000}
@@ -120,8 +122,8 @@ def test_what_a_design_does_not_have_is_refused_in_one_line(setting: str, value:
 
 
 def test_a_design_is_refused_on_other_machines_and_in_other_images() -> None:
-    with pytest.raises(SpecError, match="environment: expected local or docker for zk-v2, found ssh"):
-        spec_of(environment="ssh", inventory="hosts.toml")
+    with pytest.raises(SpecError, match="vms: expected none for zk-v2, whose members need ZooKeeper, found 3"):
+        spec_of(vms=3)
     with pytest.raises(SpecError, match="image: expected none for zk-v2, whose nodes run this machine's programs"):
         spec_of(environment="docker", image="mine:1")
 
@@ -187,6 +189,26 @@ def test_with_all_of_it_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(ensemble, "JAR", tmp_path / "zookeeper.jar")
     hide(monkeypatch, set(), set())
     need_ensemble()
+
+
+@pytest.mark.ssh
+@pytest.mark.parametrize(
+    ("prints", "expected"),
+    [("Apache ZooKeeper, version 3.9.9 2026", "ZooKeeper 3.9.9"), ("", "expected ZooKeeper on host .*zookeeper there")],
+)
+def test_the_hosts_of_members_are_asked_for_their_zookeeper(
+    prints: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if lack := ssh_lab.lacking():
+        pytest.skip(lack)
+    monkeypatch.setattr(ensemble, "_VERSION_COMMAND", ("sh", "-c", f"echo '{prints}'"))
+    with ssh_lab.server_on_loopback(tmp_path / "lab") as inventory:
+        (host,) = hosts_for_nodes(inventory, 1)
+        if prints:
+            assert ensemble._version_on(host) == expected
+        else:
+            with pytest.raises(EnvironmentFailed, match=expected):
+                ensemble._version_on(host)
 
 
 # --- faults ----------------------------------------------------------------------------------------------------------
