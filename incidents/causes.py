@@ -61,6 +61,7 @@ _ROWS: Final = (
     Kind("new-leader", "A new leader answered before its high watermark had caught up.", "HW-6, HW-9, LO-2"),
     Kind("producer-state", "A replica's memory of producers did not match its log.", "PR-5"),
     Kind("sent-again", "A client sent a record again in a later epoch of its producer."),
+    Kind("not-idempotent", "A client sent a record again without idempotence."),
     Kind("log-bounds", "Start, high watermark, end or epochs of a log contradicted each other.", "HW-7, EC-3, LO-3"),
     Kind("wrong-lookup", "A lookup by time gave a wrong offset.", "LO-5, LO-6"),
     Kind("wrong-refusal", "A node refused a request for a reason that did not hold.", "AP-4, FE-11, PR-5"),

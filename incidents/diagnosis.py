@@ -14,7 +14,7 @@ from incidents.evidence import Evidence, Finding
 from incidents.headlines import gravest, headline
 from incidents.losses import LOST, Loss, causes_of, losses_in
 from incidents.model import Cause, Incident, Span
-from incidents.reads import STALE, causes_of_row, details_of
+from incidents.reads import NOT_IDEMPOTENT, STALE, causes_of_row, details_of
 from incidents.simulated import OWN_LAYERS, causes_of_finding
 
 Row = Mapping[str, Any]
@@ -139,6 +139,8 @@ def _with_others(evidence: Evidence, groups: list[_Group], rows: Sequence[Row]) 
         apart = (family, row["topic"], row["partition"], row["broker"] if family == "node-lost" else None)
         if family == "stale" and [cause.kind for cause in causes] == ["acknowledged-early"]:
             apart = (family, "acknowledged-early", causes[0].node, None)  # one mistake of one leader, in any partition
+        if [cause.kind for cause in causes] == [NOT_IDEMPOTENT]:
+            apart = (family, NOT_IDEMPOTENT, None, None)
         own.append(((family, row["within_contract"], _key(causes, apart)), _Group(causes, [row])))
     return [*groups, *_merged(own)]
 

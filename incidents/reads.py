@@ -17,6 +17,8 @@ Row = Mapping[str, Any]
 STALE = frozenset({"stale-read", "end-offset-regression"})
 GROUPS = frozenset({"lost-commit", "committed-offset-regression", "double-ownership"})
 RECENT_NS = 10_000_000_000
+NOT_IDEMPOTENT = "not-idempotent"
+"""Kind of a cause that all duplicates of a run share."""
 
 
 def details_of(row: Row) -> Mapping[str, Any]:
@@ -44,6 +46,8 @@ def causes_of_row(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
         return (_damaged(evidence, row),)
     if (name in ("duplicate", "wrong-offset")) and details_of(row).get("resent"):
         return (_resent(row),)
+    if name == "duplicate" and details_of(row).get("idempotence") is False and row["within_contract"]:
+        return (_retried(row),)
     if name == "duplicate":
         return (_simple(evidence, row, "producer-state", "a retried batch was taken for a new one"),)
     if name in ("two-leaders", "epoch-regression"):
@@ -73,6 +77,19 @@ def _resent(row: Row) -> Cause:
         row["broker"],
         (),
         "A broker recognizes a retry only within one epoch of a producer (KIP-98).",
+    )
+
+
+def _retried(row: Row) -> Cause:
+    """A client that is not idempotent got no answer, and wrote it twice: one cause for a whole run."""
+    return Cause(
+        NOT_IDEMPOTENT,
+        "a client had sent them again, without idempotence",
+        (),
+        row["at_ns"],
+        None,
+        (),
+        "Without idempotence a retry may write a record twice (KIP-98).",
     )
 
 

@@ -19,6 +19,7 @@ from incidents.headlines import gravest
 from incidents.losses import UNLESS_ELR
 from incidents.model import where
 from incidents.needed import Needed
+from incidents.reads import NOT_IDEMPOTENT
 from reports.data.stored_run import Run, is_one_of, rows_where
 from reports.text.incidents import promise_of
 
@@ -168,7 +169,8 @@ def _whose_mistake(run: Run, incident: Incident, needed: Needed | None) -> str:
         return "The test's own: its history is malformed, which says nothing about the cluster."
     if incident.within_contract:
         acks = run.number("acks")
-        whose = "The configuration's" if acks in (ACKS_NONE, ACKS_LEADER) else "Nobody's"
+        weak = acks in (ACKS_NONE, ACKS_LEADER) or kinds == {NOT_IDEMPOTENT}
+        whose = "The configuration's" if weak else "Nobody's"
         return f"{whose}: what happened is within the contract. {allowed_by}".rstrip()
     flaws = [str(flaw) for flaw in run.settings.get("flaws") or ()]
     if flaws:

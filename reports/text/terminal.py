@@ -33,7 +33,7 @@ def summary_lines(run_directory: Path) -> RenderableType:
     run = load_run(run_directory)
     summary = summarize(run, Joined(run))
     parts: list[RenderableType] = [_verdict(summary), *_incidents(run.incidents), Text()]
-    parts += [_table(summary, checked=bool(run.results)), Text(), _last(summary, len(run.incidents))]
+    parts += [_table(summary, checked=bool(run.results)), Text(), _last(summary, run.incidents)]
     parts += [Text(f"  {reason}") for reason in summary.verdict.reasons[:REASONS_SHOWN]]
     troubles = [(trouble["text"] or "").partition("\n")[0] for trouble in run.troubles]
     parts += [Text(f"  trouble: {text}") for text in troubles[:TROUBLES_SHOWN]]
@@ -67,9 +67,13 @@ def _incidents(incidents: Sequence[Incident]) -> list[Text]:
     return lines
 
 
-def _last(summary: Summary, incidents: int) -> Text:
+def _last(summary: Summary, incidents: Sequence[Incident]) -> Text:
     word = summary.verdict.word
-    return Text.assemble((word.upper(), _STYLES[word]), f"  {plural(incidents, 'incident')}" if incidents else "")
+    within = sum(incident.within_contract for incident in incidents)
+    violating = len(incidents) - within
+    parts = [plural(violating, "incident")] if violating else []
+    parts += [f"{count(within) if violating else plural(within, 'incident')} within the contract"] if within else []
+    return Text.assemble((word.upper(), _STYLES[word]), f"  {', '.join(parts)}" if parts else "")
 
 
 def _table(summary: Summary, checked: bool) -> Table:

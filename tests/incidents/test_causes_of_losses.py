@@ -331,6 +331,21 @@ def test_a_record_that_its_client_has_sent_again_is_not_blamed_on_the_cluster(tm
     incident = only(run_in(tmp_path, anomalies=[row]))
     assert (incident.cause.kind, incident.within_contract) == ("sent-again", True)
     assert "a client had raised the epoch of its producer" in incident.headline
+
+
+def test_what_clients_without_idempotence_sent_again_is_one_incident_of_a_run(tmp_path):
+    evidence = json.dumps({"offsets": [4, 9], "idempotence": False, "resent": None})
+    rows = [
+        lost(at, 15, anomaly="duplicate", within_contract=True, partition=partition, evidence=evidence)
+        for at, partition in ((9, 0), (90, 1))
+    ]
+    faults = [fault(1, "kill", [1], 8, 16), fault(2, "kill", [2], 14, 16)]
+    incident = only(run_in(tmp_path, anomalies=rows, faults=faults))
+    assert incident.cause.kind == "not-idempotent"
+    assert incident.headline.endswith("were in the log twice: a client had sent them again, without idempotence.")
+
+
+def test_a_record_twice_in_the_log_of_an_idempotent_producer_is_the_brokers_mistake(tmp_path):
     retried = lost(9, 15, anomaly="duplicate", evidence=json.dumps({"offsets": [4, 9], "resent": None}))
     assert only(run_in(tmp_path / "retried", anomalies=[retried])).cause.kind == "producer-state"
 
