@@ -102,7 +102,7 @@ def _definition(table: Table, path: Path) -> Definition:
         raise table.wrong("broker", "a table, beside that of the controller", "none")
     if controller is None and combined is not None:
         raise table.wrong("controller", "a table, beside that of combined nodes", "none")
-    image = table.text("image") if "image" in table.raw else None
+    image = table.text("image", "") or None
     values, parameters = table.table("values"), table.table("parameters")
     return Definition(
         path=path,

@@ -198,3 +198,12 @@ def test_a_base_that_is_not_sound_is_named_itself(tmp_path: Path) -> None:
     (tmp_path / "variant.toml").write_text("name = 'v'\nextends = 'base.toml'\n[broker]\nstart = ['sleep', '60']\n")
     with pytest.raises(SpecError, match=r"base\.toml: broker\.start: expected the command that runs a node"):
         load(tmp_path / "variant.toml")
+
+
+def test_a_variant_can_do_without_the_image_of_its_base(tmp_path: Path) -> None:
+    (tmp_path / "base.toml").write_text(f'image = "me/mine:1"\n{BASE}')
+    variant = tmp_path / "variant.toml"
+    variant.write_text('name = "variant"\nextends = "base.toml"\n')
+    assert load(variant).image == "me/mine:1"
+    variant.write_text('name = "variant"\nextends = "base.toml"\nimage = ""\n')
+    assert load(variant).image is None

@@ -1,18 +1,19 @@
 """A member of a consumer group, through `aiokafka.AIOKafkaConsumer`, and the outcomes of its commits.
 
-aiokafka retries commits internally and reports only the last attempt, so the requests of its coordinator are observed.
-It knows eager assignors alone.
+aiokafka retries commits internally and reports only the last attempt, and it takes some refusals for "nothing was
+committed", so what it exchanges with the coordinator is observed. It knows eager assignors alone.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from aiokafka.errors import CommitFailedError, IllegalStateError, InvalidSessionTimeoutError, KafkaError
-from aiokafka.protocol.commit import OffsetCommitRequest
+from aiokafka.errors import CommitFailedError, IllegalStateError, InvalidSessionTimeoutError, KafkaError, for_code
+from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 
 from workloads.clients.aio.loop import MARGIN_S, Loop, cancel_others, ignored_client_errors
 from workloads.clients.aio_calls import FETCH_WAIT_MS, Untyped
@@ -27,6 +28,8 @@ from workloads.clients.optional_interfaces import (
     Revoked,
     SessionRefusedError,
 )
+
+_ANSWERS: ContextVar[list[Untyped]] = ContextVar("answers to the query for a committed offset that is in progress")
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -154,7 +157,10 @@ class AiokafkaMember:
 
         async def observed(request: Untyped) -> Untyped:
             if not isinstance(request, OffsetCommitRequest):
-                return await send(request)
+                response = await send(request)
+                if isinstance(request, OffsetFetchRequest) and (answers := _ANSWERS.get(None)) is not None:
+                    answers.append(response)
+                return response
             attempt = CommitAttempt(_offsets(request), coordinator.coordinator_id, *_sender(request))
             self._attempts.append(attempt)
             response = await send(request)
@@ -165,8 +171,23 @@ class AiokafkaMember:
 
     async def _asked(self, key: Untyped) -> tuple[int | None, int | None]:
         coordinator = self._consumer._coordinator
+        answers: list[Untyped] = []
+        _ANSWERS.set(answers)
         found = await coordinator.fetch_committed_offsets([key])
+        if answers and (refused := _refusal(answers[-1], key)):
+            raise for_code(refused)
         return (int(found[key].offset) if key in found else None), coordinator.coordinator_id
+
+
+def _refusal(response: Untyped, key: Untyped) -> int:
+    """The error of the group, or else of the partition, in an answer about committed offsets; 0 if there is none."""
+    of_partition = [
+        int(code)
+        for topic, partitions in response.topics
+        for partition, _, _, code in partitions
+        if (topic, partition) == tuple(key)
+    ]
+    return next(filter(None, (int(getattr(response, "error_code", 0)), *of_partition)), 0)
 
 
 def _partitions(keys: Untyped) -> frozenset[Partition]:
