@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from checkers.anomalies.bookkeeping import RESOLVED
+from common.wording import capital
 from history.anomalies import MALFORMED, NODE_LOST
+from history.processes import process_name
 
 Details = Mapping[str, Any]
 Row = Mapping[str, Any]
@@ -37,12 +39,22 @@ def times(number: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number} times")
 
 
+def _process(what: Mapping[str, Any]) -> str:
+    """Name the process of a finding, or of an operation in its details."""
+    return process_name(what.get("process"))
+
+
+def _subject(what: Mapping[str, Any]) -> str:
+    """Name it at the beginning of a sentence."""
+    return capital(_process(what))
+
+
 def _lost_commit(row: Row, details: Details) -> str:
     last = details.get("last_acknowledged", {})
     asked = "" if row["broker"] is None else f" broker {row['broker']}"
     return (
-        f"Process {row['process']} asked{asked} at {invoked(details)} for the committed offset of "
-        f"{_whose(details)} and got {_offset(details)}, although process {last.get('process')} had its commit of "
+        f"{_subject(row)} asked{asked} at {invoked(details)} for the committed offset of "
+        f"{_whose(details)} and got {_offset(details)}, although {_process(last)} had its commit of "
         f"{last.get('offset')} acknowledged{by(last.get('node'))} at {seconds(last.get('completed_ns'))}, and no "
         "commit that may have come after that explains the answer."
     )
@@ -53,14 +65,14 @@ def _committed_offset_regression(row: Row, details: Details) -> str:
     since = seconds(earlier.get("completed_ns"))
     if details.get("generation") is not None:
         return (
-            f"Process {row['process']}, a member of generation {details['generation']}, had its commit of "
+            f"{_subject(row)}, a member of generation {details['generation']}, had its commit of "
             f"{_offset(details)} for {_whose(details)} acknowledged{by(row['broker'])} at {seconds(row['at_ns'])}, "
             f"although generation {earlier.get('generation')} had begun and had {earlier.get('offset')} acknowledged "
             f"at {since}: the coordinator had to refuse it."
         )
     return (
-        f"The committed offset of {_whose(details)} was {earlier.get('offset')} by {since}, as process "
-        f"{earlier.get('process')} was answered{by(earlier.get('node'))}; process {row['process']} asked after that, "
+        f"The committed offset of {_whose(details)} was {earlier.get('offset')} by {since}, as "
+        f"{_process(earlier)} was answered{by(earlier.get('node'))}; {_process(row)} asked after that, "
         f"at {invoked(details)}, and got {_offset(details)}{by(row['broker'])}. No commit in between can "
         "have set that."
     )
@@ -123,7 +135,7 @@ def _lost_read(row: Row, details: Details) -> str:
     complete = details.get("final_complete", True)
     missing = "it is missing from a complete read of the partition" if complete else "the last reads passed over it"
     return (
-        f"Value {row['value']} was returned at offset {row['offset']} of {partition(row)} to process {row['process']} "
+        f"Value {row['value']} was returned at offset {row['offset']} of {partition(row)} to {_process(row)} "
         f"at {seconds(row['at_ns'])} (read {times(details.get('reads', 1))} in all), yet {missing}: a record that was "
         "once visible to readers is gone."
     )
@@ -138,7 +150,7 @@ def _entry(entry: Details) -> str:
     known = []
     if entry.get("acknowledged_offset") is not None:
         when = seconds(entry.get("completed_ns"))
-        known.append(f"acknowledged to process {entry.get('process')} at {when}{by(entry.get('node'))}")
+        known.append(f"acknowledged to {_process(entry)} at {when}{by(entry.get('node'))}")
     if entry.get("reads"):
         known.append(f"read {times(entry['reads'])}, in the final phase {times(entry.get('final_reads', 0))}")
     return f"value {entry.get('value')} ({', '.join(known) or 'known only from a poll that failed'})"
@@ -175,7 +187,7 @@ def _duplicate(row: Row, details: Details) -> str:
 
 def _phantom_read(row: Row, _details: Details) -> str:
     return (
-        f"Process {row['process']} was given value {row['value']} at offset {row['offset']} of {partition(row)}, "
+        f"{_subject(row)} was given value {row['value']} at offset {row['offset']} of {partition(row)}, "
         "and no client ever sent that value to this partition."
     )
 
@@ -183,8 +195,8 @@ def _phantom_read(row: Row, _details: Details) -> str:
 def _aborted_read(row: Row, details: Details) -> str:
     send = details.get("operation", {})
     return (
-        f"Value {row['value']} was read at offset {row['offset']} of {partition(row)}, although its send by process "
-        f"{send.get('process')} at {seconds(send.get('invoked_ns'))} had failed with an error that promises that "
+        f"Value {row['value']} was read at offset {row['offset']} of {partition(row)}, although its send by "
+        f"{_process(send)} at {seconds(send.get('invoked_ns'))} had failed with an error that promises that "
         "nothing was written."
     )
 
@@ -192,8 +204,8 @@ def _aborted_read(row: Row, details: Details) -> str:
 def _reordered(row: Row, details: Details) -> str:
     earlier = details.get("earlier", {})
     return (
-        f"Process {earlier.get('process')} had its send acknowledged at offset {earlier.get('offset')} of "
-        f"{partition(row)} by {seconds(earlier.get('completed_ns'))}; process {row['process']} began to send value "
+        f"{_subject(earlier)} had its send acknowledged at offset {earlier.get('offset')} of "
+        f"{partition(row)} by {seconds(earlier.get('completed_ns'))}; {_process(row)} began to send value "
         f"{row['value']} after that, at {invoked(details)}, and got the lower offset {row['offset']}."
     )
 
@@ -208,7 +220,7 @@ def _stale_read(row: Row, details: Details) -> str:
         "answered that there was nothing"
     )
     return (
-        f"Process {row['process']} {answer}, although value {witness.get('value')} had been acknowledged at offset "
+        f"{_subject(row)} {answer}, although value {witness.get('value')} had been acknowledged at offset "
         f"{witness.get('offset')}{by(witness.get('node'))} at {seconds(witness.get('completed_ns'))}."
     )
 
@@ -216,8 +228,8 @@ def _stale_read(row: Row, details: Details) -> str:
 def _end_offset_regression(row: Row, details: Details) -> str:
     witness = details.get("witness", {})
     return (
-        f"Process {row['process']} asked for the end of {partition(row)} at {invoked(details)}, and the answer"
-        f"{by(row['broker'])} was {row['offset']}, although process {witness.get('process')} had got "
+        f"{_subject(row)} asked for the end of {partition(row)} at {invoked(details)}, and the answer"
+        f"{by(row['broker'])} was {row['offset']}, although {_process(witness)} had got "
         f"{witness.get('offset')}{by(witness.get('node'))} by {seconds(witness.get('completed_ns'))}."
     )
 
@@ -225,18 +237,18 @@ def _end_offset_regression(row: Row, details: Details) -> str:
 def _nonmonotonic_poll(row: Row, details: Details) -> str:
     if details.get("within_poll"):
         return (
-            f"One poll of process {row['process']} returned offset {details.get('to_offset')} of {partition(row)} "
+            f"One poll of {_process(row)} returned offset {details.get('to_offset')} of {partition(row)} "
             f"after offset {details.get('from_offset')}."
         )
     return (
-        f"Process {row['process']} had reached position {details.get('from_offset')} of {partition(row)} and then "
+        f"{_subject(row)} had reached position {details.get('from_offset')} of {partition(row)} and then "
         f"polled from {details.get('to_offset')}, without seek or assignment."
     )
 
 
 def _skipped_poll(row: Row, details: Details) -> str:
     return (
-        f"Process {row['process']} read offset {details.get('from_offset')} of {partition(row)} and then offset "
+        f"{_subject(row)} read offset {details.get('from_offset')} of {partition(row)} and then offset "
         f"{details.get('to_offset')}, passing over {details.get('skipped')} known records in between."
     )
 
@@ -281,7 +293,7 @@ def _corrupt_record(row: Row, details: Details) -> str:
             "that no client sent."
         )
     return (
-        f"Process {row['process']} was given bytes at offset {row['offset']} of {partition(row)} at "
+        f"{_subject(row)} was given bytes at offset {row['offset']} of {partition(row)} at "
         f"{seconds(row['at_ns'])} that are no value with its checksum, so no client sent them."
     )
 
@@ -311,7 +323,7 @@ def _unavailable(row: Row, details: Details) -> str:
     what = {
         "no-acknowledged-write": f"no record sent to {partition(row)} was acknowledged ({attempts} were tried)",
         "no-progress-of-readers": (
-            f"process {row['process']} got nothing from {partition(row)}, though acknowledged records lay before it "
+            f"{_process(row)} got nothing from {partition(row)}, though acknowledged records lay before it "
             f"({attempts} polls)"
         ),
         "isr-not-full": f"no sample of its leader showed all replicas of {partition(row)} in sync ({attempts} samples)",
@@ -328,7 +340,7 @@ def _malformed_history(_row: Row, details: Details) -> str:
 
 def _resolved(row: Row, details: Details) -> str:
     return (
-        f"Process {row['process']} never learnt the outcome of its send of value {row['value']}; it was read at offset "
+        f"{_subject(row)} never learnt the outcome of its send of value {row['value']}; it was read at offset "
         f"{row['offset']} of {partition(row)} by operation {details.get('read_op')}, so it was there by "
         f"{seconds(details.get('known_ns'))}."
     )
@@ -339,8 +351,8 @@ def _nonlinearizable(row: Row, details: Details) -> str:
     meanwhile = f" Open meanwhile: {'; '.join(open_then)}." if open_then else ""
     return (
         f"No order of the commands to {details.get('key')}, a {details.get('model')} kept in {partition(row)}, "
-        f"explains the answers of clients: no valid order contains `{details.get('stuck')}` of process "
-        f"{row['process']} at {seconds(row['at_ns'])}. "
+        f"explains the answers of clients: no valid order contains `{details.get('stuck')}` of "
+        f"{_process(row)} at {seconds(row['at_ns'])}. "
         f"The longest legal order ends with the state {details.get('state')}.{meanwhile}"
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from harness.environments.base import FIT_S
 from harness.run.context import RunContext, describe_node_failure
@@ -18,6 +19,7 @@ from harness.run.stopping import Interrupted, RunFailed
 from harness.run.workers import acked, start_workers
 from harness.run.workload_topic import TIMEOUT_S, TopicWatch, bootstrap, create_topic
 from harness.spec.spec import Spec
+from history.processes import process_name
 from history.repeats import Repeats
 from nemesis.faults.base import Bounds, NemesisClock, Site
 from nemesis.runner import NemesisRunner
@@ -284,11 +286,11 @@ def _read_to_the_ends(context: RunContext, ends: Sequence[ReportedEnd]) -> None:
         context.trouble(_unread(item))
 
 
-def _unread(item: Mapping[str, object]) -> str:
+def _unread(item: Mapping[str, Any]) -> str:
     name = f"{item['topic']}-{item['partition']}"
     if item["position"] is None:
-        return f"process {item['process']} got no end offset for {name}"
-    return f"process {item['process']} read {name} up to {item['position']}, its end is {item['end']}"
+        return f"{process_name(item['process'])} got no end offset for {name}"
+    return f"{process_name(item['process'])} read {name} up to {item['position']}, its end is {item['end']}"
 
 
 def _dump_logs(context: RunContext) -> None:

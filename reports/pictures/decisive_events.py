@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from common.wording import count, moment, nodes, partition_name, plural
+from history.processes import process_name
 from incidents.losses import LOST
 from incidents.partition_history import PartitionHistory, Sample
 from incidents.reads import details_of
@@ -211,9 +212,9 @@ def of_losses(run: Run, joined: Joined, history: PartitionHistory, lost: LostRec
             if not mine and at_ns < seen_ns:
                 continue  # what was there before is no loss
             what = f"{'the lost record' if mine else 'another record'} (value {value}) at offset {count(offset)}"
-            text = f"acknowledges {what} to process {process}"
+            text = f"acknowledges {what} to {process_name(process)}"
             if kind == "reads":
-                text = f"{what} is read by process {process}"
+                text = f"{what} is read by {process_name(process)}"
             key = (f"{kind} {'lost' if mine else 'other'}", None if node == UNKNOWN else node)
             yield Event(at_ns, CLIENTS, text, key[1], group=key, offset=offset)
 
@@ -238,7 +239,7 @@ def passing_over(run: Run, joined: Joined, history: PartitionHistory, lost: Lost
         return None
     first = int(rows[np.argmin(operations.completed_ns[rows])])
     node = int(operations.node[first])
-    text = f"process {operations.process[first]} reads past offset {count(offset)} and gets no record there"
+    text = f"{process_name(int(operations.process[first]))} reads past offset {count(offset)} and gets no record there"
     return Event(int(operations.completed_ns[first]), CLIENTS, text, None if node == UNKNOWN else node, evidence=True)
 
 
@@ -252,7 +253,7 @@ def of_others(rows: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
             if index == 0 and isinstance(one, dict) and isinstance(one.get("completed_ns"), int):
                 what = f"offset {count(one['offset'])}" if isinstance(one.get("offset"), int) else "a later offset"
                 node = one["node"] if isinstance(one.get("node"), int) else None
-                who = f"process {one['process']}" if isinstance(one.get("process"), int) else "a client"
+                who = process_name(one["process"]) if isinstance(one.get("process"), int) else "a client"
                 yield Event(one["completed_ns"], CLIENTS, f"answers {who} with {what}", node, evidence=True)
         first_sentence = str(row["explanation"] or "").split(". ", 1)[0]
         text = f"{row['anomaly']}: {first_sentence}"

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from common.wording import count, moment, node, partition_name
+from history.processes import process_name
 from incidents.partition_history import NO_LEADER, PartitionHistory
 from reports.data.joined import UNKNOWN, Joined
 from reports.data.stored_run import Run, integers, is_one_of, rows_where
@@ -92,7 +93,7 @@ def _sending(run: Run, value: int | None) -> tuple[list[TimelineEvent], int | No
     acknowledged_ns: int | None = None
     for send in sends.slice(0, 2).to_pylist():
         for operation in rows_where(operations, op=send["op"]).slice(0, 1).to_pylist():
-            by = f"process {operation['process']}"
+            by = process_name(operation["process"])
             if operation["client"]:
                 by += f" ({operation['client']})"
             moments.append(TimelineEvent(operation["invoked_ns"], f"{by} sent it, operation {send['op']}", "client"))
@@ -148,7 +149,7 @@ def _others(
 
 
 def _replacement(other: Observation, tone: Tone) -> TimelineEvent:
-    text = f"process {other.process} read another record ({other.value}) at offset {count(other.offset)}"
+    text = f"{process_name(other.process)} read another record ({other.value}) at offset {count(other.offset)}"
     return TimelineEvent(other.at_ns, text, tone)
 
 
@@ -159,13 +160,13 @@ def _reading(seen: list[Observation]) -> Iterator[TimelineEvent]:
     for observation in seen[:READS_SHOWN]:
         source = "" if observation.node is None else f" from {node(observation.node)}"
         phase = " in the final phase" if observation.final else ""
-        text = f"process {observation.process} read it at offset {count(observation.offset)}{source}{phase}"
+        text = f"{process_name(observation.process)} read it at offset {count(observation.offset)}{source}{phase}"
         yield TimelineEvent(observation.at_ns, text, "client")
     if len(seen) > READS_SHOWN:
         last = seen[-1]
         yield TimelineEvent(
             last.at_ns,
-            f"process {last.process} was the last to read it; it was read {len(seen)} times in all",
+            f"{process_name(last.process)} was the last to read it; it was read {len(seen)} times in all",
             "client",
         )
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from history import processes
 from workloads.admin.lifecycles import TopicLifecycles, TopicPlan, TopicTraffic
 from workloads.base import Context, Unread
 from workloads.clients.base import Partition
@@ -15,13 +16,10 @@ from workloads.log import LogWorkload
 from workloads.threads import WorkerThreads
 from workloads.values import ValueSource
 
-PROCESSES_FROM: Final = 2 << 32
-"""The administrator's number; the processes of its traffic follow, in blocks of their own."""
-PROCESSES_PER_TRAFFIC: Final = 1 << 20
 VALUES_FROM: Final = 1 << 39
 """Below this the worker's values belong to the log."""
 VALUES_PER_TRAFFIC: Final = 1 << 20
-ADMINISTRATOR: Final = 0
+WORKER: Final = 0
 """The worker that has the administrator."""
 
 STAGE_S: Final = 1.5
@@ -44,7 +42,7 @@ class AdminWorkload:
         config = context.config
         self._lifecycles = TopicLifecycles(
             TopicPlan(
-                PROCESSES_FROM,
+                processes.ADMINISTRATOR,
                 config.seed,
                 config.partitions,
                 STAGE_S,
@@ -62,7 +60,7 @@ class AdminWorkload:
     def start(self) -> None:
         """Connect and start."""
         self._log.start()
-        if self._context.config.worker == ADMINISTRATOR:
+        if self._context.config.worker == WORKER:
             self._administering = 1
             self._threads.run("administrator", self._administer)
 
@@ -102,4 +100,6 @@ class AdminWorkload:
     def _begin(self, partitions: Sequence[Partition]) -> TopicTraffic:
         block = next(self._blocks)
         values = ValueSource(self._context.config.worker, VALUES_FROM + block * VALUES_PER_TRAFFIC)
-        return TopicTraffic(self._context, partitions, PROCESSES_FROM + block * PROCESSES_PER_TRAFFIC, values)
+        return TopicTraffic(
+            self._context, partitions, processes.ADMINISTRATOR + block * processes.PROCESSES_PER_TRAFFIC, values
+        )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from history.processes import MEMBERS_FROM
 from workloads.base import Context, Unread
 from workloads.clients.base import Partition
 from workloads.clients.optional_interfaces import Membership, group_library
@@ -13,9 +14,6 @@ from workloads.config import WorkerConfig
 from workloads.groups.member import MemberPlan, MemberSlot
 from workloads.log import LogWorkload
 from workloads.threads import WorkerThreads
-
-PROCESSES_FROM: Final = 1 << 32
-"""First process number of members; those of producers and readers stay below it."""
 
 COMMIT_INTERVAL_S: Final = 0.3
 ASK_INTERVAL_S: Final = 1.0
@@ -91,7 +89,7 @@ class GroupsWorkload:
                     group=group,
                     kept_in=config.groups[group],
                     partitions=config.partitions,
-                    process=PROCESSES_FROM + config.worker + config.workers * number,
+                    process=MEMBERS_FROM + config.worker + config.workers * number,
                     successor=config.workers * len(groups),
                     seed=config.seed,
                     poll_timeout_s=config.poll_timeout_ms / 1000,

@@ -1,0 +1,25 @@
+"""The numbers of the processes of a history, the clients that do one operation after another, and their names."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MEMBERS_FROM: Final = 1 << 32
+"""First number of the members of groups; those of producers and readers stay below it."""
+
+ADMINISTRATOR: Final = 2 << 32
+"""The administrator's number; the clients of the topics that it creates follow, in blocks of their own."""
+
+PROCESSES_PER_TRAFFIC: Final = 1 << 20
+
+
+def process_name(process: int | None) -> str:
+    """Name a process for people: "process 3", "member 16"; "a process" if it is not known."""
+    if process is None:
+        return "a process"
+    if process > ADMINISTRATOR:
+        traffic, client = divmod(process - ADMINISTRATOR, PROCESSES_PER_TRAFFIC)
+        return f"client {client} of topic traffic {traffic}"
+    if process == ADMINISTRATOR:
+        return "the administrator"
+    return f"member {process - MEMBERS_FROM}" if process >= MEMBERS_FROM else f"process {process}"
