@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from common.wording import enumeration, labelled, moment, nodes
+from common.wording import FIRST_CONTROLLER, enumeration, labelled, moment, nodes
 from history.contract import ENDING_KINDS, LOSSY_KINDS
 from history.reader import load_table
 from incidents import needed, node_logs
@@ -68,6 +68,11 @@ class Fault(NamedTuple):
     @property
     def _when(self) -> str:
         return f"at {moment(self.started_ns)}" + (f" (fault #{self.number})" if self.number else "")
+
+    @property
+    def takes_records(self) -> bool:
+        """Whether it can have taken records: it loses data, and not on controllers alone, which keep none."""
+        return self.lossy and (not self.targets or min(self.targets) < FIRST_CONTROLLER)
 
     def touches(self, start_ns: int, end_ns: int) -> bool:
         """Whether it lasted at some time of this stretch."""

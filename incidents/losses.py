@@ -342,7 +342,7 @@ def _without_samples(evidence: Evidence, loss: Loss) -> list[Cause]:
     after = [
         fault
         for fault in evidence.faults
-        if fault.lossy and (fault.ended_ns or fault.started_ns) >= loss.first_ns - SLACK_NS
+        if fault.takes_records and (fault.ended_ns or fault.started_ns) >= loss.first_ns - SLACK_NS
     ]
     found = [
         Cause(

@@ -54,8 +54,8 @@ def causes_of_row(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
         return (_simple(evidence, row, "unclean-election", "two brokers wrote in one leader epoch"),)
     if name == "divergent-replicas":
         return (_simple(evidence, row, "diverged-log-kept", "a replica kept records that differ from the leader's"),)
-    if name in GROUPS:
-        return (_of_group(evidence, row),)
+    if name in GROUPS:  # a coordinator is the leader of the partition that stores the group, and answers like one
+        return _stale(evidence, row) if details_of(row).get("stale_because") else (_of_group(evidence, row),)
     return ()
 
 
@@ -119,7 +119,10 @@ def _of_group(evidence: Evidence, row: Row) -> Cause:
     lost = [
         fault
         for fault in evidence.faults
-        if fault.lossy and isinstance(since_ns, int) and at_ns is not None and since_ns <= fault.started_ns <= at_ns
+        if fault.takes_records
+        and isinstance(since_ns, int)
+        and at_ns is not None
+        and since_ns <= fault.started_ns <= at_ns
     ]
     if not lost:
         return _simple(evidence, row, "groups", "the coordinator of the group forgot or contradicted itself")

@@ -454,3 +454,22 @@ def test_the_broker_that_acknowledged_early_is_named(tmp_path):
         "they were acknowledged by broker 1 before broker 2 had them"
         in only(run_in(tmp_path, cluster=cluster, anomalies=rows)).headline
     )
+
+
+def test_a_controller_that_loses_its_page_cache_takes_no_records(tmp_path):
+    def named(directory, *targets):
+        return only(
+            run_in(directory, faults=[fault(1, "page-cache-loss", targets, 12, 13)], anomalies=[lost(9, 10)])
+        ).cause
+
+    assert named(tmp_path / "controller", 102).kind == "acknowledged-early"
+    assert named(tmp_path / "both", 1, 102).kind == "storage-loss"
+
+
+def test_a_stale_answer_of_a_coordinator_is_one_of_a_leader(tmp_path):
+    because = json.dumps({"stale_because": "a deposed leader that could not know it yet may have answered"})
+    row = lost(None, 15, anomaly="lost-commit", within_contract=True, broker=3, evidence=because)
+    cluster = [leads(9, 3, 0, 20, (1, 3)), leads(14, 1, 1, 20, (1,))]
+    cause = only(run_in(tmp_path, cluster=cluster, anomalies=[row])).cause
+    assert cause.kind == "stale-leader"
+    assert cause.sentence == "broker 3 answered although another broker led by then"
