@@ -8,6 +8,7 @@ nothing does not show that a partition is empty, and high watermarks are left ou
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
@@ -148,11 +149,11 @@ def polled_partitions(
 
 @contextmanager
 def client_errors() -> Iterator[None]:
-    """Raise `ClientError` for what aiokafka raises, and for a timeout."""
+    """Raise `ClientError` for what aiokafka raises, for a timeout, and for a call that aiokafka has cancelled."""
     try:
         yield
     except OffsetOutOfRangeError as error:
         lost = [Partition(*key) for keys in error.args if isinstance(keys, dict) for key in keys]
         raise PositionLostError("OffsetOutOfRangeError", lost) from error
-    except (KafkaError, TimeoutError, KeyError) as error:
+    except (KafkaError, TimeoutError, KeyError, CancelledError) as error:
         raise ClientError(type(error).__name__) from error

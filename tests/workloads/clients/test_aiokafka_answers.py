@@ -1,4 +1,4 @@
-"""What aiokafka takes for "nothing was committed" although the coordinator refused to answer."""
+"""What aiokafka makes of refusals, and of calls that it cancels itself: no worker takes them for answers, or ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.commit import OffsetFetchResponse_v1, OffsetFetchResponse_v3
 
+from workloads.clients.aio.loop import Loop
 from workloads.clients.aio.member import AiokafkaMember
+from workloads.clients.base import ClientError
 
 pytestmark = pytest.mark.clients
 
@@ -63,3 +65,17 @@ def test_an_answer_without_an_error_is_what_the_coordinator_says() -> None:
 def test_a_refusal_is_no_answer(response: Any) -> None:
     with pytest.raises(KafkaError):
         asked(response)
+
+
+def test_a_call_that_is_cancelled_on_its_loop_has_failed() -> None:
+    async def cancelled() -> None:
+        inner = asyncio.get_running_loop().create_future()
+        inner.cancel()  # as aiokafka does with what waits for a connection that it closes
+        await inner
+
+    loop = Loop("test")
+    try:
+        with pytest.raises(ClientError, match="CancelledError"):
+            loop.call(cancelled(), 15)
+    finally:
+        loop.close()
