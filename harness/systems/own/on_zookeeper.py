@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
 from harness.environments.machine.helpers.programs import module_command
@@ -60,9 +61,13 @@ class HarrowOnZooKeeper(HarrowBroker):
         """An ensemble's members end in their own way."""
         return Traits(
             orderly_exits=frozenset({0, *_ENDED_BY_SIGTERM}),
-            versions={"ensemble": ensemble.version(self.spec)},
+            versions={"ensemble": self._version_of_ensemble},
             flaw_summaries=self.planted,
         )
+
+    @cached_property
+    def _version_of_ensemble(self) -> str:
+        return ensemble.version(self.spec)
 
     def cannot(self, network: str, page_cache: str) -> frozenset[Capability]:  # noqa: ARG002
         """The designs have few requests of administrators. Members tell each other addresses behind the proxies."""
