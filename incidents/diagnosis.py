@@ -14,7 +14,7 @@ from incidents.evidence import Evidence, Finding
 from incidents.headlines import gravest, headline
 from incidents.losses import LOST, Loss, causes_of, losses_in
 from incidents.model import Cause, Incident, Span
-from incidents.reads import NOT_IDEMPOTENT, STALE, causes_of_row, details_of
+from incidents.reads import COMMITS, NOT_IDEMPOTENT, STALE, causes_of_row, details_of
 from incidents.simulated import OWN_LAYERS, causes_of_finding
 
 Row = Mapping[str, Any]
@@ -131,11 +131,13 @@ def _with_others(evidence: Evidence, groups: list[_Group], rows: Sequence[Row]) 
         if row["anomaly"] in LOST and row["topic"] is not None:
             continue
         host = simulated if simulated is not None and not row["within_contract"] else _host(hosts, row)
+        causes = causes_of_row(evidence, row) if row["topic"] is not None or row["broker"] is not None else ()
+        if host is None and row["anomaly"] in COMMITS and not row["within_contract"]:
+            host = _with_same_fault(losses, causes)
         if host is not None:
             host.rows.append(row)
             continue
-        causes = causes_of_row(evidence, row) if row["topic"] is not None or row["broker"] is not None else ()
-        family = "stale" if row["anomaly"] in STALE else row["anomaly"]
+        family = "stale" if row["anomaly"] in STALE else "commits" if row["anomaly"] in COMMITS else row["anomaly"]
         apart = (family, row["topic"], row["partition"], row["broker"] if family == "node-lost" else None)
         if family == "stale" and [cause.kind for cause in causes] == ["acknowledged-early"]:
             apart = (family, "acknowledged-early", causes[0].node, None)  # one mistake of one leader, in any partition
@@ -143,6 +145,12 @@ def _with_others(evidence: Evidence, groups: list[_Group], rows: Sequence[Row]) 
             apart = (family, NOT_IDEMPOTENT, None, None)
         own.append(((family, row["within_contract"], _key(causes, apart)), _Group(causes, [row])))
     return [*groups, *_merged(own)]
+
+
+def _with_same_fault(losses: Iterable[_Group], causes: Sequence[Cause]) -> _Group | None:
+    """Return the loss by the fault that took what a group had committed, which is in a log as well."""
+    fault = causes[0].faults[:1] if causes else ()
+    return next((loss for loss in losses if fault and loss.causes and loss.causes[0].faults[:1] == fault), None)
 
 
 @dataclass

@@ -15,7 +15,8 @@ from incidents.partition_history import PartitionHistory
 Row = Mapping[str, Any]
 
 STALE = frozenset({"stale-read", "end-offset-regression"})
-GROUPS = frozenset({"lost-commit", "committed-offset-regression", "double-ownership"})
+COMMITS = frozenset({"lost-commit", "committed-offset-regression"})
+GROUPS = COMMITS | {"double-ownership"}
 RECENT_NS = 10_000_000_000
 NOT_IDEMPOTENT = "not-idempotent"
 """Kind of a cause that all duplicates of a run share."""
@@ -132,7 +133,7 @@ def _of_group(evidence: Evidence, row: Row) -> Cause:
         f"what the group had committed was lost after {lost[0].story}",
         stories,
         lost[0].started_ns,
-        row["broker"],
+        min(lost[0].targets, default=None),
         tuple(fault.number for fault in lost if fault.number),
     )
 

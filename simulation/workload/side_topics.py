@@ -46,8 +46,12 @@ _PARTITIONS_MAX = 2
 class SideTopics:
     """See the module. Every step asks for the state of one topic, and then does one thing to it."""
 
-    def __init__(self, client_id: int, brokers: Sequence[int], replication_factor: int) -> None:
+    def __init__(
+        self, client_id: int, brokers: Sequence[int], replication_factor: int, *, creates_alone: bool = False
+    ) -> None:
+        """`creates_alone`: the brokers can neither extend topics nor delete them."""
         self.client_id = client_id
+        self._creates_alone = creates_alone
         self.stopped = False
         self._brokers = brokers
         self._factor = replication_factor
@@ -93,7 +97,7 @@ class SideTopics:
         self._ids[self._name] = topic.topic_id
         partition = topic.partitions[cluster.choices[_STREAM].draw("which partition", len(topic.partitions))]
         leader = partition.leader if partition.leader >= 0 else self._any_broker()
-        action = cluster.choices[_STREAM].draw("what to do", 10)
+        action = cluster.choices[_STREAM].draw("what to do", 7 if self._creates_alone else 10)
         if action < 4:
             self._value += 1
             batch = encode_values((self._value,), Producer())
@@ -108,7 +112,7 @@ class SideTopics:
             wanted = NewPartitions(self._name, len(topic.partitions) + 1)
             self._send(cluster, self._any_broker(), CreatePartitionsRequest((wanted,), _PATIENCE_MS))
         else:
-            chosen = (self._name, "") if action == 8 else (None, topic.topic_id)
+            chosen = (None, topic.topic_id) if topic.topic_id and action != 8 else (self._name, "")
             self._send(cluster, self._any_broker(), DeleteTopicsRequest((chosen,), _PATIENCE_MS))
 
     def _any_broker(self) -> int:

@@ -8,10 +8,11 @@ from typing import NoReturn
 
 from broker.core.configuration.settings import Settings
 from broker.core.messages import Listener, NewTopic
-from broker.zookeeper.choices import CONTROLLED
+from broker.zookeeper.choices import CONTROLLED, V2
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import Observer, SimulatedCluster
 from simulation.engine.event_queue import MS
+from simulation.engine.transport import CLIENTS_FROM
 from simulation.invariants.properties import Violation, with_excuse
 from simulation.scenario.configuration import Configuration, SimulatedFault, draw_faults
 from simulation.scenario.phases import RECOVERY_MS, SimulatedTest, SimulationOutcome, unreliable_network
@@ -20,6 +21,7 @@ from simulation.workload.clients import TOPIC
 from simulation.workload.interfaces import Clients
 from simulation.workload.making import MODEL, clients_of
 from simulation.workload.recording import SimulatedHistory
+from simulation.workload.side_topics import SideTopics
 from simulation.zookeeper.ensemble import SimulatedEnsemble
 from simulation.zookeeper.evidence import STALE_REQUEST, UNNOTICED
 from simulation.zookeeper.nemesis import KINDS, LOSSY, REASSIGNMENT, ZooKeeperNemesis
@@ -54,7 +56,6 @@ def configured(drawn: Configuration) -> Configuration:
         compacted=False,
         compression="none",
         group_members=0,
-        side_topics=False,
         changing_settings=False,
         log_directories=1,
         in_flight=1,
@@ -128,6 +129,13 @@ class _Test(SimulatedTest):
     ) -> None:
         super().__init__(cluster, configuration, faults, history, clients)
         self.ensemble = ensemble
+        self.side_topics = SideTopics(
+            CLIENTS_FROM + len(self.producers) + len(self.readers),
+            range(1, configuration.brokers + 1),
+            configuration.replication_factor,
+            creates_alone=configuration.generation != V2,
+        )
+        cluster.clients[self.side_topics.client_id] = self.side_topics
         self.nemesis = ZooKeeperNemesis(cluster, ensemble, configuration, history)
 
     def _set_up(self) -> None:
@@ -143,12 +151,15 @@ class _Test(SimulatedTest):
         with unreliable_network(self.cluster, self.configuration):
             self.nemesis.plan(self.faults)
             self._start_clients()
+            if self.configuration.side_topics:
+                self.side_topics.start(self.cluster)
             self.cluster.run_until(self.configuration.duration_ms * MS)
         self.cluster.say("everything is healed")
         self.nemesis.heal()
 
     def _recover(self) -> None:
         """V-3, V-5: after healing every partition is led, and every producer gets one more acknowledgement."""
+        self.side_topics.stopped = True
         if not self.cluster.run_until(self.cluster.now_us + RECOVERY_MS * MS, self._all_lead, _ASK_EVERY_US):
             self._not_led(f"not every partition has a leader {RECOVERY_MS // 1000} s after healing")
         try:

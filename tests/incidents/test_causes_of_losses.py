@@ -473,3 +473,19 @@ def test_a_stale_answer_of_a_coordinator_is_one_of_a_leader(tmp_path):
     cause = only(run_in(tmp_path, cluster=cluster, anomalies=[row])).cause
     assert cause.kind == "stale-leader"
     assert cause.sentence == "broker 3 answered although another broker led by then"
+
+
+def test_what_a_page_cache_took_of_logs_and_of_groups_is_one_incident(tmp_path):
+    cluster = [leads(9, 3, 0, 20, (3,)), leads(27, 3, 2, 0, (3,))]
+    evidence = json.dumps({"last_acknowledged": {"completed_ns": 10 * S}})
+    rows = [
+        lost(15, 10),
+        lost(None, 30, anomaly="lost-commit", broker=3, evidence=evidence),
+        lost(None, 31, anomaly="committed-offset-regression", partition=1, evidence=evidence),
+    ]
+    faults = [fault(1, "page-cache-loss", [3], 22, 26)]
+    incident = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=rows))
+    assert incident.cause.kind == "storage-loss"
+    assert set(incident.anomalies) == {"lost-acked-write", "lost-commit", "committed-offset-regression"}
+    by_groups_alone = only(run_in(tmp_path / "groups", cluster=cluster, faults=faults, anomalies=rows[1:]))
+    assert by_groups_alone.cause.kind == "groups"

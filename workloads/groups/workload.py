@@ -17,7 +17,9 @@ from workloads.threads import WorkerThreads
 
 COMMIT_INTERVAL_S: Final = 0.3
 ASK_INTERVAL_S: Final = 1.0
-LIFETIME_S: Final = 12.0
+LIFETIME_SESSIONS: Final = 4
+"""Mean time until a member leaves or crashes, in session timeouts: a crash stops its group until the session ends."""
+
 AWAY_S: Final = 2.0
 CRASHES: Final = 0.6
 
@@ -96,7 +98,7 @@ class GroupsWorkload:
                     poll_interval_s=config.poll_interval_ms / 1000,
                     commit_interval_s=COMMIT_INTERVAL_S,
                     ask_interval_s=ASK_INTERVAL_S,
-                    lifetime_s=LIFETIME_S,
+                    lifetime_s=LIFETIME_SESSIONS * config.session_timeout_ms / 1000,
                     away_s=AWAY_S,
                     crashes=CRASHES,
                     request_timeout_s=config.request_timeout_ms / 1000,
