@@ -131,7 +131,7 @@ HISTORY: Sequence[FlawHistory] = (
         "a follower cuts to its high watermark, which lags, and is elected",
         {
             V1: Seed(62, observer.CUT_TO_HIGH_WATERMARK),
-            V2: Seed(1630015, observer.CUT_TO_HIGH_WATERMARK),
+            V2: Seed(1630064, observer.CUT_TO_HIGH_WATERMARK),
             C1: Seed(1710014, evidence.TO_HIGH_WATERMARK, _SAFE),
         },
         "it cuts to where the epoch of its last record ends at the leader (KIP-101, 0.11)",

@@ -103,7 +103,8 @@ class ZooKeeperObserver:
             self._produces[step.node_id, event.request_id] = event.request.acks == SYNCHRONOUS
         self._closed(ensemble, node, step.node_id, machine.incarnation)
         for key, hosted in node.state.hosted.items():
-            self._replica(cluster, ensemble, step.node_id, machine.incarnation, key, hosted)
+            if has_partition(ensemble.tree, key):  # else it is being created, or deleted, and nothing is promised
+                self._replica(cluster, ensemble, step.node_id, machine.incarnation, key, hosted)
         for effect in step.effects:
             if isinstance(effect, Reply) and isinstance(effect.response, ProduceResponse):
                 self._answered(cluster, ensemble, node, step.node_id, effect.request_id, effect.response)
@@ -139,6 +140,7 @@ class ZooKeeperObserver:
         partition = self._partitions.get(key)
         if partition is None:
             partition = self._partitions[key] = _Partition()
+        is_seen_first = broker_id not in partition.mirrors
         mirror = partition.mirrors.setdefault(broker_id, _Mirror())
         log = hosted.replica.log
         if mirror.incarnation != incarnation:
@@ -149,6 +151,8 @@ class ZooKeeperObserver:
             elif log.end_offset == 0:  # only a request to close takes a whole log, before the replica is hosted
                 gone = missing & partition.held.get(broker_id, set()) - partition.cut.get(broker_id, set())
                 partition.deleted.setdefault(broker_id, set()).update(gone)
+        if is_seen_first:  # a replica that is open and not named is still that of an earlier topic of the name
+            mirror.is_open = hosted.is_open and leader_of(ensemble.tree, key) != broker_id
         mirror.is_hosted = True
         if log.truncations != mirror.truncations:
             mirror.truncations = log.truncations
@@ -235,9 +239,9 @@ class ZooKeeperObserver:
         if not self._produces.pop((broker_id, request_id), False):
             return
         for answer in response.partitions:
-            if answer.error_code != ErrorCode.NONE:
-                continue
             key = (answer.topic, answer.partition)
+            if answer.error_code != ErrorCode.NONE or key not in self._partitions:
+                continue
             header = node.state.hosted[key].replica.log.batch_at(answer.base_offset)
             assert header is not None
             named = leader_of(ensemble.tree, key)

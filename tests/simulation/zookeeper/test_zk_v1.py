@@ -60,7 +60,7 @@ def test_replicas_that_stay_different_are_a_flaw_of_the_design_and_of_no_later_o
 
 
 def test_two_leaders_acknowledge_at_a_time() -> None:
-    first, *_ = found(75)
+    first, *_ = found(58)
     assert first.property_id == "P-8"
     assert TWO_LEADERS in first.what
 

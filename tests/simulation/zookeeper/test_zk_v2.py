@@ -12,7 +12,7 @@ from simulation.runs.sweep import simulate
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import check_overrides
-from simulation.zookeeper.observer import CUT_TO_HIGH_WATERMARK, NEVER_HELD, NOT_SYNCED
+from simulation.zookeeper.observer import CUT_TO_HIGH_WATERMARK, DELETED, NEVER_HELD, NOT_SYNCED
 
 V2 = {"generation": "zk-v2"}
 
@@ -32,13 +32,24 @@ def test_a_seed_is_the_same_simulation_every_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "cause"), [(1630015, CUT_TO_HIGH_WATERMARK), (1630007, NOT_SYNCED), (1630297, NEVER_HELD)]
+    ("seed", "cause"), [(1630064, CUT_TO_HIGH_WATERMARK), (1630007, NOT_SYNCED), (1630297, NEVER_HELD)]
 )
 def test_a_random_seed_loses_what_was_acknowledged_by_a_documented_flaw(seed: int, cause: str) -> None:
     first = simulate(seed, V2, observed=True).findings[0]
     assert first.property_id == "P-1"
     assert cause in first.what
     assert is_documented(first.what)
+
+
+def test_topics_that_come_and_go_lose_what_was_acknowledged_by_a_delayed_request_to_close() -> None:
+    first = simulate(1, {**V2, "side_topics": True}, observed=True).findings[0]
+    assert first.property_id == "P-1"
+    assert DELETED in first.what
+
+
+def test_the_leader_of_an_earlier_topic_has_no_epoch_of_the_next_one_by_its_name() -> None:
+    """In this seed a broker leads a topic of which it has not heard yet that it was cleaned up and created again."""
+    assert not simulate(5, {**V2, "side_topics": True}, observed=True).findings
 
 
 def test_replicas_stay_different() -> None:
