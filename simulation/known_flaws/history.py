@@ -110,7 +110,7 @@ HISTORY: Sequence[FlawHistory] = (
     FlawHistory(
         "B-05",
         "a delayed request to close deletes a replica that is in sync again",
-        {V2: Story("test_v2_stories.py", "test_a_delayed_close_deletes_a_replica_that_is_assigned_and_in_sync_again")},
+        {V2: Seed(1630066, observer.DELETED)},
         "requests have the controller's epoch (0.8)",
     ),
     FlawHistory(
