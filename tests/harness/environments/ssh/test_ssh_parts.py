@@ -35,7 +35,18 @@ def test_the_package_has_what_a_node_needs_and_no_more() -> None:
         names = set(members.getnames())
     assert {"broker/shell/main.py", "harness/environments/ssh/agent/agent.py", "kafka/__init__.py"} <= names
     assert {name.split("/")[0] for name in names} <= {
-        *("broker", "common", "nemesis", "history", "harness", "kafka", "mfusepy.py", "__pycache__", COMPILED_PLACE),
+        *(
+            "broker",
+            "common",
+            "nemesis",
+            "history",
+            "harness",
+            "kafka",
+            "kazoo",
+            "mfusepy.py",
+            "__pycache__",
+            COMPILED_PLACE,
+        ),
     }
     assert any(name.startswith("broker/shell/__pycache__/main.") for name in names)
     assert not any(name.startswith(("harness/commands", "harness/environments/docker/")) for name in names)
