@@ -90,8 +90,8 @@ def version_here() -> str:
     """The version of this machine's ZooKeeper. Raises `EnvironmentFailed`."""
     need_ensemble()
     asked = subprocess.run(_VERSION_COMMAND, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=False)
-    if told := _told_version(asked.stdout):
-        return told
+    if known := _version_in(asked.stdout):
+        return known
     found = (asked.stderr or asked.stdout).strip().splitlines()[-1:] or ["no answer"]
     raise EnvironmentFailed(f"expected ZooKeeper to tell its version, found: {found[0]}")
 
@@ -103,15 +103,15 @@ def _version_on(host: SshHost) -> str:
 
     with closing(SshConnection(host)) as connection:
         answer = connection.run(shlex.join(_VERSION_COMMAND), as_root=True, timeout_s=_PROBE_TIMEOUT_S)
-    if told := _told_version(answer.output):
-        return told
+    if known := _version_in(answer.output):
+        return known
     raise EnvironmentFailed(
         f"expected ZooKeeper on host {host.name}, for a member of the ensemble, found: {answer.complaint}; "
         "apt-get install zookeeper there"
     )
 
 
-def _told_version(output: str) -> str:
+def _version_in(output: str) -> str:
     """The version in what ZooKeeper prints; empty if it prints none."""
     words = output.partition("version ")[2].split()
     return f"ZooKeeper {words[0]}" if words else ""
