@@ -268,6 +268,18 @@ def test_in_the_end_every_committed_offset_is_asked_for(bench):
     assert [(row["partition"], row["offset"]) for row in answers] == [(0, 7), (1, None)]
 
 
+def test_a_member_polls_on_in_the_end_since_a_rebalance_waits_for_it(bench):
+    bench.slot.begin_final()
+    for _ in range(3):
+        bench.slot.step()
+    assert bench.slot.unanswered() == []
+    bench.assigned(P0, generation=9)
+    bench.member.errors.append(ClientError("NotAnswered"))
+    bench.slot.step()
+    bench.slot.step()
+    assert bench.slot.process() == FIRST + SUCCESSOR, "it has joined again"
+
+
 def test_a_client_that_only_fails_is_replaced(bench):
     bench.member.errors = [ClientError("KafkaConnectionError")] * (FAILURES_MAX + 1)
     for _ in range(FAILURES_MAX + 1):

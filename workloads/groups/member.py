@@ -84,7 +84,7 @@ class MemberSlot:
         self._draining = True
 
     def begin_final(self) -> None:
-        """Query the committed offset of every partition; takes effect with the next step."""
+        """Query the committed offset of every partition, and poll on; takes effect with the next step."""
         self._unanswered = set(self._plan.partitions)
 
     def unanswered(self) -> Sequence[Partition]:
@@ -190,12 +190,19 @@ class MemberSlot:
         self._failures = 0
 
     def _ask_for_all(self, client: GroupMember, unanswered: set[Partition]) -> float:
-        if not unanswered:
-            return RETRY_PAUSE_S
-        partition = min(unanswered)
-        self._ask(client, partition, "final")
-        unanswered.discard(partition)
-        return 0.0
+        """Query one more partition, and go on to poll: a rebalance of the group waits for members that do not.
+
+        The others' queries would wait with it: a broker answers the requests of a connection one after the other, and
+        some clients send theirs behind the one that joins.
+        """
+        try:
+            if unanswered:
+                partition = min(unanswered)
+                self._ask(client, partition, "final")
+                unanswered.discard(partition)
+        finally:
+            pause_s = RETRY_PAUSE_S if self.session_refused else self._poll(client)
+        return pause_s
 
     def _follow(self, changes: Sequence[Assigned | Revoked]) -> None:
         for change in changes:
