@@ -222,8 +222,11 @@ class PropertyObserver:
                 or ghost.mirrors.get(broker.broker_id) is not mirror
                 or (mirror.offline and directories.is_another_log(known, ghost, mirror, replica))
             ):
+                deleted, _ = ghost.deleted.get(broker.broker_id, (None, 0))
                 mirror = ReplicaMirror(broker.broker_id)
                 mirrors[key] = ghost.mirrors[broker.broker_id] = mirror
+                if deleted is not None and log.end_offset:  # it was deleted for the broker, and its files have stayed
+                    mirror.producers = deleted.producers
             if mirror.replica is not replica:
                 if mirror.replica is not None and mirror.incarnation == broker.incarnation:
                     mirror.entries.clear()  # RT-8: it was deleted and created again in the same step

@@ -147,7 +147,9 @@ def _recover(files: Files, directory: str, segments: list[Segment], start_offset
         truncated += files.size(segment.name)
         segment.delete()
     del segments[kept:]
-    for segment in segments[first:-1]:
+    names = files.list(directory)  # a power failure may have taken an index below the recovery point as well
+    indexed = [one for at, one in enumerate(segments[:-1]) if at >= first or not one.has_indexes(names)]
+    for segment in indexed:
         segment.write_indexes()
     if epochs is None:
         epochs = EpochCache(files, directory)
@@ -156,7 +158,7 @@ def _recover(files: Files, directory: str, segments: list[Segment], start_offset
     if remembered >= 0 and segments[-1].end_offset <= start_offset:  # UR-12: nothing is left, or all was deleted
         entries = [(remembered, start_offset)]
     epochs.replace(entries)
-    recovery = Recovery(scanned, truncated, reason, len(segments[first:-1]))
+    recovery = Recovery(scanned, truncated, reason, len(indexed))
     return Opened(segments, epochs, producers, recovery, start_offset)
 
 

@@ -318,3 +318,15 @@ def test_a_start_after_a_crash_writes_the_indexes_of_every_closed_segment_that_i
     log = reopened(files)
     assert [files.read(f"{stem}.index", 0, 9999) for stem in stems] == written
     assert log.recovery.indexed_segments == len(stems)
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_a_start_after_a_crash_writes_an_index_that_is_missing_below_the_recovery_point_too(suffix: str) -> None:
+    files = FILES.copy()
+    missing = SEGMENTS[0].removesuffix(".log") + suffix
+    written = files.read(missing, 0, 9999)
+    files.delete(missing)
+    log = Log.open(files, "t-0", CONFIG, clean=False, recovery_point=LOG.segment_offsets[-1])
+    assert log.recovery.scanned_bytes == files.size(SEGMENTS[-1]), "the others are not read again"
+    assert files.read(missing, 0, 9999) == written
+    assert log.recovery.indexed_segments == 1

@@ -175,6 +175,12 @@ def test_an_empty_log_that_begins_at_0_does_not_rank_above_those_with_records() 
     assert not found
 
 
+def test_an_index_that_a_power_failure_took_below_the_recovery_point_is_written_anew() -> None:
+    """In this seed a segment is cut and closed, and the power fails before the cut is synced."""
+    found = {one.property_id for one in simulate(21003525, {"search": "mixed"}, observed=True).findings}
+    assert not found
+
+
 def test_a_log_that_is_not_synced_in_its_interval_breaks_v_24(monkeypatch: pytest.MonkeyPatch) -> None:
     assert observe(flush_ms=500).failure is None
     monkeypatch.setattr(storage, "flush_all", lambda _broker: None)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 from broker.core.log.segments.indexes import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Indexes
@@ -166,6 +166,10 @@ class Segment:
             self._tail_position = ends[TAIL_BATCHES - 1]
             self._tail_offset = self._tail_last_offsets[TAIL_BATCHES - 1] + 1
             del ends[:TAIL_BATCHES], self._tail_last_offsets[:TAIL_BATCHES]
+
+    def has_indexes(self, names: Container[str]) -> bool:
+        """Whether both index files are among these names of its directory."""
+        return all(f"{self.base_offset:020d}{suffix}" in names for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX))
 
     def write_indexes(self) -> None:
         """Rewrite both index files durably."""
