@@ -39,6 +39,8 @@ HISTORIES = 80
 COMPARED = 6
 TWO_OF_ONE_ORDINAL = 283_300_464_515
 """A history in which a poll has two records at one place: the lower offset comes first, for everyone."""
+ORDINARY_IN_THREE = 6
+"""A seed of three disturbed partitions that are ordinary together, as one of forty is."""
 SUSPECTS = 40
 MUTABLE_MIN = 5
 
@@ -98,7 +100,7 @@ def test_partitions_in_several_shares_are_judged_as_if_they_were_together(tmp_pa
     """Where a reader is stuck in one of them, what it polled in the others counts too."""
     first = random.randrange(1 << 40)
     ordinary_ones = 0
-    for seed in range(first, first + HISTORIES):
+    for seed in (ORDINARY_IN_THREE, *range(first, first + HISTORIES)):
         history = beside(*(disturbed(seed + (number << 41)) for number in range(3)))
         history.fault("kill", [1], (20, 60))
         found, expected = divided(history, tmp_path), ordinary([history]).get(history.name)
