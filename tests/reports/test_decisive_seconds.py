@@ -273,7 +273,7 @@ def test_the_chart_of_each_incident_is_walked_by_keys(by_storage_loss):
     page = render(directory)
     steps = f"document.querySelector('#chart-{number}-steps"
     current = f'{steps} [aria-selected="true"] .what\').textContent'
-    with tempfile.TemporaryDirectory() as profile, browsing(Path(profile)) as browser:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile, browsing(Path(profile)) as browser:
         browser.open(page, 1000, 900)
         assert (browser.requests[1:], browser.errors) == ([], [])
         browser.run(f"document.querySelector('#incident-{number} a[href^=\"#decisive\"]').click()")

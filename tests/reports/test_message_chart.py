@@ -103,7 +103,7 @@ def test_the_chart_is_walked_by_keys_from_the_violation_back_to_its_cause(tmp_pa
     page = render(stored(tmp_path, STEPS))
     current = "document.querySelector('#chart-steps [aria-selected=\"true\"] .what').textContent"
     texts = "[...document.querySelectorAll('#chart-steps .what')].map((one) => one.textContent)"
-    with tempfile.TemporaryDirectory() as profile, browsing(Path(profile)) as browser:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile, browsing(Path(profile)) as browser:
         browser.open(page, 800, 900)
         assert (browser.requests[1:], browser.errors) == ([], [])
         assert browser.run(current).startswith("VIOLATION of P-12")

@@ -109,7 +109,7 @@ def pages(tmp_path_factory):
 def browser():
     if chromium() is None:
         pytest.skip("needs chromium to show the page")
-    with tempfile.TemporaryDirectory() as profile, browsing(Path(profile)) as browser:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile, browsing(Path(profile)) as browser:
         yield browser
 
 

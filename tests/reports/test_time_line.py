@@ -155,7 +155,7 @@ def test_texts_without_end_are_cut_and_what_a_terminal_obeys_is_gone(copy_of):
 def browser():
     if chromium() is None:
         pytest.skip("needs chromium to run the page's script")
-    with tempfile.TemporaryDirectory() as profile, browsing(Path(profile)) as browser:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile, browsing(Path(profile)) as browser:
         yield browser
 
 
