@@ -61,15 +61,16 @@ def test_a_design_and_its_ensemble_run_in_containers(tmp_path: Path) -> None:
 
 @pytest.mark.ssh
 @pytest.mark.root
-def test_a_design_and_its_ensemble_run_on_hosts(tmp_path: Path) -> None:
+def test_a_design_and_its_ensemble_run_on_hosts(tmp_path_factory: pytest.TempPathFactory) -> None:
     if lack := ssh_lab.lacking():
         pytest.skip(lack)
-    spec, run = with_few_faults(), tmp_path / "run"
+    place = tmp_path_factory.mktemp("host")  # a short name: sockets are below it
+    spec, run = with_few_faults(), place / "run"
     system = HarrowOnZooKeeper(spec)
     capabilities = SshCapabilities(frozenset({"nft", "ext4"}), ours=False)
 
     def make(journal: Journal) -> SshEnvironment:
-        fleet = ssh_lab.NamespaceFleet(tmp_path / "hosts", spec.nodes)
+        fleet = ssh_lab.NamespaceFleet(place / "hosts", spec.nodes)
         return SshEnvironment(run, system, spec.brokers, spec.controllers, fleet, capabilities, journal=journal)
 
     perform(Plan(spec, Schedule(FEW), run, "harrow run"), system, make)
