@@ -131,9 +131,10 @@ def _with_others(evidence: Evidence, groups: list[_Group], rows: Sequence[Row]) 
         if row["anomaly"] in LOST and row["topic"] is not None:
             continue
         host = simulated if simulated is not None and not row["within_contract"] else _host(hosts, row)
-        causes = causes_of_row(evidence, row) if row["topic"] is not None or row["broker"] is not None else ()
-        if host is None and row["anomaly"] in COMMITS and not row["within_contract"]:
-            host = _with_same_fault(losses, causes)
+        if host is None:
+            causes = causes_of_row(evidence, row) if row["topic"] is not None or row["broker"] is not None else ()
+            if row["anomaly"] in COMMITS and not row["within_contract"]:
+                host = _with_same_fault(losses, causes)
         if host is not None:
             host.rows.append(row)
             continue

@@ -1,4 +1,4 @@
-"""Replacing a file: whoever is last wins, and nobody fails."""
+"""Replacing a file: several threads may do it at once, and a block that fails leaves it as it was."""
 
 from __future__ import annotations
 

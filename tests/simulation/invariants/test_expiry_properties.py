@@ -177,8 +177,6 @@ def test_a_broker_that_has_stopped_forgets_nobody_while_its_node_is_a_voter_stil
     assert simulate(1_700_295, {}, observed=True).findings == ()
 
 
-def test_what_a_replica_had_forgotten_is_remembered_when_its_log_is_found_again_after_its_directory_had_failed() -> (
-    None
-):
+def test_what_a_replica_had_forgotten_is_remembered_when_its_files_are_found_again() -> None:
     """In this seed a replica is unassigned while its directory fails, and its files are opened by the next process."""
     assert not simulate(21009174, {"search": "mixed"}, observed=True).findings
