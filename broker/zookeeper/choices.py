@@ -92,9 +92,7 @@ SWITCHES: Mapping[str, Switch] = MappingProxyType(
             Switch(
                 KEEPS_REASSIGNMENT, "Q18", "a leader that stays leader leaves the request for a reassignment", (V2,)
             ),
-            Switch(
-                DELETION_NEEDS_LEADER, "Q19", "a partition without a leader is not deleted, nobody has it closed", (V2,)
-            ),
+            Switch(DELETION_NEEDS_LEADER, "Q19", "a partition without a leader is not deleted, nobody has it closed"),
             Switch(EPOCH_WITH_LEADER, "Q20", "epochs are counted by the cluster, and kept with the leader", (V2,)),
         )
     }

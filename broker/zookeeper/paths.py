@@ -110,6 +110,8 @@ def place(path: str) -> Place | None:
             return Place("topics")
         case ["brokers", "topics", name]:
             return Place("topic", name)
+        case ["brokers", "topics", name, number] if number.isdigit():
+            return Place("partition", name, int(number))
         case ["brokers", "topics", name, number, "replicas" | "leader" | "ISR" as kind] if number.isdigit():
             return Place(kind, name, int(number))
         case ["brokers", "topics", name, number, "state", _] if number.isdigit():

@@ -130,7 +130,7 @@ class ZooKeeperState:
     """Second design: requests in our queue that were seen, and not carried out yet."""
 
     awaited: set[str] = field(default_factory=set)
-    """Second design: paths by whose watches an administrator's command waits for a change."""
+    """Without a controller: paths by whose watches an administrator's command waits for a change."""
 
     controlled: ControlledState = field(default_factory=ControlledState)
     """With a controller: what it has said, and what this one does as controller."""

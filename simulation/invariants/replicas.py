@@ -28,7 +28,7 @@ def read_on(mirror: Mirror, log: Log, ghost: Ghost) -> tuple[list[Batch], str]:
     """Read the batches that were appended; returns them, and what is wrong by P-3, "" if nothing is."""
     skip_deleted(mirror, log)
     batches = batches_of(log, len(mirror.entries), ghost.unfold)
-    wrong = extend(mirror.entries, batches, ghost.lineage)
+    wrong = extend(mirror.entries, batches, ghost.lineage, log.start_offset)
     can_tell = ghost.contents is None or ghost.trusted  # else it is not known what was committed before a compaction
     return batches, wrong if can_tell else ""
 
@@ -64,13 +64,16 @@ def skip_deleted(mirror: Mirror, log: Log) -> None:
     mirror.entries[uncertain.start : uncertain.stop] = [None] * len(uncertain)
 
 
-def extend(entries: Entries, batches: list[Batch], lineage: Lineage) -> str:
-    """Add batches to a mirror; returns what is wrong by P-3: same epoch and offset, so same batch and same past."""
+def extend(entries: Entries, batches: list[Batch], lineage: Lineage, start: int = 0) -> str:
+    """Add batches to a mirror; returns what is wrong by P-3: same epoch and offset, so same batch and same past.
+
+    `start`: where the log begins. What was before that is deleted, and nobody cuts it off where it differs.
+    """
     wrong = ""
     for batch in batches:
         if batch.base > len(entries):
             entries += [None] * (batch.base - len(entries))
-        before = entries[batch.base - 1] if batch.base else None
+        before = entries[batch.base - 1] if batch.base > start else None
         first, first_before = lineage.known(batch, before)
         if first != batch:
             wrong = wrong or f"{batch}, and another replica {first}"

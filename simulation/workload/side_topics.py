@@ -46,12 +46,8 @@ _PARTITIONS_MAX = 2
 class SideTopics:
     """See the module. Every step asks for the state of one topic, and then does one thing to it."""
 
-    def __init__(
-        self, client_id: int, brokers: Sequence[int], replication_factor: int, *, creates_alone: bool = False
-    ) -> None:
-        """`creates_alone`: the brokers can neither extend topics nor delete them."""
+    def __init__(self, client_id: int, brokers: Sequence[int], replication_factor: int) -> None:
         self.client_id = client_id
-        self._creates_alone = creates_alone
         self.stopped = False
         self._brokers = brokers
         self._factor = replication_factor
@@ -97,7 +93,7 @@ class SideTopics:
         self._ids[self._name] = topic.topic_id
         partition = topic.partitions[cluster.choices[_STREAM].draw("which partition", len(topic.partitions))]
         leader = partition.leader if partition.leader >= 0 else self._any_broker()
-        action = cluster.choices[_STREAM].draw("what to do", 7 if self._creates_alone else 10)
+        action = cluster.choices[_STREAM].draw("what to do", 10)
         if action < 4:
             self._value += 1
             batch = encode_values((self._value,), Producer())

@@ -24,6 +24,8 @@ from broker.core.ports.coordination import (
     Coordinated,
     CoordinationEffect,
     CoordinationEvent,
+    Create,
+    Delete,
     OpenSession,
     SessionChanged,
     SessionState,
@@ -34,6 +36,7 @@ from broker.zookeeper.tree import Fired, ZooKeeperTree
 from simulation.engine.choices import Stream
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
+from simulation.zookeeper.views import isr_of
 
 ENSEMBLE = 900
 """Its endpoint on the network."""
@@ -79,6 +82,9 @@ class SimulatedEnsemble:
         self._administrator = self.tree.open_session()
         self.overwritten: set[paths.Key] = set()
         """Partitions whose ISR was written by a session that did not own the leader znode then, if there was one."""
+
+        self.won_outside: set[paths.Key] = set()
+        """Partitions whose leader znode was created by a broker outside of the ISR, which had read an earlier one."""
 
         self._serves = True
         self._connections: dict[int, _Connection] = {}  # by node: of its last process
@@ -204,17 +210,27 @@ class SimulatedEnsemble:
             return
         while connection.calls and connection.calls[0][0] <= self._cluster.now_us:
             _, call_id, call = connection.calls.popleft()
-            if isinstance(call, SetData):
-                self._look_for_overwriting(connection.session, call.path)
+            self._note(connection, call)
             answer, fired = self.tree.call(connection.session, call)
             self._notify(fired)
             if answer.error is not CallError.SESSION_EXPIRED:  # else the client hears of that by the next heartbeat
                 self._send(connection, Coordinated(call_id, answer))
 
-    def _look_for_overwriting(self, session: int, path: str) -> None:
-        place = paths.place(path)
-        if place is not None and place.kind == "ISR" and self.tree.owner(paths.leader(place.key)) != session:
-            self.overwritten.add(place.key)
+    def _note(self, connection: _Connection, call: Call) -> None:
+        """Note what a call that is about to be made does to a partition that it should not."""
+        place = paths.place(call.path)
+        if place is None or not self.tree.has_session(connection.session):
+            return
+        match call, place.kind:
+            case SetData(), "ISR" if self.tree.owner(paths.leader(place.key)) != connection.session:
+                self.overwritten.add(place.key)
+            case Create(), "leader" if self.tree.data(call.path) is None:
+                insync = isr_of(self.tree, place.key)
+                if insync and connection.node_id not in insync:
+                    self.won_outside.add(place.key)
+            case Delete(), "partition":
+                self.overwritten.discard(place.key)
+                self.won_outside.discard(place.key)
 
     def _notify(self, fired: list[Fired]) -> None:
         for session, event in fired:

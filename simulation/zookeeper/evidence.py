@@ -9,6 +9,7 @@
 | B-17 | C2, C3: a follower cuts to its high watermark, since its leader has not noted its own epoch yet |
 | B-18 | a follower goes on with a leader whose epoch is another, and whose log is; or joins the ISR so |
 | B-19 | a replica joins the ISR at a high watermark that is below what an earlier leader has acknowledged |
+| B-05 | a replica deletes its log by a request that was meant for an earlier topic of the name |
 | B-21 | no leader, and a broker that runs, and that the controller takes for one that wants to stop |
 | KAFKA-1120 | no leader, or no acknowledgement, and a broker that the controller takes for one it has told everything |
 """
@@ -37,6 +38,7 @@ EPOCH_NOT_NOTED = "B-17: a leader notes its epoch at its first append, and its f
 NOT_COMPARED = "B-18: a follower that missed an epoch does not compare its log with its leader's"
 JOINED_BELOW = "B-19: a replica joins the ISR below where its leader's epoch began"
 UNNOTICED = "KAFKA-1120: a broker was away between two looks of the controller, which tells its new process nothing"
+DELETED_LATE = "B-05: a request to delete a replica comes late, to that of the next topic of the name (KIP-570)"
 STALE_REQUEST = "B-21: the request to stop of a broker's earlier process is obeyed, and the broker is not elected"
 
 

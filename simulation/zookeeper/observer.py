@@ -25,7 +25,7 @@ from broker.core.messages.errors import ErrorCode
 from broker.core.ports.coordination import NO_SESSION
 from broker.core.ports.events import Reply, RequestReceived
 from broker.zookeeper import paths
-from broker.zookeeper.choices import CONTROLLED, V2
+from broker.zookeeper.choices import CONTROLLED, V1, V2
 from broker.zookeeper.node import ZooKeeperNode
 from broker.zookeeper.paths import Key
 from broker.zookeeper.requests.producing import SYNCHRONOUS
@@ -33,13 +33,14 @@ from broker.zookeeper.state import Hosted
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.invariants.properties import Violation, with_excuse
 from simulation.zookeeper.ensemble import SimulatedEnsemble
-from simulation.zookeeper.evidence import UNSYNCED, Acknowledged, Evidence, holds
+from simulation.zookeeper.evidence import DELETED_LATE, UNSYNCED, Acknowledged, Evidence, holds
 from simulation.zookeeper.views import has_partition, isr_of, leader_of, open_leader, state_of, states
 
 CUT_TO_HIGH_WATERMARK = "Z-01: a replica cuts off what it holds above its own high watermark, and is elected"
 TWO_LEADERS = "Z-02: a broker that the tree does not name goes on as leader"
 NOT_SYNCED = "Z-04: logs are synced later, and an in-sync replica that lost its end is elected"
 NEVER_HELD = "Z-06, Z-13: a replica that never held it counts as in sync"
+LATE_RACE = "Z-11: a replica wins the race by an ISR that it has read before another was written"
 DELETED = "Z-08: a replica deletes its log by a close-replica request, and is elected"
 
 
@@ -145,18 +146,21 @@ class ZooKeeperObserver:
         log = hosted.replica.log
         if mirror.incarnation != incarnation:
             mirror.incarnation, mirror.is_open, mirror.truncations = incarnation, False, 0
+            held = partition.held.setdefault(broker_id, set())
+            held.update(one for one in partition.acknowledged if holds(log, one))
             missing = {one for one in partition.acknowledged if not holds(log, one)}
             if broker_id in self._power_lost:
                 partition.lost.setdefault(broker_id, set()).update(missing)
             elif log.end_offset == 0:  # only a request to close takes a whole log, before the replica is hosted
-                gone = missing & partition.held.get(broker_id, set()) - partition.cut.get(broker_id, set())
+                gone = missing & held - partition.cut.get(broker_id, set())
                 partition.deleted.setdefault(broker_id, set()).update(gone)
         if is_seen_first:  # a replica that is open and not named is still that of an earlier topic of the name
             mirror.is_open = hosted.is_open and leader_of(ensemble.tree, key) != broker_id
         mirror.is_hosted = True
         if log.truncations != mirror.truncations:
             mirror.truncations = log.truncations
-            gone = {one for one in partition.acknowledged if one.base < mirror.end and not holds(log, one)}
+            held = partition.held.get(broker_id, set())
+            gone = {one for one in held if one.base < mirror.end and not holds(log, one)}
             partition.cut.setdefault(broker_id, set()).update(gone)
             if ensemble.generation in CONTROLLED:
                 partition.evidence.cut(cluster, ensemble, broker_id, hosted, gone)
@@ -278,10 +282,13 @@ def _cause(ensemble: SimulatedEnsemble, partition: _Partition, broker_id: int, k
         held = one in partition.held.get(broker_id, ())
         if held and one in partition.lost.get(broker_id, ()):
             return UNSYNCED
+        if one in partition.deleted.get(broker_id, ()):
+            return DELETED_LATE
         return partition.evidence.cause(broker_id, one, held=held)
-    isr_was_overwritten = key in ensemble.overwritten
     if one.named != one.by:
         return TWO_LEADERS
+    if ensemble.generation == V1 and leader_of(ensemble.tree, key) != broker_id:
+        return TWO_LEADERS  # its session has ended while it became leader, and it goes on
     if one in partition.cut.get(broker_id, ()):
         return CUT_TO_HIGH_WATERMARK
     if one in partition.lost.get(broker_id, ()):
@@ -291,6 +298,8 @@ def _cause(ensemble: SimulatedEnsemble, partition: _Partition, broker_id: int, k
     if one not in partition.held.get(broker_id, ()):
         if broker_id in one.insync:
             return NEVER_HELD
-        if isr_was_overwritten:
+        if key in ensemble.overwritten:
             return TWO_LEADERS
+        if key in ensemble.won_outside:
+            return LATE_RACE
     return ""

@@ -8,7 +8,8 @@ from typing import NoReturn
 
 from broker.core.configuration.settings import Settings
 from broker.core.messages import Listener, NewTopic
-from broker.zookeeper.choices import CONTROLLED, V2
+from broker.zookeeper.choices import CONTROLLED, V1
+from broker.zookeeper.paths import Key
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import Observer, SimulatedCluster
 from simulation.engine.event_queue import MS
@@ -25,6 +26,7 @@ from simulation.workload.side_topics import SideTopics
 from simulation.zookeeper.ensemble import SimulatedEnsemble
 from simulation.zookeeper.evidence import STALE_REQUEST, UNNOTICED
 from simulation.zookeeper.nemesis import KINDS, LOSSY, REASSIGNMENT, ZooKeeperNemesis
+from simulation.zookeeper.observer import TWO_LEADERS
 from simulation.zookeeper.views import open_leader, states, unnoticed, wrongly_stopping
 
 _ASK_EVERY_US = 20 * MS
@@ -133,7 +135,6 @@ class _Test(SimulatedTest):
             CLIENTS_FROM + len(self.producers) + len(self.readers),
             range(1, configuration.brokers + 1),
             configuration.replication_factor,
-            creates_alone=configuration.generation != V2,
         )
         cluster.clients[self.side_topics.client_id] = self.side_topics
         self.nemesis = ZooKeeperNemesis(cluster, ensemble, configuration, history)
@@ -187,15 +188,23 @@ class _Test(SimulatedTest):
         raise Violation("V-3", self._with_excuse(what))
 
     def _with_excuse(self, what: str) -> str:
-        """With a controller, what it causes that it does not tell a broker's process from an earlier one."""
+        """With a controller, what it causes that it does not tell a broker's process from an earlier one.
+
+        In the first design, that nobody is in an ISR who could be elected, because a deposed leader has written it.
+        """
         excuse = UNNOTICED if unnoticed(self.cluster) else STALE_REQUEST if wrongly_stopping(self.cluster) else ""
+        unled = self._unled()
+        if self.configuration.generation == V1 and unled and self.ensemble.overwritten.issuperset(unled):
+            excuse = TWO_LEADERS
         return with_excuse(what, self.configuration.generation, excuse)
 
     def _all_ready(self) -> bool:
         return sum(state.is_registered for _, state in states(self.cluster)) == len(self.cluster.machines)
 
     def _all_lead(self) -> bool:
-        return all(
-            open_leader(self.cluster, self.ensemble.tree, (TOPIC, number)) is not None
-            for number in range(self.configuration.partitions)
-        )
+        return not self._unled()
+
+    def _unled(self) -> list[Key]:
+        """The partitions that the tree names no open leader of."""
+        keys = [(TOPIC, number) for number in range(self.configuration.partitions)]
+        return [key for key in keys if open_leader(self.cluster, self.ensemble.tree, key) is None]

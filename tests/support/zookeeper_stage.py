@@ -8,6 +8,9 @@ from broker.core.messages import (
     AnyRequest,
     AnyResponse,
     CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -82,6 +85,30 @@ class Stage:
     def creation(self, topic: str, assigned: tuple[int, ...], timeout_ms: int = 5_000) -> CreateTopicsRequest:
         """The request to create a topic of one partition."""
         return CreateTopicsRequest((NewTopic(topic, -1, -1, ((0, assigned),)),), timeout_ms)
+
+    def create(self, topic: str, assigned: tuple[int, ...], timeout_ms: int = 5_000) -> int:
+        """Create a topic of one partition by broker 1; the error."""
+        return self.created(self.send(1, self.creation(topic, assigned, timeout_ms)))
+
+    def created(self, number: int) -> int:
+        """The error in the answer to a creation."""
+        response = self.answer(number)
+        assert isinstance(response, CreateTopicsResponse)
+        return response.topics[0].error_code
+
+    def delete(self, topic: str, timeout_ms: int = 4_000) -> int:
+        """Delete a topic by broker 1; the error."""
+        return self.deleted(self.send(1, self.deletion(topic, timeout_ms)))
+
+    def deletion(self, topic: str, timeout_ms: int) -> DeleteTopicsRequest:
+        """The request to delete a topic."""
+        return DeleteTopicsRequest(((topic, ""),), timeout_ms)
+
+    def deleted(self, number: int) -> int:
+        """The error in the answer to a deletion."""
+        response = self.answer(number)
+        assert isinstance(response, DeleteTopicsResponse)
+        return response.topics[0].error_code
 
     def answered(self, cluster: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
         self._answers[request_id] = response
@@ -168,6 +195,10 @@ class Stage:
         log = hosted.replica.log
         return values_in(log.read(0, 1 << 20, log.end_offset))
 
+    def has_log(self, broker: int, topic: str = TOPIC) -> bool:
+        """Whether a broker's disk has anything of a topic's first partition."""
+        return bool(self.cluster.machines[broker].disk.list(f"{topic}-0"))
+
     def high_watermark(self, broker: int) -> int:
         """A broker's high watermark."""
         return self.replica(broker).replica.high_watermark
@@ -199,6 +230,10 @@ class Stage:
     def until(self, holds: Callable[[], bool], at_most_ms: int = 60_000, every_us: int = MS) -> None:
         """Let time pass until something holds, which is looked at in this interval; with 0 after every event."""
         assert self.cluster.run_until(self.cluster.now_us + at_most_ms * MS, holds, every_us), self.cluster.log_entries
+
+    def mend_to_ensemble(self, broker: int) -> None:
+        """The opposite."""
+        self.mend(broker, ENSEMBLE)
 
     def data(self, path: str) -> bytes | None:
         """What a znode holds; None if there is none."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+LEADER_DURING_DELETE = -2
+"""The leader of a partition of which clients are to hear no more, because its topic is being deleted."""
+
 
 class LiveBroker(NamedTuple):
     """A registered broker, and where clients reach it."""
@@ -45,11 +48,12 @@ class LeaderAndIsrResponse(NamedTuple):
 
 
 class StopReplicaRequest(NamedTuple):
-    """StopReplica (5): neither lead nor follow these partitions."""
+    """StopReplica (5): neither lead nor follow these partitions; delete their logs, if asked to."""
 
     controller_id: int
     controller_epoch: int
     partitions: tuple[tuple[str, int], ...]
+    delete_partitions: bool = False
 
 
 class StopReplicaResponse(NamedTuple):

@@ -79,6 +79,11 @@ def test_a_broker_whose_answers_are_lost_may_ask_a_frozen_voter_first() -> None:
     assert not simulate(5002531, {"search": "usual"}, observed=True).findings
 
 
+def test_a_broker_may_ask_both_voters_that_it_cannot_reach_before_the_one_that_it_can() -> None:
+    """In this seed a partition ends before another one, so that the broker reaches the active controller alone."""
+    assert not simulate(31003836, {"search": "mixed"}, observed=True).findings
+
+
 def test_lost_answers_excuse_nobody_who_asks_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     stop_fetching(monkeypatch)
     assert observe(faults=CHANGES, answer_lost_of_1000=50, **LONG).failed_property == "V-18"

@@ -9,10 +9,11 @@ from broker.zookeeper.choices import (
     FOLLOWS_ON_REQUEST,
     IGNORES_EXPIRY,
 )
+from simulation.invariants.properties import is_documented
 from simulation.zookeeper.ensemble import ENSEMBLE
-from simulation.zookeeper.observer import TWO_LEADERS
+from simulation.zookeeper.observer import LATE_RACE, TWO_LEADERS
 from simulation.zookeeper.views import isr_of
-from tests.support.zookeeper_stage import KEY, Stage
+from tests.support.zookeeper_stage import KEY, TOPIC, Stage
 
 
 def overtaken() -> tuple[Stage, int]:
@@ -90,3 +91,46 @@ def test_a_partition_moves_to_other_replicas_once_they_have_all() -> None:
     stage.run(3_000)
     assert KEY not in stage.cluster.machines[1].node.state.hosted  # type: ignore[union-attr]
     assert stage.log(2) == stage.log(3) == [0, 1]
+
+
+def late_winner() -> Stage:
+    """A candidate that read the ISR, was away while another led alone, and wins the race once that one is gone."""
+    stage = Stage(3, lag_ms=2_000)
+    stage.produce(1, 0)
+    stage.cluster.kill(1)
+    stage.until(lambda: stage.data(paths.leader(KEY)) is None)
+    stage.run(150)  # both others have read that all are in sync, and leave the preferred replica its head start
+    stage.cut_from_ensemble(3)
+    stage.until(lambda: stage.leader == 2)
+    stage.produce(2, 1)
+    assert isr_of(stage.ensemble.tree, KEY) == (2,)
+    stage.cluster.kill(2)
+    stage.until(lambda: stage.data(paths.leader(KEY)) is None)
+    return stage
+
+
+def test_a_candidate_wins_by_an_isr_that_it_has_read_before_another_was_written() -> None:
+    """Z-11: the call that the end of its session left open is made again in the next."""
+    stage = late_winner()
+    stage.mend_to_ensemble(3)
+    stage.until(lambda: stage.watch.violation is not None)
+    assert stage.violation.property_id == "P-1"
+    assert LATE_RACE in str(stage.violation)
+    assert 1 not in (stage.log(3) or ())
+
+
+def test_a_leader_without_what_was_acknowledged_is_not_excused_where_nobody_outside_the_isr_has_won() -> None:
+    stage = late_winner()
+    stage.mend_to_ensemble(3)
+    stage.until(lambda: bool(stage.ensemble.won_outside), every_us=0)
+    stage.ensemble.won_outside.clear()
+    stage.until(lambda: stage.watch.violation is not None)
+    assert not is_documented(str(stage.violation))
+
+
+def test_what_was_noted_of_a_partition_goes_with_it() -> None:
+    stage = Stage(2)
+    stage.ensemble.overwritten.add(KEY)
+    stage.ensemble.won_outside.add(KEY)
+    assert stage.delete(TOPIC) == ErrorCode.NONE
+    assert not stage.ensemble.overwritten | stage.ensemble.won_outside

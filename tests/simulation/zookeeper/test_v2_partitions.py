@@ -7,12 +7,12 @@ import pytest
 from broker.core.messages import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
-    CreateTopicsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
     NewPartitions,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from broker.core.messages.errors import ErrorCode
+from broker.core.ports.coordination import Create
 from broker.zookeeper import paths
 from broker.zookeeper.choices import (
     DELETION_NEEDS_LEADER,
@@ -21,32 +21,12 @@ from broker.zookeeper.choices import (
     REFUSES_UNPUBLISHED,
     V2,
 )
-from broker.zookeeper.designs.v2 import partitions
-from simulation.engine.cluster import SimulatedCluster
+from broker.zookeeper.requests.deletion import CLOSED_BY_LEADER
 from simulation.zookeeper.ensemble import ENSEMBLE
 from simulation.zookeeper.views import hosted_by, isr_of, leader_of
 from tests.support.zookeeper_stage import KEY, TOPIC, Stage
 
 LATE = ("late", 0)
-
-
-def created(stage: Stage, number: int) -> int:
-    """The answer to the creation of a topic."""
-    response = stage.answer(number)
-    assert isinstance(response, CreateTopicsResponse)
-    return response.topics[0].error_code
-
-
-def deleted(stage: Stage, topic: str, timeout_ms: int = 4_000) -> int:
-    """Delete a topic by broker 1; the answer."""
-    response = stage.ask(1, DeleteTopicsRequest(((topic, ""),), timeout_ms))
-    assert isinstance(response, DeleteTopicsResponse)
-    return response.topics[0].error_code
-
-
-def has_log(cluster: SimulatedCluster, broker: int, topic: str = TOPIC) -> bool:
-    """Whether a broker's disk has anything of the topic's first partition."""
-    return bool(cluster.machines[broker].disk.list(f"{topic}-0"))
 
 
 # --- create ----------------------------------------------------------------------------------------------------------
@@ -60,7 +40,7 @@ def test_a_partition_is_published_once_its_replicas_have_started() -> None:
     assert stage.data(paths.replicas(LATE)) is None
     assert stage.data(paths.reassigned(LATE)) == b"1,3"
     stage.cluster.resume(3)
-    assert created(stage, number) == ErrorCode.NONE
+    assert stage.created(number) == ErrorCode.NONE
     assert stage.data(paths.replicas(LATE)) == b"1,3"
     assert stage.data(paths.reassigned(LATE)) is None
     stage.until(lambda: leader_of(stage.ensemble.tree, LATE) == 1)
@@ -69,22 +49,22 @@ def test_a_partition_is_published_once_its_replicas_have_started() -> None:
 def test_what_a_failed_creation_leaves_is_cleaned_up_by_the_next() -> None:
     stage = Stage(3, generation=V2)
     stage.cluster.pause(3)
-    assert created(stage, stage.send(1, stage.creation("late", (3, 2), 1_000))) == ErrorCode.REQUEST_TIMED_OUT
+    assert stage.create("late", (3, 2), 1_000) == ErrorCode.REQUEST_TIMED_OUT
     assert stage.data(paths.reassigned(LATE)) == b"3,2"
     assert stage.data(paths.replicas(LATE)) is None
     assert hosted_by(stage.cluster, 2, LATE) is not None
     stage.cluster.resume(3)
     stage.run(1_000)
-    assert created(stage, stage.send(1, stage.creation("late", (1, 3)))) == ErrorCode.NONE
+    assert stage.create("late", (1, 3)) == ErrorCode.NONE
     assert stage.data(paths.replicas(LATE)) == b"1,3"
-    stage.until(lambda: hosted_by(stage.cluster, 2, LATE) is None and not has_log(stage.cluster, 2, "late"))
+    stage.until(lambda: hosted_by(stage.cluster, 2, LATE) is None and not stage.has_log(2, "late"))
     stage.until(lambda: hosted_by(stage.cluster, 3, LATE) is not None)
 
 
 def test_a_topic_with_a_live_partition_is_not_cleaned_up() -> None:
     stage = Stage(3, generation=V2, assigned=(1, 2))
     stage.reassign(1, 3)
-    assert created(stage, stage.send(1, stage.creation(TOPIC, (2, 3)))) == ErrorCode.TOPIC_ALREADY_EXISTS
+    assert stage.create(TOPIC, (2, 3)) == ErrorCode.TOPIC_ALREADY_EXISTS
     assert stage.data(paths.replicas(KEY)) == b"1,2"
     assert stage.data(paths.reassigned(KEY)) == b"1,3"
 
@@ -94,7 +74,7 @@ def test_a_replica_that_starts_only_once_it_is_published_never_does() -> None:
     stage = Stage(2, generation=V2)
     for machine in stage.cluster.machines.values():
         machine.node.state.choices = frozenset({REFUSES_UNPUBLISHED})  # type: ignore[union-attr]
-    assert created(stage, stage.send(1, stage.creation("late", (1, 2)))) == ErrorCode.NONE
+    assert stage.create("late", (1, 2)) == ErrorCode.NONE
     stage.run(20_000)
     assert leader_of(stage.ensemble.tree, LATE) is None
     assert stage.lines("NotReplicaForPartition: topic late partition 0") == 2
@@ -116,13 +96,13 @@ def test_a_partition_is_deleted_by_its_leader_and_its_name_can_be_used_again() -
     stage = Stage(2, generation=V2)
     stage.produce(1, 0)
     stage.run(1_000)
-    assert deleted(stage, TOPIC) == ErrorCode.NONE
+    assert stage.delete(TOPIC) == ErrorCode.NONE
     assert stage.lines("leader, broker id 1, requested close-replica") == 2
-    assert stage.cluster.marks[partitions.CLOSED_BY_LEADER.name] == 1
+    assert stage.cluster.marks[CLOSED_BY_LEADER.name] == 1
     assert stage.data(paths.topic(TOPIC)) is None
     assert stage.data(paths.reassigned(KEY)) is None
-    assert not any(has_log(stage.cluster, broker) for broker in (1, 2))
-    assert created(stage, stage.send(1, stage.creation(TOPIC, (2, 1)))) == ErrorCode.NONE
+    assert not any(stage.has_log(broker) for broker in (1, 2))
+    assert stage.create(TOPIC, (2, 1)) == ErrorCode.NONE
     stage.until(lambda: stage.leader == 2)
     assert stage.data(paths.insync(KEY)) == b"2,1;1"
     assert stage.produce(2, 1) == 0
@@ -141,17 +121,17 @@ def test_a_partition_whose_replicas_are_down_is_deleted_and_they_hear_of_it_late
     for broker in (2, 3):
         stage.cluster.kill(broker)
     stage.until(lambda: not stage.data(paths.broker(2)) and not stage.data(paths.broker(3)))
-    assert deleted(stage, TOPIC) == error
+    assert stage.delete(TOPIC) == error
     assert (stage.data(paths.partition(KEY)) is None) == (error == ErrorCode.NONE)
     if not switches:
-        assert has_log(stage.cluster, 2)
+        assert stage.has_log(2)
         stage.cluster.start(2)
         stage.until(lambda: stage.data(paths.broker(2)) is not None)
-        assert not has_log(stage.cluster, 2)
+        assert not stage.has_log(2)
 
 
 def test_a_topic_that_is_not_there_is_not_deleted() -> None:
-    assert deleted(Stage(2, generation=V2), "none") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert Stage(2, generation=V2).delete("none") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 # --- move ------------------------------------------------------------------------------------------------------------
@@ -228,3 +208,40 @@ def test_a_connection_that_is_back_in_time_finds_out_what_it_has_missed() -> Non
     stage.mend(3, ENSEMBLE)
     stage.until(lambda: stage.follows(3) == 2)
     assert stage.lines("is restored") == 1
+
+
+# --- remove a broker -------------------------------------------------------------------------------------------------
+
+
+def removed(stage: Stage, broker: int) -> UnregisterBrokerResponse:
+    """Remove a broker for good, by broker 1."""
+    response = stage.ask(1, UnregisterBrokerRequest(broker))
+    assert isinstance(response, UnregisterBrokerResponse)
+    return response
+
+
+def test_a_broker_is_removed_with_its_queue_once_it_is_down_and_has_no_replicas() -> None:
+    stage = Stage(4, generation=V2, assigned=(1, 2))
+    stage.reassign(1, 3)
+    assert removed(stage, 9) == (ErrorCode.BROKER_ID_NOT_REGISTERED, "there is no broker 9")
+    assert removed(stage, 4) == (ErrorCode.INVALID_REQUEST, "broker 4 is live: stop it first")
+    for broker in (2, 3, 4):
+        stage.cluster.kill(broker)
+    stage.until(lambda: not any(stage.data(paths.broker(broker)) for broker in (2, 3, 4)))
+    for broker in (2, 3):  # one has a replica, the other is to have one
+        refused = removed(stage, broker)
+        assert refused == (ErrorCode.INVALID_REQUEST, f"broker {broker} has replicas of {TOPIC}: move them first")
+    stage.ensemble.administer(Create(paths.request_prefix(4), b"close-replica gone 0 3 1", sequential=True))
+    assert removed(stage, 4) == (ErrorCode.NONE, None)
+    assert stage.data(paths.queue(4)) is None
+    assert stage.data(paths.queue(3)) is not None
+
+
+def test_a_removed_broker_that_comes_again_has_a_queue_again() -> None:
+    stage = Stage(3, generation=V2, assigned=(1, 2))
+    stage.cluster.kill(3)
+    stage.until(lambda: not stage.data(paths.broker(3)))
+    assert removed(stage, 3).error_code == ErrorCode.NONE
+    stage.cluster.start(3)
+    stage.until(lambda: stage.data(paths.broker(3)) is not None)
+    assert stage.data(paths.queue(3)) is not None

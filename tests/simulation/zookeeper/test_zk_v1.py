@@ -13,6 +13,7 @@ from simulation.runs.sweep import simulate
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import check_overrides
+from simulation.zookeeper.ensemble import SimulatedEnsemble
 from simulation.zookeeper.observer import CUT_TO_HIGH_WATERMARK, TWO_LEADERS
 
 V1 = {"generation": "zk-v1"}
@@ -60,9 +61,20 @@ def test_replicas_that_stay_different_are_a_flaw_of_the_design_and_of_no_later_o
 
 
 def test_two_leaders_acknowledge_at_a_time() -> None:
-    first, *_ = found(58)
+    first, *_ = found(93)
     assert first.property_id == "P-8"
     assert TWO_LEADERS in first.what
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_no_leader_is_documented_only_where_a_deposed_leader_has_written_the_isr(
+    is_noted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_noted:
+        monkeypatch.setattr(SimulatedEnsemble, "_note", lambda *_: None)
+    first, *_ = found(225)
+    assert first.property_id == "V-3"
+    assert is_documented(first.what) == is_noted
 
 
 @pytest.mark.parametrize(
@@ -70,7 +82,7 @@ def test_two_leaders_acknowledge_at_a_time() -> None:
 )  # which needs a narrow fetch: its story
 def test_every_switch_changes_what_some_seed_does(name: str) -> None:
     check_overrides({**V1, "flaws": (name,)})
-    small = {**V1, "duration_ms": 20_000, "operations": 60}
+    small = {**V1, "duration_ms": 20_000, "operations": 60, "side_topics": True}
     flawed = {**small, "flaws": (name,)}
     assert any(
         simulate(seed, small, observed=False).digest != simulate(seed, flawed, observed=False).digest

@@ -30,10 +30,10 @@ Change = Callable[[PartitionState, tuple[int, ...]], tuple[int, tuple[int, ...]]
 
 
 def read_topics(office: Office) -> Steps[None]:
-    """The assignments of all topics."""
+    """The assignments of all topics but those that are being deleted."""
     for name in (yield GetChildren(paths.TOPICS, watch=True)).children:
-        found: Answer = yield GetData(paths.topic(name))
-        if found.error is None:
+        found: Answer = yield GetData(paths.topic(name), watch=True)
+        if found.error is None and name not in office.deleting:
             for number, replicas in znodes.decoded_assignment(found.data, paths.topic(name)).items():
                 office.assigned[name, number] = replicas
 

@@ -53,7 +53,7 @@ def session_changed(zk: ZooKeeperState, event: SessionChanged) -> None:
             zk.session = event.session
             zk.procedures.connected()
             zk.procedures.start(office.CANDIDATE, _prepare_and_stand(zk))
-            for kind in (TaskKind.BROKERS, TaskKind.TOPICS):  # their watches are gone
+            for kind in (TaskKind.BROKERS, TaskKind.TOPICS, TaskKind.DELETIONS):  # their watches are gone
                 office.look_again(zk, kind)
             if not zk.is_registered and not zk.procedures.runs(_REGISTER):
                 zk.procedures.start(_REGISTER, _register(zk))
@@ -72,7 +72,7 @@ def session_changed(zk: ZooKeeperState, event: SessionChanged) -> None:
 
 
 def _prepare_and_stand(zk: ZooKeeperState) -> Steps[None]:
-    for path in (*paths.PERSISTENT, znodes.EPOCH):
+    for path in (*znodes.PERSISTENT, znodes.EPOCH):
         yield Create(path, str(znodes.NO_EPOCH).encode() if path == znodes.EPOCH else b"")
     yield from office.stand(zk)
 
@@ -91,13 +91,16 @@ def _register(zk: ZooKeeperState) -> Steps[None]:
 
 def watch_fired(zk: ZooKeeperState, event: WatchFired) -> None:
     """Read again what has changed, and set the watch again by reading."""
+    zk.awaited.discard(event.path)
     match event.path:
         case znodes.CONTROLLER:
             if not zk.procedures.runs(office.CANDIDATE):
                 zk.procedures.start(office.CANDIDATE, office.stand(zk))
         case paths.IDS:
             office.look_again(zk, TaskKind.BROKERS)
-        case paths.TOPICS:
+        case znodes.DELETIONS:
+            office.look_again(zk, TaskKind.DELETIONS)
+        case path if path == paths.TOPICS or path.startswith(f"{paths.TOPICS}/"):
             office.look_again(zk, TaskKind.TOPICS)
 
 

@@ -6,7 +6,7 @@ from broker.core.messages.leadership import LiveBroker
 from broker.core.ports.coordination import Answer, CallError, Create, GetChildren, GetData, SetData
 from broker.core.ports.marks import sometimes
 from broker.zookeeper import paths
-from broker.zookeeper.designs.controller import elections, orders, znodes
+from broker.zookeeper.designs.controller import deletion, elections, orders, znodes
 from broker.zookeeper.designs.controller.state import Office, Task, TaskKind
 from broker.zookeeper.procedures import Steps, Until
 from broker.zookeeper.state import ZooKeeperState
@@ -51,6 +51,7 @@ def resign(zk: ZooKeeperState) -> None:
         zk.broker.runtime.log("info", f"resigns as controller {office.epoch}")
         for broker_id in list(office.orders):
             orders.drop(zk, office, broker_id)
+        deletion.give_up(zk, office)
         zk.controlled.office = None
 
 
@@ -83,6 +84,7 @@ def _preside(zk: ZooKeeperState, office: Office) -> Steps[None]:
     """Read everything, elect where it is needed, tell everybody everything; then see to one task after the other."""
     yield from _read_brokers(zk, office)
     yield from elections.read_topics(office)
+    yield from deletion.begin(zk, office)
     for key in sorted(office.assigned):
         yield from elections.settle(zk, office, key)
     orders.announce(zk, office, sorted(office.assigned))
@@ -105,6 +107,8 @@ def _see_to(zk: ZooKeeperState, office: Office, task: Task) -> Steps[None]:
             for key in added:
                 yield from elections.settle(zk, office, key)
             orders.announce(zk, office, added)
+        case TaskKind.DELETIONS:
+            yield from deletion.begin(zk, office)
         case TaskKind.PREFERRED:
             yield from elections.prefer(zk, office)
         case TaskKind.SHUTDOWN:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from broker.core.messages.errors import ErrorCode
 from broker.core.messages.leadership import LeaderAndIsrRequest, OrderRequest, StopReplicaRequest, UpdateMetadataRequest
 from broker.core.ports.marks import sometimes
-from broker.zookeeper.designs.controller.state import Office
+from broker.zookeeper.designs.controller.state import Office, Order
 from broker.zookeeper.paths import Key
 from broker.zookeeper.procedures import Ask, Sleep, Steps
 from broker.zookeeper.state import ZooKeeperState
@@ -42,9 +43,11 @@ def stop_replicas(zk: ZooKeeperState, office: Office, broker_id: int, keys: tupl
         put(zk, office, broker_id, StopReplicaRequest(zk.broker_id, office.epoch, keys))
 
 
-def put(zk: ZooKeeperState, office: Office, broker_id: int, request: OrderRequest) -> None:
-    """Send a request after those that wait."""
-    office.orders.setdefault(broker_id, deque()).append(request)
+def put(
+    zk: ZooKeeperState, office: Office, broker_id: int, request: OrderRequest, then: Callable[[], None] | None = None
+) -> None:
+    """Send a request after those that wait; `then` is called once the broker has obeyed, unless it goes before."""
+    office.orders.setdefault(broker_id, deque()).append(Order(request, then))
     if not zk.procedures.runs((CHANNEL, broker_id)):
         zk.procedures.start((CHANNEL, broker_id), _send(zk, office.orders[broker_id], broker_id))
 
@@ -55,11 +58,13 @@ def drop(zk: ZooKeeperState, office: Office, broker_id: int) -> None:
     office.orders.pop(broker_id, None)
 
 
-def _send(zk: ZooKeeperState, waiting: deque[OrderRequest], broker_id: int) -> Steps[None]:
+def _send(zk: ZooKeeperState, waiting: deque[Order], broker_id: int) -> Steps[None]:
     while waiting:
-        response = yield Ask(broker_id, waiting[0], zk.broker.settings.request_timeout_ms)
+        response = yield Ask(broker_id, waiting[0].request, zk.broker.settings.request_timeout_ms)
         if response is None:
             zk.broker.runtime.mark(SENT_AGAIN)
             yield Sleep(RETRY_MS)
-        else:
-            waiting.popleft()
+            continue
+        _, then = waiting.popleft()
+        if then is not None and response.error_code == ErrorCode.NONE:
+            then()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.core.messages import NO_LEADER, UNKNOWN
 from broker.core.messages.errors import ErrorCode
 from broker.core.messages.leadership import (
+    LEADER_DURING_DELETE,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     OrderRequest,
@@ -44,16 +45,21 @@ def obey(zk: ZooKeeperState, request_id: int, request: OrderRequest) -> None:
                 for one in partitions:
                     _take_role(zk, one)
             zk.broker.runtime.reply(request_id, LeaderAndIsrResponse(error))
-        case StopReplicaRequest(_, _, keys):
+        case StopReplicaRequest(_, _, keys, deletes):
             if error == ErrorCode.NONE:
                 for key in keys:
                     _stop(zk, key)
+                    if deletes:
+                        _delete(zk, key)
             zk.broker.runtime.reply(request_id, StopReplicaResponse(error))
         case UpdateMetadataRequest(_, _, partitions, live):
             if error == ErrorCode.NONE:
                 zk.addresses |= {one.node_id: (one.host, one.port) for one in live}
                 control.live = live
                 control.partitions.update({one.key: one for one in partitions})
+                for one in partitions:
+                    if one.leader == LEADER_DURING_DELETE:
+                        del control.partitions[one.key]
             zk.broker.runtime.reply(request_id, UpdateMetadataResponse(error))
 
 
@@ -86,3 +92,12 @@ def _stop(zk: ZooKeeperState, key: tuple[str, int]) -> None:
     hosted.replica.role = Role.NONE
     hosted.replica.leader = UNKNOWN
     hosted.open_fetch = None
+
+
+def _delete(zk: ZooKeeperState, key: tuple[str, int]) -> None:
+    """Delete the log, too: of whatever topic of the name it is (KIP-570 gave the request an epoch)."""
+    hosted = zk.hosted.get(key)
+    if hosted is not None:
+        hosting.close(zk, hosted)
+    elif key in zk.broker.replicas:
+        hosting.delete(zk, key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -19,6 +20,7 @@ class TaskKind(Enum):
     BROKERS = "brokers have come or gone"
     TOPICS = "there are other topics"
     PREFERRED = "preferred replicas may lead"
+    DELETIONS = "topics are to be deleted"
     SHUTDOWN = "a broker wants to stop"
 
 
@@ -28,6 +30,13 @@ class Task(NamedTuple):
     kind: TaskKind
     broker_id: int = -1
     request_id: int = -1
+
+
+class Order(NamedTuple):
+    """A request to a broker, and what to call once it has obeyed."""
+
+    request: OrderRequest
+    then: Callable[[], None] | None = None
 
 
 @dataclass(slots=True)
@@ -46,11 +55,14 @@ class Office:
     """Live brokers that have asked to stop: they are not elected."""
 
     assigned: dict[Key, tuple[int, ...]] = field(default_factory=dict)
+    """The replicas of each partition, without topics that are being deleted."""
+
     states: dict[Key, PartitionLeadership] = field(default_factory=dict)
     """Partitions as they were last read or written."""
 
+    deleting: set[str] = field(default_factory=set)
     tasks: deque[Task] = field(default_factory=deque)
-    orders: dict[int, deque[OrderRequest]] = field(default_factory=dict)
+    orders: dict[int, deque[Order]] = field(default_factory=dict)
     """Broker -> requests to it, of which the first is under way."""
 
     balance_at_ms: int = 0

@@ -14,6 +14,13 @@ CONTROLLER = "/controller"
 EPOCH = "/controller_epoch"
 """How many controllers there have been."""
 
+ADMIN = "/admin"
+DELETIONS = "/admin/delete_topics"
+"""The topics that are to be deleted."""
+
+PERSISTENT = (*paths.PERSISTENT, ADMIN, DELETIONS)
+"""What the first broker creates, parents first; and the controller epoch."""
+
 NO_EPOCH = 0
 """The epoch before the first controller."""
 
@@ -40,6 +47,11 @@ def partition(key: Key) -> str:
 def state(key: Key) -> str:
     """A partition's leader, epochs and ISR."""
     return f"{partition(key)}/state"
+
+
+def deletion(topic: str) -> str:
+    """An administrator's request to delete a topic; it goes when the topic has gone."""
+    return f"{DELETIONS}/{topic}"
 
 
 def encoded_assignment(assignment: Mapping[int, Sequence[int]]) -> bytes:

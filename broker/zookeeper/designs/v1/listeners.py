@@ -6,6 +6,7 @@ from broker.core.ports.coordination import (
     Answer,
     ChangeKind,
     Create,
+    Delete,
     Exists,
     GetChildren,
     GetData,
@@ -156,6 +157,7 @@ def _listen(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
 
 def watch_fired(zk: ZooKeeperState, event: WatchFired) -> None:
     """Read again what has changed, and set the watch again by reading."""
+    zk.awaited.discard(event.path)
     place = paths.place(event.path)
     if place is None:
         return
@@ -183,10 +185,11 @@ def _replicas_changed(zk: ZooKeeperState, key: Key, kind: ChangeKind) -> Steps[N
     if kind is not ChangeKind.DELETED:
         yield from _look_at(zk, key)
     elif hosted is not None and hosted.is_open:
-        for member in hosted.replica.replicas:
+        for member in dict.fromkeys((*hosted.replica.replicas, *hosted.reassigned)):
             if member != zk.broker_id:
                 yield from requests.send(zk, hosted, member, StateChange.DELETE_REPLICA)
-        hosting.close(zk, hosted)
+        if _hosts(zk, hosted):
+            _delete_replica(zk, hosted)
 
 
 def _leader_changed(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
@@ -202,7 +205,7 @@ def _state_changed(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
     """The state-change listener: act on the request that is there now; one that it has replaced is lost (Z-09)."""
     path = paths.state(hosted.key, zk.broker_id)
     found: Answer = yield GetData(path, watch=True)
-    if found.stat is None or found.stat.version == hosted.state_version:
+    if found.stat is None or found.stat.version == hosted.state_version or not _hosts(zk, hosted):
         return
     if found.stat.version > hosted.state_version + 1:
         zk.broker.runtime.mark(MERGED)
@@ -216,10 +219,27 @@ def _state_changed(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
                 zk.procedures.start((ROLE, hosted.key), following.become_follower(zk, hosted, become_leader_again))
         case StateChange.REPLICA_ASSIGNED:
             yield from _replica_state_change(zk, hosted)
-        case StateChange.REPLICA_UNASSIGNED | StateChange.DELETE_REPLICA:
+        case StateChange.REPLICA_UNASSIGNED:
             hosting.close(zk, hosted)
+        case StateChange.DELETE_REPLICA:
+            _delete_replica(zk, hosted)
         case text:
             raise paths.BadZnode(path, f"one of {', '.join(StateChange)}", text)
+
+
+def _hosts(zk: ZooKeeperState, hosted: Hosted) -> bool:
+    """Whether the replica is not closed: another request may have asked for that meanwhile."""
+    return zk.hosted.get(hosted.key) is hosted
+
+
+def _delete_replica(zk: ZooKeeperState, hosted: Hosted) -> None:
+    """`deleteReplica`: close it, and be registered for requests to it no more, which the administrator waits for."""
+    hosting.close(zk, hosted)
+    zk.procedures.start(("unregister", hosted.key), _unregister(zk, hosted))
+
+
+def _unregister(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
+    yield Delete(paths.state(hosted.key, zk.broker_id))
 
 
 def _replica_state_change(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:

@@ -1,4 +1,7 @@
-"""The second design's commands for administrators: create, extend and delete topics, and wait until that is done."""
+"""The second design's commands for administrators, which wait until they are done.
+
+They create, extend and delete topics, and remove brokers.
+"""
 
 from __future__ import annotations
 
@@ -7,42 +10,44 @@ from functools import partial
 from broker.core.messages import (
     AnyRequest,
     CreatePartitionsRequest,
-    CreatePartitionsResponse,
     CreateTopicsRequest,
-    DeletedTopic,
     DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    NamedResult,
-    NewPartitions,
     NewTopic,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from broker.core.messages.errors import ErrorCode
-from broker.core.ports.coordination import CallError, Create, Delete, GetChildren
+from broker.core.ports.coordination import CallError, Create, Delete, Exists, GetChildren
 from broker.core.ports.marks import sometimes
 from broker.zookeeper import paths
 from broker.zookeeper.designs.v2 import partitions
+from broker.zookeeper.paths import Key
 from broker.zookeeper.procedures import Steps
+from broker.zookeeper.reading import is_published, partitions_of, published, read_ids, replicas_of
 from broker.zookeeper.requests.assignment import Refusal, assignment_of
-from broker.zookeeper.requests.creation import create_topics
+from broker.zookeeper.requests.creation import create_partitions, create_topics
+from broker.zookeeper.requests.deletion import delete_partitions, delete_topics
 from broker.zookeeper.state import ZooKeeperState
 
 LEFT_OVER = sometimes("zookeeper: a creation was not completed in time, and what it has written is left")
 CLEANED = sometimes("zookeeper: what a failed creation has left is cleaned up")
-DELETED = sometimes("zookeeper: a topic is deleted")
-
-_DONE: Refusal = ErrorCode.NONE, None
+BROKER_REMOVED = sometimes("zookeeper: a broker is removed for good, with its queue")
 
 
 def procedure_of(zk: ZooKeeperState, request_id: int, request: AnyRequest) -> Steps[None] | None:
     """What carries out an administrator's request; None if the design has no such command."""
     match request:
-        case CreateTopicsRequest():
-            until_ms = zk.broker.runtime.now_ms + request.timeout_ms
+        case CreateTopicsRequest(_, timeout_ms):
+            until_ms = zk.broker.runtime.now_ms + timeout_ms
             return create_topics(zk, request_id, request, partial(_create_topic, zk, until_ms=until_ms))
-        case CreatePartitionsRequest():
-            return _create_partitions(zk, request_id, request)
+        case CreatePartitionsRequest(_, timeout_ms):
+            until_ms = zk.broker.runtime.now_ms + timeout_ms
+            add = partial(_add_partition, zk, until_ms=until_ms)
+            return create_partitions(zk, request_id, request, published, replicas_of, add)
         case DeleteTopicsRequest():
-            return _delete_topics(zk, request_id, request)
+            return delete_topics(zk, request_id, request, partial(delete_partitions, zk, published, partitions.remove))
+        case UnregisterBrokerRequest(broker_id):
+            return _remove_broker(zk, request_id, broker_id)
         case _:
             return None
 
@@ -60,14 +65,17 @@ def _create_topic(zk: ZooKeeperState, topic: NewTopic, until_ms: int) -> Steps[R
     if (yield Create(paths.topic(topic.name))).error is CallError.NODE_EXISTS:
         return ErrorCode.TOPIC_ALREADY_EXISTS, None
     for number, replicas in sorted(assignment.items()):
-        if not (yield from partitions.add(zk, (topic.name, number), replicas, until_ms)):
-            return _late(zk, topic.name, number)
-    return _DONE
+        error, message = yield from _add_partition(zk, (topic.name, number), replicas, until_ms)
+        if error != ErrorCode.NONE:
+            return error, message
+    return ErrorCode.NONE, None
 
 
-def _late(zk: ZooKeeperState, name: str, number: int) -> Refusal:
+def _add_partition(zk: ZooKeeperState, key: Key, replicas: tuple[int, ...], until_ms: int) -> Steps[Refusal]:
+    if (yield from partitions.add(zk, key, replicas, until_ms)):
+        return ErrorCode.NONE, None
     zk.broker.runtime.mark(LEFT_OVER)
-    message = f"expected the replicas of partition {number} of {name} to start in time, found requests that wait"
+    message = f"expected the replicas of partition {key[1]} of {key[0]} to start in time, found requests that wait"
     return ErrorCode.REQUEST_TIMED_OUT, f"{message}; create it again, which cleans up first"
 
 
@@ -76,7 +84,7 @@ def _clean_failed_attempts(zk: ZooKeeperState, name: str, until_ms: int) -> Step
     pending = []
     for child in (yield GetChildren(paths.reassigned_topic(name))).children:
         key = (name, paths.number_of(child, paths.reassigned_topic(name)))
-        if (yield from partitions.is_published(key)):
+        if (yield from is_published(key)):
             return False
         pending.append(key)
     for key in pending:
@@ -87,58 +95,36 @@ def _clean_failed_attempts(zk: ZooKeeperState, name: str, until_ms: int) -> Step
     return True
 
 
-def _create_partitions(zk: ZooKeeperState, request_id: int, request: CreatePartitionsRequest) -> Steps[None]:
-    until_ms = zk.broker.runtime.now_ms + request.timeout_ms
-    results = []
-    for wanted in request.topics:
-        error, message = yield from _add_partitions(zk, wanted, until_ms)
-        results.append(NamedResult(wanted.topic, error, message))
-    zk.broker.runtime.reply(request_id, CreatePartitionsResponse(tuple(results)))
+# --- remove a broker -------------------------------------------------------------------------------------------------
 
 
-def _add_partitions(zk: ZooKeeperState, wanted: NewPartitions, until_ms: int) -> Steps[Refusal]:
-    keys = yield from partitions.published(wanted.topic)
-    if not keys:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
-    if wanted.total_count <= len(keys):
-        return ErrorCode.INVALID_PARTITIONS, f"expected more than the {len(keys)} there are, found {wanted.total_count}"
-    factor = len((yield from partitions.replicas_of(keys[0])))
-    whole = yield from assignment_of(zk, NewTopic(wanted.topic, wanted.total_count, factor))
-    if isinstance(whole, tuple):
-        return whole
-    added = sorted(set(whole) - {number for _, number in keys})
-    given = wanted.assignments or tuple(whole[number] for number in added)
-    for number, replicas in zip(added, given, strict=False):
-        if not (yield from partitions.add(zk, (wanted.topic, number), replicas, until_ms)):
-            return _late(zk, wanted.topic, number)
-    return _DONE
+def _remove_broker(zk: ZooKeeperState, request_id: int, broker_id: int) -> Steps[None]:
+    """`remove brokers`: delete the queue of a broker that is down, and that nothing is assigned to."""
+    error, message = yield from _removal_refused(broker_id)
+    if error == ErrorCode.NONE:
+        path = paths.queue(broker_id)
+        for name in (yield GetChildren(path)).children:
+            yield Delete(f"{path}/{name}")
+        if (yield Delete(path)).error is CallError.NOT_EMPTY:
+            error, message = ErrorCode.INVALID_REQUEST, f"broker {broker_id} was sent another request: remove it again"
+        else:
+            zk.broker.runtime.mark(BROKER_REMOVED)
+    zk.broker.runtime.reply(request_id, UnregisterBrokerResponse(error, message))
 
 
-# --- delete ----------------------------------------------------------------------------------------------------------
+def _removal_refused(broker_id: int) -> Steps[Refusal]:
+    if (yield Exists(paths.queue(broker_id))).stat is None:
+        return ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker_id}"
+    if (yield Exists(paths.broker(broker_id))).stat is not None:
+        return ErrorCode.INVALID_REQUEST, f"broker {broker_id} is live: stop it first"
+    for topic in (yield GetChildren(paths.TOPICS)).children:
+        for key in (yield from partitions_of(topic)):
+            if broker_id in (yield from _wanted_by(key)):
+                return ErrorCode.INVALID_REQUEST, f"broker {broker_id} has replicas of {topic}: move them first"
+    return ErrorCode.NONE, None
 
 
-def _delete_topics(zk: ZooKeeperState, request_id: int, request: DeleteTopicsRequest) -> Steps[None]:
-    until_ms = zk.broker.runtime.now_ms + request.timeout_ms
-    deleted = []
-    for name, topic_id in request.topics:
-        error, message = yield from _delete_topic(zk, name, until_ms)
-        deleted.append(DeletedTopic(name, topic_id, error, message))
-    zk.broker.runtime.reply(request_id, DeleteTopicsResponse(tuple(deleted)))
-
-
-def _delete_topic(zk: ZooKeeperState, name: str | None, until_ms: int) -> Steps[Refusal]:
-    """`deleteTopic`: one partition after the other; the first that fails ends it."""
-    if name is None:
-        return ErrorCode.UNKNOWN_TOPIC_ID, None
-    keys = yield from partitions.published(name)
-    if not keys:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
-    for key in keys:
-        if not (yield from partitions.remove(zk, key, until_ms)):
-            message = (
-                f"expected the replicas of partition {key[1]} of {name} to close in time, found requests that wait"
-            )
-            return ErrorCode.REQUEST_TIMED_OUT, f"{message}; delete it again"
-    yield Delete(paths.topic(name))
-    zk.broker.runtime.mark(DELETED)
-    return _DONE
+def _wanted_by(key: Key) -> Steps[tuple[int, ...]]:
+    """The brokers that have a replica of the partition, or are to have one."""
+    assigned = (yield from read_ids(paths.replicas(key))) or ()
+    return (*assigned, *((yield from read_ids(paths.reassigned(key))) or ()))
