@@ -15,6 +15,8 @@ from broker.core.messages import (
     ListOffsetsRequest,
     MetadataRequest,
     ProduceRequest,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.messages.refusals import QUERIES, refusal
@@ -145,6 +147,11 @@ class ZooKeeperNode:
                 )
             case request if not self._design.serve(zk, event.request_id, request):
                 command = self._design.administer(zk, event.request_id, request)
+                if isinstance(request, UnregisterBrokerRequest) and command is None:
+                    message = f"brokers of {zk.broker.settings.generation} are registered as long as they live"
+                    answer = UnregisterBrokerResponse(ErrorCode.UNSUPPORTED_VERSION, message)
+                    zk.broker.runtime.reply(event.request_id, answer)
+                    return
                 if command is None:
                     raise NotServed(f"a broker on ZooKeeper does not serve {type(request).__name__}")
                 zk.procedures.start(("administration", event.request_id), command)

@@ -158,7 +158,16 @@ def _by_name(codec: Codec[Any, Any]) -> AnyCodec:
 
 
 _ON_ZOOKEEPER: Mapping[str, tuple[Codec[Any, Any], ...]] = {
-    CLIENT_LISTENER: (PRODUCE, FETCH, LIST_OFFSETS, METADATA, CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS),
+    CLIENT_LISTENER: (
+        PRODUCE,
+        FETCH,
+        LIST_OFFSETS,
+        METADATA,
+        CREATE_TOPICS,
+        DELETE_TOPICS,
+        CREATE_PARTITIONS,
+        UNREGISTER_BROKER,
+    ),
     BROKER_LISTENER: (
         FETCH,
         LIST_OFFSETS,

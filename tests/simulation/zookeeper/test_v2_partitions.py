@@ -15,10 +15,12 @@ from broker.core.messages.errors import ErrorCode
 from broker.core.ports.coordination import Create
 from broker.zookeeper import paths
 from broker.zookeeper.choices import (
+    C3,
     DELETION_NEEDS_LEADER,
     KEEPS_REASSIGNMENT,
     LEADS_ON_AFTER_EXPIRY,
     REFUSES_UNPUBLISHED,
+    V1,
     V2,
 )
 from broker.zookeeper.requests.deletion import CLOSED_BY_LEADER
@@ -235,6 +237,12 @@ def test_a_broker_is_removed_with_its_queue_once_it_is_down_and_has_no_replicas(
     assert removed(stage, 4) == (ErrorCode.NONE, None)
     assert stage.data(paths.queue(4)) is None
     assert stage.data(paths.queue(3)) is not None
+
+
+@pytest.mark.parametrize("generation", [V1, C3])
+def test_other_designs_have_nothing_of_a_broker_to_remove(generation: str) -> None:
+    expected = (ErrorCode.UNSUPPORTED_VERSION, f"brokers of {generation} are registered as long as they live")
+    assert removed(Stage(1, generation=generation), 1) == expected
 
 
 def test_a_removed_broker_that_comes_again_has_a_queue_again() -> None:
