@@ -110,8 +110,17 @@ HISTORY: Sequence[FlawHistory] = (
     FlawHistory(
         "B-05",
         "a delayed request to close deletes a replica that is in sync again",
-        {V2: Seed(1630066, observer.DELETED)},
-        "requests have the controller's epoch (0.8)",
+        {
+            V2: Seed(1630066, observer.DELETED),
+            **dict.fromkeys(
+                (C1, C2, C3),
+                Story(
+                    "test_controller_topics.py",
+                    "test_a_late_request_deletes_the_replica_of_the_next_topic_of_the_name",
+                ),
+            ),
+        },
+        "requests have the controller's epoch (0.8), and the leader's where they delete a log (KIP-570, 2.6)",
     ),
     FlawHistory(
         "B-08",
@@ -175,8 +184,8 @@ HISTORY: Sequence[FlawHistory] = (
         "B-18",
         "a follower that missed an epoch keeps what its leader has cut",
         {
-            C2: Seed(1710224, evidence.NOT_COMPARED, _SAFE),
-            C3: Seed(1710224, evidence.NOT_COMPARED, _SAFE),
+            C2: Seed(1700188, evidence.NOT_COMPARED),
+            C3: Seed(1700188, evidence.NOT_COMPARED),
         },
         "logs are compared in every new epoch (KAFKA-7164, 2.1)",
         "compare-only-with-new-leader",
@@ -215,7 +224,7 @@ HISTORY: Sequence[FlawHistory] = (
         "B-52",
         "the last member of an ISR loses what it had not synced",
         {
-            **{generation: Seed(1700001, evidence.UNSYNCED) for generation in (C1, C2, C3)},
+            **{generation: Seed(1700002, evidence.UNSYNCED) for generation in (C1, C2, C3)},
             **_played("keep-last-in-sync", "P-2", "K1", "K2", "K3"),
         },
         "those that left an ISR below its minimum stay eligible (KIP-966)",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from broker.core.messages import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -12,7 +14,7 @@ from broker.core.messages import (
 from broker.core.messages.errors import ErrorCode
 from broker.core.messages.leadership import StopReplicaRequest, StopReplicaResponse
 from broker.zookeeper import paths
-from broker.zookeeper.choices import C3
+from broker.zookeeper.choices import C3, CONTROLLED
 from broker.zookeeper.designs.controller import deletion, znodes
 from simulation.zookeeper.evidence import DELETED_LATE
 from simulation.zookeeper.views import hosted_by, leader_of
@@ -107,9 +109,10 @@ def test_a_controller_that_resigns_gives_its_deletions_up() -> None:
     assert not procedures.runs((deletion.DELETION, TOPIC))
 
 
-def test_a_late_request_deletes_the_replica_of_the_next_topic_of_the_name() -> None:
+@pytest.mark.parametrize("generation", CONTROLLED)
+def test_a_late_request_deletes_the_replica_of_the_next_topic_of_the_name(generation: str) -> None:
     """No request says which topic of the name it is about, nor in which leader epoch: that came with KIP-570."""
-    stage = staged(2)
+    stage = Stage(2, generation=generation)
     assert stage.delete(TOPIC) == ErrorCode.NONE
     assert stage.create(TOPIC, (1, 2)) == ErrorCode.NONE
     stage.until(lambda: stage.leader == 1)
