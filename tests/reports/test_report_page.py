@@ -234,6 +234,7 @@ def test_hostile_strings_stay_text(copy_of):
     assert "\x1b" not in page.source
 
 
+@pytest.mark.slow
 def test_the_page_stays_small_and_the_totals_exact_however_much_there_is(copy_of):
     directory = copy_of("invalid")
     row = read_table(directory, "anomalies").slice(0, 1).to_pylist()[0]

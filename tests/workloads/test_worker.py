@@ -185,6 +185,7 @@ def test_a_killed_worker_leaves_a_history_marked_as_incomplete(broker, tmp_path)
     assert table(tmp_path, "workers") == []
 
 
+@pytest.mark.slow
 def test_ends_that_are_never_reached_are_reported_as_missing(broker, tmp_path):
     with worker(config(broker, tmp_path, final_timeout_s=5.0, duration_s=0.5)) as running:
         running.wait_for("drained")

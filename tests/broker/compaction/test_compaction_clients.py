@@ -98,6 +98,7 @@ def test_kafka_python_reads_the_last_value_of_each_key(cluster, plain):
     assert count < end / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", first_quick(["none", "gzip", "snappy", "lz4", "zstd"]))
 def test_librdkafka_reads_the_last_value_of_each_key_in_every_codec(cluster, codec):
     confluent = pytest.importorskip("confluent_kafka")

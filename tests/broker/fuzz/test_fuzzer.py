@@ -24,6 +24,7 @@ def hostile_steps(listener: str, count: int) -> tuple[steps.Step, ...]:
     return tuple(step for step in found if step.kind == "one hostile value")[:count]
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.timeout(180)
 def test_a_node_that_does_not_validate_requests_is_found_out_and_the_saved_file_shows_it_again(tmp_path):

@@ -129,6 +129,7 @@ def test_a_group_resumes_where_it_committed(cluster, topic, join):
     assert read(join(), 20) == list(range(40, 60))
 
 
+@pytest.mark.slow
 def test_a_group_continues_after_the_death_of_its_coordinator(cluster, topic, join):
     produce(cluster, topic, range(40))
     first = join()
@@ -149,6 +150,7 @@ def test_a_group_continues_after_the_death_of_its_coordinator(cluster, topic, jo
         cluster.wait_until_whole(OFFSETS_TOPIC, topic)
 
 
+@pytest.mark.slow
 def test_two_members_go_on_through_the_controlled_stop_of_their_coordinator(cluster, topic, join):
     first, second = join(), join()
     share(first, second)
@@ -208,6 +210,7 @@ class KcatMember:
         self._process.stderr.close()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
 def test_two_kcats_share_and_the_one_that_stays_takes_over(cluster, topic):
     everything = set(range(PARTITIONS))

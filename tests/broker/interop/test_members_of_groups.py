@@ -133,6 +133,7 @@ def test_members_share_commit_and_take_over_from_one_that_is_gone(cluster, topic
         second.member.leave()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", first_quick(MODULES))
 def test_a_static_member_comes_back_as_the_one_before(cluster, topic, client):
     """KIP-345: its partitions stay its own, in the same generation, while it is away; a dynamic one is another."""

@@ -129,6 +129,7 @@ def write(cluster: LocalCluster, topic: str, numbers: range) -> list[bytes]:
     return sent
 
 
+@pytest.mark.slow
 @pytest.mark.clients
 @pytest.mark.parametrize("library", READERS)
 def test_a_consumer_reads_from_its_rack_and_from_elsewhere_when_that_broker_dies(racked, library):

@@ -119,6 +119,7 @@ def runner(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_each_number_of_the_runner_has_an_outcome_and_its_folder_stays_as_it_is(tmp_path):
     sources = runner(tmp_path / "librdkafka")
     suite = Librdkafka(sources, tmp_path / "logs", LIMIT_S)
@@ -170,6 +171,7 @@ def outcomes_of(suite: str, sources: Path, logs: Path, tests: str = "") -> dict[
     return {each.test.rsplit("::")[-1]: each for each in outcomes}
 
 
+@pytest.mark.slow
 def test_a_test_that_hangs_or_ends_the_process_fails_alone(tmp_path):
     sources = kafka_python(
         tmp_path / "suite",

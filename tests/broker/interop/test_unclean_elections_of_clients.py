@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 
@@ -14,6 +15,7 @@ UNCLEAN = 1
 LIMIT_S = 20.0
 
 
+@pytest.mark.slow
 def test_an_unclean_election_that_an_operator_asks_for_is_held_and_reported() -> None:
     with LocalCluster(2, default_replication_factor="2", min_insync_replicas="1") as cluster:
         admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)

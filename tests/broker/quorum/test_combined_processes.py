@@ -8,6 +8,7 @@ from kafka import KafkaAdminClient
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(90)]
 
 
+@pytest.mark.slow
 def test_a_node_of_both_roles_may_be_killed_and_the_others_go_on(combined):
     cluster = combined.cluster
     combined.create("kept")

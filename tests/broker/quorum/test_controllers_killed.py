@@ -7,6 +7,7 @@ import pytest
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(90)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["active", "standby"])
 def test_topics_isr_changes_and_elections_go_on_without_a_controller(separate, which):
     cluster, topic = separate.cluster, f"without-{which}"

@@ -149,6 +149,7 @@ def _command(tmp_path: Path, match: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=200)
 
 
+@pytest.mark.slow
 def test_a_rule_that_no_test_holds_is_reported_first_and_fails_the_command(tmp_path: Path) -> None:
     done = _command(tmp_path, "rules/quorum.py QuorumRules.end_that_counts: return")
     assert done.returncode == 1, done.stdout + done.stderr
@@ -157,6 +158,7 @@ def test_a_rule_that_no_test_holds_is_reported_first_and_fails_the_command(tmp_p
     assert "end_that_counts: return written  (QU-12; 1 tests call it)" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_rule_that_a_test_holds_passes(tmp_path: Path) -> None:
     done = _command(tmp_path, "QuorumRules.may_truncate_below: return True")
     assert done.returncode == 0, done.stdout + done.stderr

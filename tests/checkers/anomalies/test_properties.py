@@ -32,6 +32,7 @@ def test_what_is_correct_is_valid_and_each_mutation_shows_its_anomaly(
             assert result.anomalies[wanted].violations >= 1, (wanted, history.name)
 
 
+@pytest.mark.slow
 def test_without_repair_a_record_that_was_read_proves_nothing_of_its_send(spark: SparkSession, tmp_path: Path) -> None:
     history = History("unanswered")
     history.send(100, (10, 20), status="info")

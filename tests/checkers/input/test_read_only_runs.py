@@ -61,6 +61,7 @@ def test_a_run_is_read_only_if_anything_to_be_written_is(lost: Path) -> None:
     assert is_read_only(lost)
 
 
+@pytest.mark.slow
 @not_as_root
 @pytest.mark.spark
 def test_the_command_says_where_the_results_of_a_read_only_run_are(

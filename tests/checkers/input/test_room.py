@@ -60,6 +60,7 @@ def whole(tmp_path: Path) -> Iterator[Path]:
         yield history.write(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("as_frames", [False, True])
 def test_a_check_without_room_ends_before_it_writes_anything(spark: SparkSession, whole: Path, as_frames: bool) -> None:

@@ -16,6 +16,7 @@ HISTORIES = 450
 SHOWN_MIN = 5
 
 
+@pytest.mark.slow
 def test_the_checkers_agree_with_loops_over_the_rows(spark: SparkSession) -> None:
     seeds = range(first := random.randrange(1 << 40), first + HISTORIES)
     agreement = compare(spark, seeds[::4], "driver")

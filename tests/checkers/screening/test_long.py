@@ -76,6 +76,7 @@ def of_quantiles(name: tuple[Any, ...]) -> bool:
     return name[0] == "latency_ns" and name[1] != "1.0"
 
 
+@pytest.mark.slow
 def test_a_divided_run_is_ordinary_where_it_would_be_as_a_whole_and_tells_the_same(tmp_path: Path) -> None:
     first = random.randrange(1 << 40)
     histories = [disturbed(seed) for seed in range(first, first + HISTORIES)]
@@ -96,6 +97,7 @@ def test_a_divided_run_is_ordinary_where_it_would_be_as_a_whole_and_tells_the_sa
             assert in_order[0] == in_order[1]
 
 
+@pytest.mark.slow
 def test_partitions_in_several_shares_are_judged_as_if_they_were_together(tmp_path: Path) -> None:
     """Where a reader is stuck in one of them, what it polled in the others counts too."""
     first = random.randrange(1 << 40)

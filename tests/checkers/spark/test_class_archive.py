@@ -48,6 +48,7 @@ def test_an_archive_is_made_and_the_next_java_uses_it(archive: Path) -> None:
     assert python("-c", COUNTED) == "7 True\n"
 
 
+@pytest.mark.slow
 def test_an_archive_that_java_cannot_use_is_no_obstacle(archive: Path) -> None:
     archive.parent.mkdir(parents=True)
     archive.write_bytes(b"no archive" * 1_000)

@@ -149,6 +149,7 @@ session.stop()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_session_on_the_bundled_java_is_quiet_ends_with_its_java_and_leaves_nothing_behind(nowhere: Path) -> None:
     tools = nowhere / "tools"
@@ -205,6 +206,7 @@ print(result.verdict, list(result.anomalies), start_session() is session)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_session_with_an_interrupted_call_is_replaced(tmp_path: Path) -> None:
     history = History("lossy")

@@ -25,6 +25,7 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_loss_of_a_real_run_is_found_stored_shrunk_and_repeated(capsys: pytest.CaptureFixture[str]) -> None:
     run = lossy_run(Path("store/runs/real"), FLAW)
     assert harrow("lift", "real", "--seeds", SEEDS, "--jobs", 1) == ExitStatus.VALID

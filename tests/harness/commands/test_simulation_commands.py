@@ -233,6 +233,7 @@ def test_a_core_that_crashes_is_a_failure_with_its_seed(monkeypatch: pytest.Monk
     assert re.fullmatch(r"node \d+ crashed: RuntimeError: planted", result.findings[0].what)
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_prints_its_results() -> None:
     import signal
 

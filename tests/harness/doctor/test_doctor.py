@@ -75,6 +75,7 @@ def test_what_is_missing_comes_with_its_cause_and_what_adds_it() -> None:
     assert (unknown.why, unknown.remedy) == ("something else", "")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("trials_are_quick")
 def test_a_probe_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     hanging = threading.Event()

@@ -94,6 +94,7 @@ def topics(cluster: LocalCluster) -> set[str]:
         admin.close()
 
 
+@pytest.mark.slow
 def test_a_run_uses_a_topic_of_its_own_and_removes_it(cluster: LocalCluster, tmp_path: Path) -> None:
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
     admin.create_topics([NewTopic("orders", 1, 1)])
@@ -121,6 +122,7 @@ def test_a_run_uses_a_topic_of_its_own_and_removes_it(cluster: LocalCluster, tmp
     assert all(node.process is not None and node.process.poll() is None for node in cluster.nodes.values())
 
 
+@pytest.mark.slow
 def test_hooks_kill_pause_and_heal_and_the_run_is_judged(cluster: LocalCluster, hooks: Path, tmp_path: Path) -> None:
     words = ["--bootstrap", ",".join(cluster.bootstrap), "--system", str(hooks)]
     status, directory = run(
@@ -135,6 +137,7 @@ def test_hooks_kill_pause_and_heal_and_the_run_is_judged(cluster: LocalCluster, 
     assert entries[-1]["kind"] == "finished"
 
 
+@pytest.mark.slow
 def test_a_hook_that_fails_is_one_line_and_the_fault_did_not_take_effect(
     cluster: LocalCluster, hooks: Path, tmp_path: Path
 ) -> None:

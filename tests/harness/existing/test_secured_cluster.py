@@ -57,6 +57,7 @@ def config(directory: Path, **changed: str | None) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_three_libraries_write_and_read_through_tls_and_sasl(
     secured: tuple[SecureEndpoint, Path], tmp_path: Path
 ) -> None:
@@ -126,6 +127,7 @@ def mutual_config(directory: Path, client: str | None = "client", password: str 
     return config(directory, security_protocol="SSL", ssl_key_password_file=password, **none)
 
 
+@pytest.mark.slow
 def test_three_libraries_show_a_certificate_whose_key_is_encrypted(
     mutual: tuple[SecureEndpoint, Path], tmp_path: Path
 ) -> None:

@@ -239,6 +239,7 @@ seeds = "1:900000"
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_all_real_sweeps_with_a_summary(tmp_path: Path) -> None:
     file, store = tmp_path / "endless.toml", tmp_path / "store"
     file.write_text(ENDLESS)

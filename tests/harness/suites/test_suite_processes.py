@@ -58,6 +58,7 @@ def test_a_child_is_ended_when_we_are_asked_to_end(tmp_path: Path) -> None:
     assert ending.status != 0
 
 
+@pytest.mark.slow
 def test_a_killed_suite_ends_its_child_and_can_be_resumed(tmp_path: Path) -> None:
     file = tmp_path / "small.toml"
     file.write_text(SMALL.replace("seeds = 1\nsettings = { simulation", 'seeds = "1:900000"\nsettings = { simulation'))
@@ -86,6 +87,7 @@ def children_of(pid: int) -> list[int]:
     return [int(line) for line in found.stdout.split()]
 
 
+@pytest.mark.slow
 def test_an_interrupted_suite_prints_the_command_that_resumes_it(tmp_path: Path) -> None:
     file, store = tmp_path / "small.toml", tmp_path / "a store"
     file.write_text(SMALL.replace("seeds = 1\nsettings = { simulation", 'seeds = "1:900000"\nsettings = { simulation'))

@@ -264,6 +264,7 @@ def test_followers_tell_their_high_watermarks_and_logs(running: RunningCluster) 
     assert len(log_of(running, 1)) == end
 
 
+@pytest.mark.slow
 def test_a_partition_without_a_leader_is_sampled(running: RunningCluster) -> None:
     nodes = running.environment.cluster.nodes
     where_partitions_end(running)
@@ -379,6 +380,7 @@ def test_a_node_that_dies_in_the_set_up_is_reported_with_its_last_log_lines(
     assert any(expected in line for line in lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "cluster up"])
 def test_a_cluster_without_a_feature_of_its_definition_is_one_line_and_status_4(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -401,6 +403,7 @@ GROUPS = ["--workload", "groups", "--faults", "none", "--duration", "12", "--bro
 SAID = "session-ms-min = 6000\noffsets-partitions = 1\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("least", "refused"), [("", True), (SAID, False)], ids=["silent", "said"])
 def test_a_session_that_groups_refuse_is_one_line_and_none_if_the_definition_says_the_least(
     least: str, refused: bool, tmp_path: Path

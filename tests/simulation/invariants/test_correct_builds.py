@@ -261,6 +261,7 @@ def no_knowledge() -> Knowledge:
     return Knowledge.of(SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration())))
 
 
+@pytest.mark.slow
 def test_a_balanced_recovery_that_elects_a_longer_log_of_no_eligible_replica_breaks_p_25() -> None:
     """A replica that was out of everything may have the later epoch and lack what is committed (UR-8)."""
     anyone = change_rules("elections", may_be_elected=lambda member, needed: True)

@@ -88,6 +88,7 @@ def test_late_answers_that_are_passed_over_break_nothing() -> None:
     assert held_answers() is None
 
 
+@pytest.mark.slow
 def test_a_follower_that_takes_an_answer_of_another_epoch_breaks_p_42() -> None:
     assert held_answers(change_rules("truncation", accepts_answer=lambda *_states: True)) == "P-42"
 

@@ -29,6 +29,7 @@ def hunted_through(flaw: str | None, seeds: int) -> Hunt:
         return hunt.hunt(pool, Hunt(FLAWS[flaw] if flaw else None, 0, 0.0), seeds, lambda: False)
 
 
+@pytest.mark.slow
 def test_a_false_acknowledgement_is_found_by_the_observer_and_in_the_history() -> None:
     hunted = hunted_through(LIAR.name, 30)
     assert hunted.found
@@ -205,6 +206,7 @@ def test_an_unknown_flaw_is_a_usage_error(capsys: pytest.CaptureFixture[str]) ->
     assert "found 'gremlin'" in line
 
 
+@pytest.mark.slow
 def test_the_command_writes_its_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "hunt.md"
     arguments = ["--seeds", "20", "--flaw", LIAR.name, "--no-check", "--shrink", "20", "--out", str(path)]

@@ -75,6 +75,7 @@ def test_a_copy_is_named_by_what_it_is_made_of(tiny: Recipe, monkeypatch: pytest
 # --- building
 
 
+@pytest.mark.slow
 def test_a_real_build_is_compiled_and_complete(tiny: Recipe, store: Path) -> None:
     build(tiny, store, digest(tiny))
     assert left_in(store) == [digest(tiny)]

@@ -82,6 +82,7 @@ def test_one_spark_job_finds_the_lies_and_clears_the_rest(dataset: Path, spark: 
     assert (dataset / "runs" / "lies-0" / "results.json").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_judges_the_groups_too(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same anomalies as in plain Python, in the same runs."""

@@ -58,6 +58,7 @@ def members_of(admin: KafkaAdminClient, group: str) -> int:
     return len(admin.describe_groups([group])[group]["members"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", first_quick(LIBRARIES))
 def test_a_group_has_a_member_that_crashed_until_its_session_ends(
     cluster: LocalCluster, admin: KafkaAdminClient, library: str

@@ -14,6 +14,7 @@ TOPIC = "orders"
 pytestmark = pytest.mark.cluster
 
 
+@pytest.mark.slow
 def test_a_broker_continues_with_its_remaining_directory(request):
     settings = {"default_replication_factor": "2", "min_insync_replicas": "1", "num_partitions": "4"}
     cluster = LocalCluster(

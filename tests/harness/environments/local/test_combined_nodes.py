@@ -18,6 +18,7 @@ from tests.support.foreign_systems import OWN_AS_COMBINED, made
 _READY_S = 60.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [True, False], ids=["own broker", "from a definition"])
 def test_the_brokers_elect_one_of_them_and_another_when_it_is_dead(own: bool, tmp_path: Path) -> None:
     definition = tmp_path / "own.toml"

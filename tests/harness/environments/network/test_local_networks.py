@@ -139,6 +139,7 @@ def test_a_new_connection_over_a_cut_link_gets_no_answer(make_environment: MakeE
     assert order(two, do="heard") == []
 
 
+@pytest.mark.slow
 def test_a_connection_is_back_soon_after_a_long_cut(make_environment: MakeEnvironment, network: str) -> None:
     environment = make_environment(network=network)
     environment.set_up()

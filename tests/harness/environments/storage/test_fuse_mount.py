@@ -123,6 +123,7 @@ def test_the_files_are_where_they_were_seen_once_it_is_closed(tmp_path: Path) ->
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
 
 
+@pytest.mark.slow
 def test_without_its_program_only_root_can_unmount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need("fuse")
     backing, root = tmp_path / "backing", tmp_path / "disk"
