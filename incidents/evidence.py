@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from common.wording import FIRST_CONTROLLER, enumeration, labelled, moment, nodes
-from history.contract import ENDING_KINDS, LOSSY_KINDS
+from history.contract import CRASHING_FIRST, ENDING_KINDS, LOSSY_KINDS
 from history.reader import load_table
 from incidents import needed, node_logs
 from incidents.deeds import DEEDS, EVENTS, RECIPES
@@ -73,6 +73,11 @@ class Fault(NamedTuple):
     def takes_records(self) -> bool:
         """Whether it can have taken records: it loses data, and not on controllers alone, which keep none."""
         return self.lossy and (not self.targets or min(self.targets) < FIRST_CONTROLLER)
+
+    @property
+    def took_by_ns(self) -> int:
+        """When it had taken what it can take: at its beginning, if it crashes its node first."""
+        return self.started_ns if self.kind in CRASHING_FIRST else self.ended_ns or self.started_ns
 
     def touches(self, start_ns: int, end_ns: int) -> bool:
         """Whether it lasted at some time of this stretch."""

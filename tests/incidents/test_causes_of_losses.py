@@ -307,11 +307,27 @@ def test_where_logs_have_epochs_these_decide(tmp_path):
     assert cut_and_elected(tmp_path, epoch=4).kind == "acknowledged-early"
 
 
-def gone_apart(directory, kept):
+def gone_apart(directory, kept, **more):
     """The last leader has another record at the offset of a lost one; the follower holds `kept` there."""
     cluster = [leads(9, 1, NO_EPOCH, 20, (1, 2)), leads(15, 1, NO_EPOCH, 40, (1, 2))]
     logs = [{**written(15, NO_EPOCH), "broker": 1, "value": 7}, {**written(15, NO_EPOCH), "value": kept}]
-    return only(run_in(directory, cluster=cluster, logs=logs, anomalies=[lost(15, 10)])).cause
+    return only(run_in(directory, cluster=cluster, logs=logs, anomalies=[lost(15, 10)], **more)).cause
+
+
+@pytest.mark.parametrize(
+    ("kind", "started_s", "cause"),
+    [
+        ("page-cache-loss", 5, "diverged-log-kept"),
+        ("page-cache-loss", 11, "storage-loss"),
+        ("disk-rollback", 5, "storage-loss"),
+    ],
+)
+def test_a_fault_that_crashed_its_node_before_a_record_was_acknowledged_did_not_take_it(
+    tmp_path, kind, started_s, cause
+):
+    """The record is acknowledged at 10 s, the node is back at 12 s. A disk that is rolled back crashes it last."""
+    faults = [fault(2, kind, [2], started_s, 12)]
+    assert gone_apart(tmp_path, kept=1015, faults=faults).kind == cause
 
 
 def test_a_record_that_another_replica_still_holds_is_one_of_a_log_that_went_apart(tmp_path):
