@@ -34,6 +34,11 @@ def cluster() -> None:
 
 @cluster.command("up")
 @click.option("--system", metavar="NAME|FILE", help="Another broker than Harrow's own: see `harrow systems`.")
+@click.option(
+    "--generation",
+    metavar="VERSION",
+    help="Protocol version of Harrow's own broker: K1 to K5 (K5, the latest); on ZooKeeper zk-v1, zk-v2, C1 to C3.",
+)
 @click.option("--brokers", type=int, metavar="N", help="Number of brokers (3, or as the system's definition says).")
 @click.option("--controllers", type=int, metavar="N", help="Number of controllers (1, or none if the system has none).")
 @click.option("--combined", is_flag=True, help="Let the first brokers be the controllers, too.")
@@ -43,7 +48,7 @@ def cluster() -> None:
 @click.option(
     "--faults",
     metavar="LIST",
-    help="Faults that must be possible (usual; of another system those of its definition, or process).",
+    help="Faults that must be possible (usual; on ZooKeeper process; of another system its definition's, or process).",
 )
 @store_option
 def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
@@ -55,6 +60,7 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     from harness.run.daemon_client import ABOUT, about
     from harness.run.stopping import MissingPrerequisite, RunFailed
     from harness.spec import spec as specs
+    from harness.spec.designs import LEADER_RACES, ON_ZOOKEEPER
     from harness.store.run_directories import make_run_directory
     from harness.systems.factory import make_system, with_defaults
 
@@ -65,10 +71,12 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     if flags["network"] is None:
         flags["network"] = "proxies" if flags["environment"] == "local" else "auto"
     given = with_defaults({key: value for key, value in flags.items() if value is not None})
-    if flags["system"] is not None:
+    if flags["system"] is not None or flags["generation"] in ON_ZOOKEEPER:
         given = {"faults": ("process",), **given}  # a cluster behind proxies allows no others
     brokers = given.get("brokers", 3)
-    copies = {"replication_factor": min(3, brokers), "min_insync_replicas": min(2, brokers)}
+    copies = {"replication_factor": min(3, brokers)}
+    if flags["generation"] not in LEADER_RACES:
+        copies["min_insync_replicas"] = min(2, brokers)
     spec = specs.resolve({**given, **copies, "name": NAME}, 0)
     with before_start():
         system = make_system(spec)

@@ -9,13 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import NewPartitions, NewTopic
 
 import harness
 from harness.store.heal import heal
 from harness.store.journal import is_finished, read_journal
 from harness.store.run_directories import runs
 from harness.terminal.exits import ExitStatus
+from tests.support import zookeeper
 from tests.support.foreign_systems import OWN_AS_FOREIGN
+from tests.support.local_cluster import eventually
 
 pytestmark = pytest.mark.cluster
 
@@ -109,3 +113,36 @@ def test_a_cluster_that_is_down_leaves_nothing_but_its_files(tmp_path: Path) -> 
         refused = harrow(tmp_path, *words)
         assert refused.returncode == ExitStatus.USAGE
         assert "found none; harrow cluster up" in refused.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.clients
+@pytest.mark.zookeeper
+@pytest.mark.parametrize("generation", ["zk-v1", "zk-v2", "C1"])
+def test_a_cluster_of_a_design_on_zookeeper_creates_extends_and_deletes_topics(tmp_path: Path, generation: str) -> None:
+    if reason := zookeeper.missing():
+        pytest.skip(reason)
+    flags = ("--generation", generation, "--brokers", "2", "--controllers", "1", "--page-cache", "page-cache")
+    begun = harrow(tmp_path, "cluster", "up", *flags)
+
+    def logs() -> list[Path]:
+        return list((tmp_path / "standing" / "nodes").glob("*/data/named-*"))
+
+    try:
+        assert begun.returncode == ExitStatus.VALID, begun.stderr
+        servers = begun.stdout.splitlines()[0].removeprefix("brokers at ").split(",")
+        client = KafkaAdminClient(bootstrap_servers=servers)
+        for _ in range(2):  # a name can be used again, and what was deleted does not come back
+            client.create_topics([NewTopic("named", 1, 2)])
+            client.create_partitions({"named": NewPartitions(2)})
+            producer = KafkaProducer(bootstrap_servers=servers, acks="all", enable_idempotence=False, retries=50)
+            assert [producer.send("named", b"x", partition=number).get(30).offset for number in (0, 1)] == [0, 0]
+            producer.close()
+            assert len(logs()) == 4
+            client.delete_topics(["named"], timeout_ms=20_000)
+            eventually(lambda: "named" not in client.list_topics(), 20, "nobody hears of the topic any more")
+        client.close()
+        assert not logs()
+    finally:
+        harrow(tmp_path, "cluster", "down")
+        heal(tmp_path)
