@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from common.wording import FIRST_CONTROLLER, printable
+from common.wording import ENSEMBLE, FIRST_CONTROLLER, node, printable
 
 NEMESIS: Final = 0
 CLIENTS: Final = 1_000
@@ -156,11 +156,13 @@ def lane_name(lane: int) -> str:
         return "nemesis"
     if lane == CLIENTS:
         return "clients"
-    return f"controller {lane}" if lane >= FIRST_CONTROLLER else f"broker {lane}"
+    return node(lane)
 
 
 def _short_name(lane: int) -> str:
-    return {NEMESIS: "nem.", CLIENTS: "cl."}.get(lane, f"c{lane}" if lane >= FIRST_CONTROLLER else f"b{lane}")
+    return {NEMESIS: "nem.", CLIENTS: "cl.", ENSEMBLE: "ens."}.get(
+        lane, f"c{lane}" if lane >= FIRST_CONTROLLER else f"b{lane}"
+    )
 
 
 def _is_step(row: object) -> bool:
