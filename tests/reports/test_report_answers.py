@@ -151,8 +151,8 @@ def test_what_the_protocol_version_is_known_for_is_not_the_implementations_mista
     known = {**finding, "what": finding["what"] + " (documented for K3: an ISR of one, B-52 and B-53)"}
     run = checked(tmp_path, **{**SIMULATED, "findings": [known]})
     assert told(run)["Whose mistake"] == (
-        "The protocol's, not this implementation's: Protocol version K3 is known for it: an ISR of one, B-52 and B-53 "
-        "(see `harrow flaws`). No flaw is planted."
+        "The protocol's, not this implementation's: Protocol version K3 is known for it: an ISR of one, B-52 and B-53. "
+        "See `harrow flaws`. No flaw is planted."
     )
     (incident,) = load_run(run).incidents
     assert "documented" not in " ".join([incident.headline, *incident.cause.evidence])
