@@ -135,13 +135,16 @@ def _anchors(run: Run) -> dict[int, int]:
     return indices
 
 
-def _records(anomalies: Sequence[AnomalyGroup]) -> Mapping[int, list[tuple[str, str]]]:
-    """Return the number of each incident → anchors and titles of the records that are explained with it."""
-    found: dict[int, list[tuple[str, str]]] = defaultdict(list)
+def _records(anomalies: Sequence[AnomalyGroup]) -> Mapping[int, list[tuple[str, list[tuple[str, str]]]]]:
+    """Return the number of each incident → names of anomalies, with anchors and titles of those that are explained."""
+    found: dict[int, list[tuple[str, list[tuple[str, str]]]]] = defaultdict(list)
     for group in anomalies:
+        links: dict[int, list[tuple[str, str]]] = defaultdict(list)
         for explanation in group.explanations:
             for number in explanation.incidents:
-                found[number].append((explanation.anchor, f"{group.name}: {explanation.title}"))
+                links[number].append((explanation.anchor, explanation.title))
+        for number, named in links.items():
+            found[number].append((group.name, named))
     return found
 
 
