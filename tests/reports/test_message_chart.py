@@ -1,6 +1,7 @@
 """The message chart of a simulated failure: what is stored for it, and what it does in a browser."""
 
 import json
+import re
 import tempfile
 from pathlib import Path
 
@@ -94,6 +95,34 @@ def test_a_played_schedule_stores_what_caused_each_step_and_the_logs_of_each_nod
         borders = [state["log_start"], *(end for _, _, end in state["log"])]
         assert [start for _, start, _ in state["log"]] == borders[:-1]
         assert borders[-1] == state["log_end"]
+
+
+def test_a_played_schedule_stores_what_kind_of_message_each_is(played):
+    steps = load_story(played).steps
+    assert {step.message for step in steps} == {"", "request", "answer"}
+    assert all(step.message for step in steps if step.source is not None)
+    by_text = {step.text.partition(" ")[0]: step.message for step in steps if re.match("Fetch|Produce", step.text)}
+    assert by_text == {"Fetch": "request", "Fetch:": "answer", "Produce": "request", "Produce:": "answer"}
+
+
+@pytest.mark.slow
+def test_requests_answers_and_what_got_no_answer_have_lines_and_heads_of_their_own(tmp_path):
+    if chromium() is None:
+        pytest.skip("needs chromium to run the page's script")
+    steps = [
+        {"at_us": 1_000_000 + number, "node_id": 1, "text": kind, "source": 2, "message": kind}
+        for number, kind in enumerate(("request", "answer", "lost"))
+    ]
+    page = render(stored(tmp_path, steps))
+    drawn = "['arrow', 'tip'].map((part) => [...document.querySelectorAll(`#chart .${part}`)].map"
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile, browsing(Path(profile)) as browser:
+        browser.open(page, 800, 900)
+        dashes, _ = browser.run(f"{drawn}((one) => getComputedStyle(one).strokeDasharray))")
+        assert dashes == ["none", "5px, 3px", "1.5px, 3px"]
+        _, filled = browser.run(f"{drawn}((one) => getComputedStyle(one).fill !== 'none'))")
+        assert filled == [True, False, False]
+        whose = browser.run("[...document.querySelectorAll('#chart .who')].map((one) => one.textContent)")
+        assert whose == ["broker 2 to broker 1: ", "broker 2 to broker 1: ", "broker 1 to broker 2: "]
 
 
 @pytest.mark.slow
