@@ -13,6 +13,7 @@ import jinja2
 from common import wording
 from common.atomic_files import replacing
 from history.anomalies import MALFORMED
+from history.processes import NUMBERS_PER_WORKER
 from incidents.partition_history import PartitionHistory, partition_history
 from reports import templating
 from reports.data.availability import FAULTS_MAX, outages, quiet_gap_ns
@@ -96,6 +97,8 @@ def html(run: Run) -> str:
         charted={chart.number for chart in decisive},
         contract=configuration.contract_sentences(run),
         groups=anomalies,
+        numbers_per_worker=NUMBERS_PER_WORKER,
+        has_later_workers=_has_later_workers(anomalies),
         workbench=workbench(run, joined, histories, anomalies, anchors),
         records=_records(anomalies),
         incidents=shown_incidents(run),
@@ -124,6 +127,12 @@ def _drawn(chart: DecisiveSeconds) -> Mapping[str, object]:
         "story": chart.story.to_json(),
         "picture": sequence(chart.story, f"tip-{chart.number}", DRAWN_MAX),
     }
+
+
+def _has_later_workers(anomalies: Sequence[AnomalyGroup]) -> bool:
+    """Whether a value or an operation that the page names is of another worker than the first."""
+    numbers = (row[name] for group in anomalies for _, row in group.records for name in ("value", "op"))
+    return any(number is not None and number >= NUMBERS_PER_WORKER for number in numbers)
 
 
 def _anchors(run: Run) -> dict[int, int]:
