@@ -255,9 +255,9 @@ def _incident(evidence: Evidence, group: _Group) -> Incident:
         violations, within = anomalies.get(row["anomaly"], (0, 0))
         anomalies[row["anomaly"]] = (violations, within + 1) if row["within_contract"] else (violations + 1, within)
     for finding in group.findings:
-        if not anomalies.get(finding.property_id, (0, 0))[0]:
-            same = sum(one.number for one in group.findings if one.property_id == finding.property_id)
-            anomalies[finding.property_id] = (same, anomalies.get(finding.property_id, (0, 0))[1])
+        violations, within = anomalies.get(finding.property_id, (0, 0))
+        same = sum(one.number for one in group.findings if one.property_id == finding.property_id)
+        anomalies[finding.property_id] = (max(violations, same), within)
     name = gravest(anomalies)
     spans = _spans(group, name)
     election = decisive_election(evidence, group.losses, name)

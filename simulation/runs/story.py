@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from broker.core.messages import FetchRequest, FetchResponse
+from broker.core.ports.coordination import Coordinated
 from broker.core.ports.events import (
     Disconnected,
     Event,
@@ -265,7 +266,9 @@ def _kind_of_noise(event: Event) -> str:
             return "failed request"
         case Disconnected():
             return "closed connection"
-    return "other event"
+        case Coordinated():
+            return "answer of ZooKeeper"
+    return _WORDS.sub(" ", type(event).__name__).lower()
 
 
 # --- what is stored --------------------------------------------------------------------------------------------------

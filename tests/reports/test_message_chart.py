@@ -136,6 +136,9 @@ def test_the_chart_is_walked_by_keys_from_the_violation_back_to_its_cause(tmp_pa
         browser.open(page, 800, 900)
         assert (browser.requests[1:], browser.errors) == ([], [])
         assert browser.run(current).startswith("VIOLATION of P-12")
+        said = browser.run("document.getElementById('chart-said').textContent")
+        assert " s: VIOLATION of P-12" in said
+        assert "nemesis" not in said
         shown = browser.run(texts)
         assert shown[0] == "▸ start-up: 2 steps"
         assert shown[2] == "▸ heartbeat: 7, timer: 1, flush: 1"

@@ -5,6 +5,7 @@
     const list = part("steps"), state = part("state"), said = part("said"), search = part("search");
     const names = new Map(story.lanes.map(([lane, name]) => [lane, name]));
     const column = new Map(story.lanes.map(([lane], index) => [lane, index]));
+    const isViolation = (step) => step.text.startsWith("VIOLATION"); // which is nobody's step
     const opened = new Set();
     const last = story.violation === null ? story.steps.length - 1 : story.violation;
     let current = last, chain = new Set(), onlyChain = false, rows = [];
@@ -76,12 +77,12 @@
       }
       const step = story.steps[row.index];
       const kind = [row.index === current && "current", chain.has(row.index) && "chain", step.noise && "noise", step.lane === 0 && "nemesis",
-        step.text.startsWith("VIOLATION") && "violated", row.inside && "inside"].filter(Boolean).join(" ");
+        isViolation(step) && "violated", row.inside && "inside"].filter(Boolean).join(" ");
       const ends = [names.get(step.source), names.get(step.lane)];
       const who = step.source === undefined ? names.get(step.lane) : (step.message === "lost" ? ends.reverse() : ends).join(" to ");
       const element = made("div", { class: `step ${kind}`, role: "option", id: idOf(row), "aria-selected": String(row.index === current) },
         made("span", { class: "at" }, (step.at_us / 1e6).toFixed(3)), lanePicture(step),
-        made("span", { class: "what" }, ...(step.text.startsWith("VIOLATION") ? [] : [made("span", { class: "who" }, `${who}: `)]), step.text, ...(step.state ? [made("span", { class: "delta" }, " state")] : [])));
+        made("span", { class: "what" }, ...(isViolation(step) ? [] : [made("span", { class: "who" }, `${who}: `)]), step.text, ...(step.state ? [made("span", { class: "delta" }, " state")] : [])));
       element.addEventListener("click", () => choose(row.index));
       return element;
     }
@@ -101,7 +102,7 @@
       current = Math.max(0, Math.min(story.steps.length - 1, index));
       if (!keepChain || !chain.has(current)) chain = new Set(causes(current));
       show();
-      const step = story.steps[current], cause = step.cause, who = step.text.startsWith("VIOLATION") ? "" : `, ${names.get(step.lane)}`, content = [made("strong", {}, `${(step.at_us / 1e6).toFixed(6)} s${who}: `), step.text];
+      const step = story.steps[current], cause = step.cause, who = isViolation(step) ? "" : `, ${names.get(step.lane)}`, content = [made("strong", {}, `${(step.at_us / 1e6).toFixed(6)} s${who}: `), step.text];
       said.replaceChildren(made("p", {}, ...content), made("p", {}, ...(cause === undefined || cause === null
         ? [words.no_cause] : [link(cause, words.before)])), ...effects());
       state.replaceChildren(...stateTable(story, current, names));
@@ -112,7 +113,7 @@
     }
     function link(index, before) {
       const step = story.steps[index];
-      const button = made("button", { type: "button", class: "to-step" }, shortened(`${(step.at_us / 1e6).toFixed(3)} ${names.get(step.lane)}: ${step.text}`, 110));
+      const button = made("button", { type: "button", class: "to-step" }, shortened(`${(step.at_us / 1e6).toFixed(3)} ${isViolation(step) ? "" : `${names.get(step.lane)}: `}${step.text}`, 110));
       button.addEventListener("click", () => { choose(index, { keepChain: true }); list.focus(); });
       return made("span", {}, before, button);
     }
