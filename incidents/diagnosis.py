@@ -257,7 +257,7 @@ def _incident(evidence: Evidence, group: _Group) -> Incident:
     for finding in group.findings:
         violations, within = anomalies.get(finding.property_id, (0, 0))
         same = sum(one.number for one in group.findings if one.property_id == finding.property_id)
-        anomalies[finding.property_id] = (max(violations, same), within)
+        anomalies[finding.property_id] = (violations or same, within)
     name = gravest(anomalies)
     spans = _spans(group, name)
     election = decisive_election(evidence, group.losses, name)

@@ -195,8 +195,7 @@ def write_results(directory: Path, run_id: str, found: Sequence[SimulationFindin
         for name, number in times.items():
             numbers = results["anomalies"].setdefault(name, {"violations": 0, "within_contract": 0})
             if not numbers["violations"]:  # what the checkers excuse of it is none the less what the simulator found
-                numbers["violations"], numbers["within_contract"] = numbers["within_contract"], 0
-            numbers["violations"] = max(numbers["violations"], number)
+                numbers["violations"], numbers["within_contract"] = numbers["within_contract"] or number, 0
         mine = [f"{finding.layer}: {finding}" for finding in found]
         results["reasons"] = [*mine, *(line for line in results["reasons"] if line not in mine)]
     totals = {name: (one["violations"], one["within_contract"]) for name, one in results["anomalies"].items()}
