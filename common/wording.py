@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 CLIENTS = 0
 """The endpoint of all clients, as in `faults.targets`."""
 FIRST_CONTROLLER = 100
+ENSEMBLE = 900
+"""The ZooKeeper ensemble of a simulated cluster, one node of its network."""
 
 
 def count(number: int) -> str:
@@ -43,11 +45,11 @@ def labelled(label: str, text: str) -> str:
 
 
 def node(node_id: int | None) -> str:
-    """Name a node: "broker 2", "controller 100", "the clients"."""
+    """Name a node: "broker 2", "controller 100", "the clients", "the ensemble"."""
     if node_id is None:
         return "an unknown node"
-    if node_id == CLIENTS:
-        return "the clients"
+    if node_id in (CLIENTS, ENSEMBLE):
+        return "the clients" if node_id == CLIENTS else "the ensemble"
     return f"controller {node_id}" if node_id >= FIRST_CONTROLLER else f"broker {node_id}"
 
 

@@ -1,8 +1,14 @@
-"""The numbers of the processes of a history, the clients that do one operation after another, and their names."""
+"""The numbers of the processes of a history, the clients that do one operation after another, and their names.
+
+And the ranges of numbers that workers, the programs that these clients run in, give to records and operations.
+"""
 
 from __future__ import annotations
 
 from typing import Final
+
+NUMBERS_PER_WORKER: Final = 1 << 40
+"""Values of records, and numbers of operations, of each worker: those of worker n begin at n times as many."""
 
 MEMBERS_FROM: Final = 1 << 32
 """First number of the members of groups; those of producers and readers stay below it."""

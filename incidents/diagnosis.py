@@ -10,11 +10,11 @@ from typing import Any, Final
 from history.anomalies import CATALOGUE
 from history.reader import load_table
 from incidents.elections import decisive_election
-from incidents.evidence import Evidence, Finding
+from incidents.evidence import Evidence, Finding, as_the_simulator_found
 from incidents.headlines import gravest, headline
 from incidents.losses import LOST, Loss, causes_of, losses_in
 from incidents.model import Cause, Incident, Span
-from incidents.reads import COMMITS, NOT_IDEMPOTENT, STALE, causes_of_row, details_of
+from incidents.reads import COMMITS, NOT_IDEMPOTENT, STALE, causes_of_row, details_of, is_retried
 from incidents.simulated import OWN_LAYERS, causes_of_finding
 
 Row = Mapping[str, Any]
@@ -40,6 +40,14 @@ class _Group:
     findings: list[Finding] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
 
+    @property
+    def early_leader(self) -> tuple[str, int] | None:
+        """The leader that acknowledged too early what was lost: one mistake, whoever was elected then."""
+        by = {loss.acknowledged_by for loss in self.losses}
+        leader = next(iter(by)) if len(by) == 1 else None
+        is_early = [cause.kind for cause in self.causes] == ["acknowledged-early"]
+        return ("acknowledged-early", leader) if is_early and leader is not None else None
+
 
 def diagnose(directory: Path, totals: Totals | None = None) -> list[Incident]:
     """Return the incidents of a run, violations first, the gravest first.
@@ -49,10 +57,10 @@ def diagnose(directory: Path, totals: Totals | None = None) -> list[Incident]:
     No content of a directory raises.
     """
     evidence = Evidence(directory)
-    table = load_table(directory, "anomalies").table.to_pylist()
+    table = as_the_simulator_found(load_table(directory, "anomalies").table, evidence.findings).to_pylist()
     rows: list[Row] = [{**row, _PLACE: place} for place, row in enumerate(table)]
     groups = _merged([*_losses(evidence, rows), *_findings(evidence)])
-    groups = _with_others(evidence, groups, rows)
+    groups = _sides_united(_with_others(evidence, groups, rows))
     found = [_incident(evidence, group) for group in groups if group.rows or group.findings]
     found = _with_totals(found, totals or {})
     return sorted(found, key=_gravity)[:INCIDENTS_MAX]
@@ -62,20 +70,18 @@ def _losses(evidence: Evidence, rows: Iterable[Row]) -> list[tuple[Hashable, _Gr
     found = []
     for loss in losses_in(evidence, rows):
         causes = causes_of(evidence, loss)
-        found.append(
-            (_key(causes, (loss.topic, loss.partition, loss.takeover and loss.takeover[:2])), _of_loss(causes, loss))
-        )
+        group = _Group(causes, list(loss.rows), losses=[loss])
+        apart = (loss.topic, loss.partition, loss.takeover and loss.takeover[:2])
+        found.append((group.early_leader or _key(causes, apart), group))
     return found
-
-
-def _of_loss(causes: tuple[Cause, ...], loss: Loss) -> _Group:
-    return _Group(causes, list(loss.rows), losses=[loss])
 
 
 def _key(causes: Sequence[Cause], otherwise: Hashable) -> Hashable:
     """Return what incidents with one cause share: kind, node and guilty fault; without a fault they stay apart."""
     if causes and causes[0].faults and causes[0].kind not in ("wrong-cut", "acknowledged-early", "joined-too-early"):
         return tuple((cause.kind, cause.node, cause.faults[:1]) for cause in causes)
+    if [cause.kind for cause in causes] == ["diverged-log-kept"] and causes[0].node is not None:
+        return ("diverged-log-kept", causes[0].sentence)  # which names no partition
     return otherwise
 
 
@@ -85,6 +91,10 @@ def _merged(keyed: Iterable[tuple[Hashable, _Group]]) -> list[_Group]:
         one = merged.setdefault(key, _Group(group.causes))
         if any(cause.sentence.endswith(" again") for cause in one.causes):
             one.causes = group.causes  # "again" is said only if it holds in every partition
+        if not any(loss.takeover for loss in one.losses) and any(loss.takeover for loss in group.losses):
+            one.causes = group.causes  # which says who was elected without the records
+        if one.causes and group.causes and one.causes[0].node is None and group.causes[0].kind == one.causes[0].kind:
+            one.causes = group.causes  # which may name the node
         one.rows += group.rows
         one.findings += group.findings
         one.losses += group.losses
@@ -119,13 +129,13 @@ def _row(finding: Finding) -> dict[str, Any]:
 
 def _with_others(evidence: Evidence, groups: list[_Group], rows: Sequence[Row]) -> list[_Group]:
     """Add the anomalies that are no loss: to the loss that they retell, or else to incidents of their own."""
-    losses = [group for group in groups if group.rows]
+    losses = [group for group in groups if group.losses]
     simulated = next((group for group in groups if group.findings), None)
     if simulated is not None:  # the simulator's finding is the first sign of what Spark found later
         for loss in losses:
             simulated.rows += loss.rows
         groups, losses = [simulated], []
-    hosts = [_as_host(loss) for loss in losses]
+    hosts = [_as_host(group) for group in ([simulated] if simulated is not None else losses)]
     own: list[tuple[Hashable, _Group]] = []
     for row in rows:
         if row["anomaly"] in LOST and row["topic"] is not None:
@@ -135,6 +145,9 @@ def _with_others(evidence: Evidence, groups: list[_Group], rows: Sequence[Row]) 
             causes = causes_of_row(evidence, row) if row["topic"] is not None or row["broker"] is not None else ()
             if row["anomaly"] in COMMITS and not row["within_contract"]:
                 host = _with_same_fault(losses, causes)
+            if [cause.kind for cause in causes] == ["acknowledged-early"]:
+                leader = ("acknowledged-early", causes[0].node)
+                host = next((loss for loss in losses if loss.early_leader == leader), None)
         if host is not None:
             host.rows.append(row)
             continue
@@ -144,8 +157,43 @@ def _with_others(evidence: Evidence, groups: list[_Group], rows: Sequence[Row]) 
             apart = (family, "acknowledged-early", causes[0].node, None)  # one mistake of one leader, in any partition
         if [cause.kind for cause in causes] == [NOT_IDEMPOTENT]:
             apart = (family, NOT_IDEMPOTENT, None, None)
-        own.append(((family, row["within_contract"], _key(causes, apart)), _Group(causes, [row])))
+        key: Hashable = (family, row["within_contract"], _key(causes, apart))
+        if [cause.kind for cause in causes] == ["dirty-read"]:
+            key = _shown_too_early(evidence, row, causes[0])
+        own.append((key, _Group(causes, [row])))
     return [*groups, *_merged(own)]
+
+
+def _shown_too_early(evidence: Evidence, row: Row, cause: Cause) -> Hashable:
+    """What one leader showed too early is one incident, in any partition, and so is who missed it later."""
+    led = evidence.history_of(row["topic"], row["partition"]).leader_at(cause.at_ns or 0)
+    leader = led.leader if cause.node is None and led is not None else cause.node
+    where = (row["topic"], row["partition"]) if leader is None else ()
+    return ("dirty-read", row["within_contract"], leader, where)
+
+
+def _sides_united(groups: Sequence[_Group]) -> list[_Group]:
+    """Make one incident of violations and of what is within the contract, if their causes say the same there."""
+    united = [group for group in groups if not _is_allowed(group)]
+    for group in filter(_is_allowed, groups):
+        host = next((one for one in united if _are_alike(one, group)), None)
+        if host is None:
+            united.append(group)
+        else:
+            host.rows += group.rows
+            host.losses += group.losses
+    return united
+
+
+def _are_alike(group: _Group, other: _Group) -> bool:
+    said, also_said = ([(cause.kind, cause.sentence) for cause in one.causes] for one in (group, other))
+    stale, also_stale = (any(row["anomaly"] in STALE for row in one.rows) for one in (group, other))
+    where, also_where = ({(row["topic"], row["partition"]) for row in one.rows} for one in (group, other))
+    return bool(said) and said == also_said and stale == also_stale and bool(where & also_where)
+
+
+def _is_allowed(group: _Group) -> bool:
+    return not group.findings and all(row["within_contract"] for row in group.rows)
 
 
 def _with_same_fault(losses: Iterable[_Group], causes: Sequence[Cause]) -> _Group | None:
@@ -175,7 +223,7 @@ def _as_host(group: _Group) -> _Host:
 
 def _host(hosts: Iterable[_Host], row: Row) -> _Group | None:
     """Return the loss that an anomaly retells: same partition, not before the first lost offset, not earlier."""
-    if row["anomaly"] not in SYMPTOMS:
+    if row["anomaly"] not in SYMPTOMS or is_retried(row):
         return None
     offset, where = _offset_in_question(row), (row["topic"], row["partition"])
     for host in hosts:
@@ -207,9 +255,9 @@ def _incident(evidence: Evidence, group: _Group) -> Incident:
         violations, within = anomalies.get(row["anomaly"], (0, 0))
         anomalies[row["anomaly"]] = (violations, within + 1) if row["within_contract"] else (violations + 1, within)
     for finding in group.findings:
-        if not anomalies.get(finding.property_id, (0, 0))[0]:
-            same = sum(one.number for one in group.findings if one.property_id == finding.property_id)
-            anomalies[finding.property_id] = (same, anomalies.get(finding.property_id, (0, 0))[1])
+        violations, within = anomalies.get(finding.property_id, (0, 0))
+        same = sum(one.number for one in group.findings if one.property_id == finding.property_id)
+        anomalies[finding.property_id] = (violations or same, within)
     name = gravest(anomalies)
     spans = _spans(group, name)
     election = decisive_election(evidence, group.losses, name)
@@ -226,12 +274,20 @@ def _incident(evidence: Evidence, group: _Group) -> Incident:
         election=election,
         rows=_stretches(row[_PLACE] for row in group.rows),
     )
+    known = sum(row["anomaly"] == name for row in group.rows)
+    known = known or sum(finding.property_id == name for finding in group.findings)
+    return _worded(incident, first=known if known < sum(anomalies[name]) else 0)
+
+
+def _worded(incident: Incident, *, first: int) -> Incident:
+    """Return an incident with its headline; `first`: its spans are those of so many of its gravest anomalies."""
     words = headline(
-        anomalies,
-        spans,
-        group.causes,
-        election,
-        all_known=all(finding.number == 1 for finding in group.findings if finding.property_id == name),
+        incident.anomalies,
+        incident.spans,
+        incident.causes,
+        incident.election,
+        first=first,
+        at_least=gravest(incident.anomalies) in incident.at_least,
         found_first=incident.found_first,
     )
     return replace(incident, headline=words)
@@ -273,26 +329,25 @@ def _with_totals(found: Sequence[Incident], totals: Totals) -> list[Incident]:
 
 
 def _with_exact_numbers(incident: Incident, found: Sequence[Incident], totals: Totals) -> Incident:
-    exact = dict(incident.anomalies)
+    exact: dict[str, tuple[int, int]] = {}
+    at_least = []
     for name, mine in incident.anomalies.items():
         total = totals.get(name, (0, 0))
         others = [one.anomalies[name] for one in found if one is not incident and name in one.anomalies]
-        exact[name] = (
-            max(mine[0], total[0]) if mine[0] and not any(other[0] for other in others) else mine[0],
-            max(mine[1], total[1]) if mine[1] and not any(other[1] for other in others) else mine[1],
-        )
-    if exact == dict(incident.anomalies):
+        sides = []
+        for side in (0, 1):
+            of_all = mine[side] + sum(other[side] for other in others)
+            is_alone = mine[side] == of_all
+            sides.append(max(mine[side], total[side]) if mine[side] and is_alone else mine[side])
+            if mine[side] and not is_alone and total[side] > of_all:
+                at_least.append(name)
+        exact[name] = (sides[0], sides[1])
+    if exact == dict(incident.anomalies) and not at_least:
         return incident
     name = gravest(exact)
-    words = headline(
-        exact,
-        incident.spans,
-        incident.causes,
-        incident.election,
-        all_known=exact[name] == incident.anomalies[name],
-        found_first=incident.found_first,
-    )
-    return replace(incident, headline=words, anomalies=exact)
+    known = sum(incident.anomalies[name])
+    changed = replace(incident, anomalies=exact, at_least=tuple(dict.fromkeys(at_least)))
+    return _worded(changed, first=known if known < sum(exact[name]) else 0)
 
 
 def _rank(name: str) -> tuple[int, str]:

@@ -268,6 +268,19 @@ class Evidence:
         return [fault for fault in self.faults if node in fault.targets and fault.touches(start_ns, end_ns)]
 
 
+def as_the_simulator_found(anomalies: pa.Table, findings: Iterable[Finding]) -> pa.Table:
+    """Return the table of anomalies with the simulator's judgement where it found what the checkers excuse.
+
+    The contract of the checkers knows a loss by the faults of its run alone; the simulator has seen every step.
+    """
+    violating = anomalies.filter(pc.invert(pc.fill_null(anomalies.column("within_contract"), False)))
+    excused = {finding.property_id for finding in findings} - {*violating.column("anomaly").to_pylist()}
+    place = anomalies.schema.get_field_index("within_contract")
+    names = anomalies.column("anomaly")
+    within = pc.and_not(anomalies.column(place), pc.is_in(names, value_set=pa.array(sorted(excused), names.type)))
+    return anomalies.set_column(place, anomalies.schema.field(place), within)
+
+
 def finding_rows(directory: Path, known: Iterable[str] = ()) -> list[dict[str, Any]]:
     """Return the simulator's findings as rows of the table `anomalies`, without those of a name that is in `known`."""
     evidence, left_out = Evidence(directory), set(known)
@@ -293,7 +306,7 @@ def finding_rows(directory: Path, known: Iterable[str] = ()) -> list[dict[str, A
 # Numbers are no longer than columns of the tables are wide: a file may say anything.
 _CASES = re.compile(r" \(the first of (\d{1,3}(?:,\d{3}){0,4})\)")
 _VALUE = re.compile(r"value (\d{1,18}) (?:was|is) ")
-_PARTITION = re.compile(rf"\b{TOPIC_OF_SIMULATIONS}-(\d{{1,9}})\b|\bpartition (\d{{1,9}})\b")
+_PARTITION = re.compile(rf"\b({TOPIC_OF_SIMULATIONS}|side-[a-z])-(\d{{1,9}})\b|\bpartition (\d{{1,9}})\b")
 _OFFSET = re.compile(r"\boffsets? (\d{1,18})\b|\bat (\d{1,18})\b(?! ms)|\bup to (\d{1,18})\b|what was at (\d{1,18})\b")
 _BROKER = re.compile(r"\bbroker (\d{1,9})\b|\bnode (\d{1,9})\b|\bcontroller (\d{1,9})\b|\bvoter (\d{1,9})\b")
 
@@ -302,11 +315,11 @@ def _finding(layer: str, property_id: str, what: str, at_ns: int | None) -> Find
     """Read partition, offset and nodes out of a finding's sentence."""
     partition = offset = None
     if (named := _PARTITION.search(what)) is not None:
-        partition = int(named[1] or named[2])
+        partition = int(named[2] or named[3])
         at = _OFFSET.search(what)
         offset = None if at is None else int(next(group for group in at.groups() if group))
     nodes = tuple(int(next(group for group in match.groups() if group)) for match in _BROKER.finditer(what))
-    topic = None if partition is None else TOPIC_OF_SIMULATIONS
+    topic = None if named is None else named[1] or TOPIC_OF_SIMULATIONS
     return Finding(layer, property_id, what, at_ns, topic, partition, offset, nodes)
 
 

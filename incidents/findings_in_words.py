@@ -20,6 +20,8 @@ _BATCH: Final = re.compile(r"(?<=is committed): \d+…\d+ of epoch \d+(?: \(crc 
 _DOCUMENTED: Final = re.compile(r" \(documented for (\S+): ([^()]*)\)$")
 """What a check says of a failure that is known of the protocol version."""
 
+_FLAWS_FIRST: Final = re.compile(r"((?:[BZ]-\d+)(?:, [BZ]-\d+)*): (.+)")
+
 Match = re.Match[str]
 Template = str | Callable[[Match, str], str]
 
@@ -36,7 +38,11 @@ def plain(finding: Finding) -> str:
 def known_gap(finding: Finding) -> str:
     """Return why the protocol version permits what was found, a sentence; empty if it does not."""
     known = _DOCUMENTED.search(finding.what)
-    return "" if known is None else f"Protocol version {known[1]} is known for it: {known[2]} (see `harrow flaws`)."
+    if known is None:
+        return ""
+    flaws = _FLAWS_FIRST.fullmatch(known[2])
+    numbered, what = ("", known[2]) if flaws is None else (f" ({flaws[1]})", flaws[2])
+    return f"Protocol version {known[1]} is known for it{numbered}: {what}. See `harrow flaws`."
 
 
 def in_words(finding: Finding) -> str:
@@ -86,6 +92,16 @@ def _bounds(match: Match, name: str) -> str:
     return f"broker {broker} has the high watermark of {name} at {high_watermark}, and its log ends at {end}"
 
 
+def _acknowledged_before(match: Match, name: str) -> str:
+    broker, end, first, last, by, leader, isr = match.groups()
+    offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
+    named = "no leader" if int(leader) < 0 else f"broker {leader} as leader"
+    return (
+        f"broker {broker} leads {name} with a log that ends at {end}; broker {by} had acknowledged {offsets} when"
+        f" ZooKeeper named {named}, with the ISR {isr}"
+    )
+
+
 _SETS: Final = (
     r"replicas \[([\d, ]*)\], ISR \[([\d, ]*)\], ELR \[([\d, ]*)\], last known ELR \[([\d, ]*)\], min ISR (\d+), "
     r"partition epoch \d+"
@@ -93,6 +109,13 @@ _SETS: Final = (
 _BATCH_OF: Final = r"\d+…\d+ of epoch (\d+)"
 _KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
     "P-1": (
+        (
+            (
+                r"broker (\d+) leads with log end (\d+) and without (\d+)…(\d+), which broker (\d+) has acknowledged"
+                r" \(the tree named (-?\d+), in sync (\[.*\])\)"
+            ),
+            _acknowledged_before,
+        ),
         (
             r"broker (\d+) leads epoch (\d+) with the log end \d+, and has nothing at (\d+), where .* is committed",
             r"broker \1, leader of {name} in leader epoch \2, lacks the record that is committed at offset \3",
@@ -273,6 +296,23 @@ _KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
             (
                 r"broker \1 was elected for {name} by an unclean recovery, before the controller had heard how long "
                 r"any replica's log is"
+            ),
+        ),
+        (
+            (
+                r"broker (\d+) was elected by its log; the controller has heard of the logs of \[\], and needs those of"
+                r" (\[[\d, ]*\]).*"
+            ),
+            r"broker \1 was elected for {name} by its log, before the controller had heard of the logs of \2",
+        ),
+        (
+            (
+                r"broker (\d+) was elected by its log; the controller has heard of the logs of (\[.*\]), and needs"
+                r" those of (\[[\d, ]*\]).*"
+            ),
+            (
+                r"broker \1 was elected for {name} by its log, when the controller had heard of the logs of \2 only,"
+                r" and not of all of \3"
             ),
         ),
         (

@@ -12,7 +12,7 @@ from incidents.model import Cause, Election, Span, where
 
 _NOUNS: Mapping[str, tuple[str, str, str]] = {
     "lost-acked-write": ("acknowledged write", "to", "lost"),
-    "lost-read": ("record that had been read", "of", "lost"),
+    "lost-read": ("record", "of", "read and later lost"),
     "unseen": ("acknowledged write", "to", "never seen by a reader"),
     "end-offset-regression": ("answer about the end", "of", "below an earlier one"),
     "dirty-read": ("record", "of", "read before they were committed"),
@@ -29,9 +29,17 @@ _NOUNS: Mapping[str, tuple[str, str, str]] = {
     "skipped-poll": ("poll", "of", "answered with a gap"),
 }
 """Anomaly → noun in the singular, preposition, what happened to several of them."""
-_PRONOUNS = (("they were", "it was"), ("they had", "it had"), ("their writes", "its write"), ("them", "it"))
+_OF_ANSWERS = frozenset({"end-offset-regression", "nonmonotonic-poll", "skipped-poll", "divergent-replicas"})
+"""Those of them that count something else than records, of which the sentences of causes say "they"."""
+_PRONOUNS = (
+    ("other records at their offsets", "another record at its offset"),
+    ("they were", "it was"),
+    ("they had", "it had"),
+    ("their writes", "its write"),
+    ("them", "it"),
+)
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
-_PLURALS = {"answer about the end": "answers about the end", "record that had been read": "records that had been read"}
+_PLURALS = {"answer about the end": "answers about the end"}
 
 
 def gravest(anomalies: Mapping[str, tuple[int, int]]) -> str:
@@ -46,36 +54,43 @@ def headline(
     causes: Sequence[Cause],
     election: Election | None = None,
     *,
-    all_known: bool = True,
+    first: int = 0,
+    at_least: bool = False,
     found_first: str = "",
 ) -> str:
     """Return the sentence that says what happened, and why as far as it is known.
 
-    `all_known`: whether the spans are those of all anomalies, not only of the rows that were kept. `found_first`: the
-    property that the simulator saw broken first, which the cause is about; the graver harm came later.
+    `first`: the spans are those of so many of the anomalies, the first ones; 0 if of all. `at_least`: there may be more
+    of these anomalies than are counted. `found_first`: the property that the simulator saw broken first, which the
+    cause is about; the graver harm came later.
     """
     name = gravest(anomalies)
-    effect = _effect(name, sum(anomalies[name]), where(spans, all_known=all_known), causes)
+    number = sum(anomalies[name])
+    effect = _effect(name, number, where(spans, first=first), causes, "at least " if at_least else "")
     if effect is not None and all(anomalies[name]):
         effect = f"{effect}, {anomalies[name][1]:,} of them within the contract"
-    clauses = [_agreeing(cause.sentence, sum(anomalies[name])) for cause in causes]
+    of_records = name not in CATALOGUE or (name in _NOUNS and name not in _OF_ANSWERS)
+    clauses = [_agreeing(cause.sentence, number) if of_records else cause.sentence for cause in causes]
     if not clauses or effect is None:
         return f"{capital(clauses[0]) if clauses else effect or name}."
-    which = _which(election)
+    which = _which(election, f"{'read' if name == 'lost-read' else 'write'}{'' if number == 1 else 's'}")
     if found_first not in ("", name):
-        return f"{capital('; or '.join(clauses))}{which}. Later {effect}."
+        later = f"there were {effect[:1].lower()}{effect[1:]}" if _is_noun_phrase(name) else effect
+        return f"{capital('; or '.join(clauses))}{which}. Later {later}."
+    effect = capital(effect) if at_least else effect
     if len(clauses) == 1:
         return f"{effect}: {clauses[0]}{which}."
     return f"{effect}; the evidence leaves {len(clauses)} causes: {'; or '.join(clauses)}{which}."
 
 
-def _which(election: Election | None) -> str:
-    """Say which election was the decisive one, if there were several since the records were acknowledged or read."""
+def _which(election: Election | None, since: str) -> str:
+    """Say which election was the decisive one, if there were several since these writes, or reads."""
     if election is None or election.elections < 2:
         return ""
     epoch = f"leader epoch {election.epoch} of " if election.epoch >= 0 else ""
     place = _ORDINALS[election.number - 1] if election.number <= len(_ORDINALS) else f"{election.number}th"
-    return f" ({epoch}{partition_name(election.topic, election.partition)}, the {place} election since)"
+    of_how_many = f"the {place} of {election.elections} elections after the {since}"
+    return f" ({epoch}{partition_name(election.topic, election.partition)}, {of_how_many})"
 
 
 def _agreeing(sentence: str, number: int) -> str:
@@ -87,21 +102,26 @@ def _agreeing(sentence: str, number: int) -> str:
     return sentence
 
 
-def _effect(name: str, number: int, place: str, causes: Sequence[Cause]) -> str | None:
+def _is_noun_phrase(name: str) -> bool:
+    """Whether what happened is said without a verb."""
+    return name in CATALOGUE and name not in (*_NOUNS, "stale-read", "unavailable", MALFORMED)
+
+
+def _effect(name: str, number: int, place: str, causes: Sequence[Cause], at_least: str) -> str | None:
     if name in _NOUNS:
         noun, preposition, happened = _NOUNS[name]
-        things = plural(number, noun, _PLURALS.get(noun))
+        things = f"{at_least}{plural(number, noun, _PLURALS.get(noun))}"
         return f"{things} {preposition} {place} {'was' if number == 1 else 'were'} {_agreeing(happened, number)}"
     if name == "stale-read":
         began = "it began" if number == 1 else "they began"
-        return f"{plural(number, 'read')} of {place} missed what had been acknowledged before {began}"
+        return f"{at_least}{plural(number, 'read')} of {place} missed what had been acknowledged before {began}"
     if name == MALFORMED:
         return f"{plural(number, 'row')} of the history {'is' if number == 1 else 'are'} malformed"
     if name == "unavailable":
         return f"{place} did not recover"
     if name in CATALOGUE:
         known = CATALOGUE[name]
-        return None if causes and name == "node-lost" else f"{capital(known.breach)} ({number}) in {place}"
+        return None if causes and name == "node-lost" else f"{capital(known.breach)} ({at_least}{number:,}) in {place}"
     if causes:
         return None
     return failure_sentences().get(name)

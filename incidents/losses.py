@@ -64,6 +64,12 @@ class Loss:
         return any(row["anomaly"] != "lost-read" for row in self.rows)
 
     @property
+    def acknowledged_by(self) -> int | None:
+        """The broker that acknowledged all of those that were acknowledged; None if it is not one, or unknown."""
+        by = {row.get("broker") for row in self.rows if row["anomaly"] == "lost-acked-write"}
+        return next(iter(by)) if len(by) == 1 else None
+
+    @property
     def first_ns(self) -> int:
         """When the first of the records was acknowledged or read."""
         return min((row["at_ns"] or 0 for row in self.rows), default=0)
@@ -298,6 +304,7 @@ def _never_had(
     hit = evidence.faults_on(previous, loss.last_ns - SLACK_NS, takeover.seen_ns) if previous is not None else []
     blame = hit[-1:] if previous != leader else []
     because = f"broker {previous} {blame[0].deed}, and " if blame else ""
+    elected = f"{because}broker {leader} was elected by {moment(takeover.seen_ns)}"
     numbers = tuple(fault.number for fault in blame if fault.number)
     back = [
         fault
@@ -317,9 +324,8 @@ def _never_had(
     spoken = (*seen, lacked, f"The ISR last seen before that election was {_set(isr)}, the ELR {_set(eligible)}.")
 
     def cause(kind: str, sentence: str, allowed_by: str = "") -> Cause:
-        return Cause(kind, f"{because}{sentence}", spoken, takeover.seen_ns, leader, numbers, allowed_by)
+        return Cause(kind, sentence, spoken, takeover.seen_ns, leader, numbers, allowed_by)
 
-    elected = f"broker {leader} was elected by {moment(takeover.seen_ns)}"
     if evidence.settings.get("acks") in (ACKS_NONE, ACKS_LEADER):
         return [cause("weak-acknowledgement", f"{elected} before they had been replicated to it")]
     if isr and leader not in isr and leader not in eligible:
@@ -328,8 +334,8 @@ def _never_had(
         return [cause("unclean-election", f"{elected}, which was neither in the ISR nor eligible", allowed)]
     was_member = bool(at_ack) and leader in at_ack[-1].isr
     kind, deed = _early(loss)
-    early = cause(kind, f"they were {deed} before broker {leader} had them, and {elected}")
-    joined = cause("joined-too-early", f"broker {leader} joined the ISR without them, and {elected}")
+    early = cause(kind, f"they were {deed} before broker {leader} had them; {elected}")
+    joined = cause("joined-too-early", f"broker {leader} joined the ISR without them; {elected}")
     if sampled:
         return [early] if was_member else [joined]
     return (
@@ -356,7 +362,7 @@ def _without_samples(evidence: Evidence, loss: Loss) -> list[Cause]:
     if unreplicated and not found:
         led = f"broker {ends[-1].broker} led last" if ends else "no sample shows who led"
         kind, deed = _early(loss)
-        early = Cause(kind, f"they were {deed} before enough replicas had them; {led}")
+        early = _by_one_replaced(loss, ends) or Cause(kind, f"they were {deed} before enough replicas had them; {led}")
         found.append((_still_held(evidence, loss, ends[-1].broker) if ends else None) or early)
     return found
 
@@ -371,12 +377,27 @@ def _still_held(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
     return Cause("diverged-log-kept", f"{sentence} {'holds' if len(holders) == 1 else 'hold'} them", node=leader)
 
 
+def _by_one_replaced(loss: Loss, leading: Sequence[Sample]) -> Cause | None:
+    """A broker acknowledged the records after another one had begun to lead in a later epoch, and leads no more."""
+    by = loss.acknowledged_by
+    before = [sample for sample in leading if sample.at_ns <= loss.first_ns]
+    if by is None or not before or by in {sample.broker for sample in leading if sample.at_ns >= before[-1].at_ns}:
+        return None
+    leads = next(sample for sample in before if sample.leader_epoch == before[-1].leader_epoch)
+    epoch = f", leader epoch {leads.leader_epoch}" if leads.leader_epoch >= 0 else ""
+    sentence = (
+        f"they were acknowledged by broker {by} when broker {leads.broker} already led (seen at"
+        f" {moment(leads.at_ns)}{epoch})"
+    )
+    return Cause("acknowledged-early", sentence, at_ns=loss.first_ns, node=by)
+
+
 def _early(loss: Loss) -> tuple[str, str]:
     """What a leader did too early with records that were not committed: the kind of cause, and the deed."""
     if not loss.was_acknowledged:
         return "dirty-read", "read"
-    by = {row.get("broker") for row in loss.rows if row["anomaly"] == "lost-acked-write"}
-    return "acknowledged-early", f"acknowledged by {nodes(by)}" if len(by) == 1 and None not in by else "acknowledged"
+    by = loss.acknowledged_by
+    return "acknowledged-early", "acknowledged" if by is None else f"acknowledged by {nodes([by])}"
 
 
 def _set(brokers: Sequence[int]) -> str:

@@ -92,6 +92,8 @@ class Incident:
     """The decisive one, if records were lost by an election that samples show."""
     rows: tuple[tuple[int, int], ...] = ()
     """Its rows in the table of anomalies: the first and last place of each stretch, from 0."""
+    at_least: tuple[str, ...] = ()
+    """Names in `anomalies` whose numbers are lower bounds: the table has not all of them, and others have some too."""
 
     @property
     def cause(self) -> Cause | None:
@@ -124,20 +126,21 @@ class Incident:
         return data
 
 
-def where(spans: Sequence[Span], *, all_known: bool = True) -> str:
+def where(spans: Sequence[Span], *, first: int = 0) -> str:
     """Name the partitions and offsets of an incident: "harrow-3 (offsets 2,683 to 2,830)".
 
-    Unless `all_known`, say that there are more offsets than these.
+    With `first`, say that these are the offsets of so many anomalies, the first ones, and that there are more.
     """
     if not spans:
         return "the run as a whole"
-    among = "" if all_known else "among them "
+    of_first = "" if not first else "the first: " if first == 1 else f"the first {count(first)}: "
     if len(spans) == 1:
-        return f"{spans[0].name} ({among}{spans[0].offsets})" if spans[0].offsets else spans[0].name
+        return f"{spans[0].name} ({of_first}{spans[0].offsets})" if spans[0].offsets else spans[0].name
     named = [f"{span.name} {span.offsets.partition(' ')[2]}".strip() for span in spans[:SPANS_NAMED_MAX]]
     more = ", …" if len(spans) > SPANS_NAMED_MAX else ""
-    kind = f"{among}offsets of " if spans[0].offsets else ""
-    return f"{count(len(spans))} partitions ({kind}{', '.join(named)}{more})"
+    kind = "offsets of " if spans[0].offsets else ""
+    partitions = "several partitions" if first else f"{count(len(spans))} partitions"
+    return f"{partitions} ({of_first}{kind}{', '.join(named)}{more})"
 
 
 def incidents_of(results: Mapping[str, Any]) -> list[Incident] | None:
@@ -173,6 +176,7 @@ def _incident(data: Mapping[str, Any]) -> Incident:
         findings=tuple(str(line) for line in data["findings"]),
         election=_election(data.get("election")),
         rows=tuple((_whole(first) or 0, _whole(last) or 0) for first, last in data.get("rows") or ()),
+        at_least=tuple(str(name) for name in data.get("at_least") or ()),
     )
 
 

@@ -20,7 +20,7 @@ _LOOKS_WHILE_COMMITTING = frozenset({"zk-v1", "zk-v2"})
 
 
 class Reason(NamedTuple):
-    """Why replicas stay out: a clause that can follow a colon, what speaks for it, and the node that fails."""
+    """Why replicas stay out: a clause, what speaks for it, and the node that fails."""
 
     sentence: str
     evidence: tuple[str, ...]

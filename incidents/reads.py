@@ -41,13 +41,12 @@ def causes_of_row(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
     if name == "unavailable":
         return (_unavailable(evidence, row),)
     if name == "dirty-read":
-        sentence = f"{_broker(row)} gave them to a reader before they were committed"
-        return (_simple(evidence, row, "dirty-read", sentence),)
+        return (_simple(evidence, row, "dirty-read", _showed_too_much(row["broker"])),)
     if name == "corrupt-record":
         return (_damaged(evidence, row),)
     if (name in ("duplicate", "wrong-offset")) and details_of(row).get("resent"):
         return (_resent(row),)
-    if name == "duplicate" and details_of(row).get("idempotence") is False and row["within_contract"]:
+    if is_retried(row):
         return (_retried(row),)
     if name == "duplicate":
         return (_simple(evidence, row, "producer-state", "a retried batch was taken for a new one"),)
@@ -60,8 +59,18 @@ def causes_of_row(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
     return ()
 
 
+def is_retried(row: Row) -> bool:
+    """Whether a record is there twice because a client that is not idempotent sent it again, as such clients may."""
+    is_allowed = row["anomaly"] == "duplicate" and row["within_contract"]
+    return bool(is_allowed) and details_of(row).get("idempotence") is False
+
+
 def _broker(row: Row) -> str:
     return "a broker" if row["broker"] is None else f"broker {row['broker']}"
+
+
+def _showed_too_much(broker: int | None) -> str:
+    return f"{'a broker' if broker is None else f'broker {broker}'} showed readers records above its high watermark"
 
 
 def _resent(row: Row) -> Cause:
@@ -209,7 +218,10 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
 
 
 def _acknowledged_early(history: PartitionHistory, row: Row, details: Mapping[str, Any]) -> Cause | None:
-    """The same leader acknowledged and answered, in one leader epoch: it had not committed what it acknowledged."""
+    """The same leader acknowledged and answered, in one leader epoch: it had not committed what it acknowledged.
+
+    Of a write whose outcome is unknown a reader was shown the records: then it is that which came too early.
+    """
     witness = details.get("witness")
     operation = witness if isinstance(witness, dict) else {}
     node, since_ns = operation.get("node"), operation.get("completed_ns")
@@ -229,6 +241,8 @@ def _acknowledged_early(history: PartitionHistory, row: Row, details: Mapping[st
         f"Samples from {moment(before[0].at_ns)} to {moment(after[0].at_ns)}, around acknowledgement and answer, show"
         f" broker {node} as leader of {name} in leader epoch {epoch}."
     )
+    if operation.get("status") == "info":
+        return Cause("dirty-read", _showed_too_much(node), (spoken,), since_ns, node)
     sentence = f"broker {node} acknowledged writes before they were committed, and showed readers only what was"
     return Cause("acknowledged-early", sentence, (spoken,), since_ns, node)
 
@@ -261,7 +275,7 @@ def _unavailable(evidence: Evidence, row: Row) -> Cause:
     if details.get("what") == "isr-not-full" and row["topic"] is not None and row["partition"] is not None:
         why = out_of_isr.reason(evidence, row["topic"], row["partition"])
         if why is not None:
-            return Cause("no-progress", f"{what}: {why.sentence}", why.evidence, row["at_ns"], why.node)
+            return Cause("no-progress", f"{what}; {why.sentence}", why.evidence, row["at_ns"], why.node)
     last = max(evidence.faults, key=lambda fault: fault.ended_ns or fault.started_ns, default=None)
     after = f" after {last.story}" if last is not None else ""
     numbers = (last.number,) if last is not None and last.number else ()

@@ -27,6 +27,10 @@ _COMMITTED_EPOCH: Final = re.compile(r"is committed: \d+…\d+ of epoch (\d+)")
 _KEPT_ALONE: Final = re.compile(r"broker (\d+) is fenced and in the ISR \[\1\], leader -1")
 """What P-16 says of a partition that nobody leads, and whose ISR is one fenced broker."""
 _OF_REPLICAS: Final = re.compile(rf"replicas {_SET}")
+_NAMED: Final = re.compile(
+    rf"without (\d+)…\d+, which broker \d+ has acknowledged \(the tree named -?\d+, in sync {_SET}\)"
+)
+"""What P-1 says in the designs on ZooKeeper: of a leader that opens without what had been acknowledged."""
 _SETS: Final = re.compile(rf"ISR {_SET}, ELR {_SET}(?:, last known ELR {_SET})?")
 
 _BY_PROPERTY: Final[Mapping[str, str]] = {
@@ -268,6 +272,9 @@ def _leader_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause, .
     name = partition_name(finding.topic, finding.partition)
     sentence = f"broker {broker} was elected{_at(finding)}, although its log of {name} lacked committed records"
     spoken = as_sentence(in_words(finding))
+    acknowledged = _NAMED.search(finding.what)
+    if acknowledged is not None and finding.topic is not None and finding.partition is not None:
+        return (_elected_by_zookeeper(evidence, finding, acknowledged, sentence, spoken),)
     if broker in isr or broker in elr:
         lost = [f for f in evidence.faults_on(broker or 0, 0, finding.at_ns or 0) if f.lossy]
         if lost:
@@ -280,6 +287,29 @@ def _leader_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause, .
     return (
         _cause(evidence, finding, "wrong-recovery", sentence, spoken, "ISR and ELR were empty: a recovery chose it."),
     )
+
+
+def _elected_by_zookeeper(
+    evidence: Evidence, finding: Finding, acknowledged: re.Match[str], sentence: str, spoken: str
+) -> Cause:
+    """A leader without what was acknowledged: it lost that, cut it off, never had it, or was not in sync.
+
+    A loss of pages in the middle of a file shortens no file, and the log ends before them when it is opened again.
+    """
+    broker, first, until_ns = finding.brokers[0], int(acknowledged[1]), finding.at_ns or 0
+    history = evidence.history_of(str(finding.topic), finding.partition or 0)
+    had = [s for s in history.samples if s.broker == broker and s.at_ns <= until_ns and (s.log_end or 0) > first]
+    since = had[-1].at_ns if had else 0
+    lost = [fault for fault in evidence.faults_on(broker, since, until_ns) if evidence.is_lossy(fault.kind)]
+    if lost:
+        return _cause(evidence, finding, "storage-loss", f"broker {broker} {lost[-1].deed} and was elected", spoken)
+    if had:
+        name = partition_name(history.topic, history.partition)
+        cut = f"broker {broker} cut committed records of {name} off its log and was elected{_at(finding)}"
+        ended = f"At {moment(since)} its log still ended at {count(had[-1].log_end or 0)}."
+        return _cause(evidence, finding, "wrong-cut", cut, ended, spoken)
+    kind = "committed-without-member" if broker in numbers(acknowledged[2]) else "unclean-election"
+    return _cause(evidence, finding, kind, sentence, spoken)
 
 
 def _committed_truncation(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:

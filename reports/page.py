@@ -13,6 +13,7 @@ import jinja2
 from common import wording
 from common.atomic_files import replacing
 from history.anomalies import MALFORMED
+from history.processes import NUMBERS_PER_WORKER
 from incidents.partition_history import PartitionHistory, partition_history
 from reports import templating
 from reports.data.availability import FAULTS_MAX, outages, quiet_gap_ns
@@ -96,6 +97,8 @@ def html(run: Run) -> str:
         charted={chart.number for chart in decisive},
         contract=configuration.contract_sentences(run),
         groups=anomalies,
+        numbers_per_worker=NUMBERS_PER_WORKER,
+        has_later_workers=_has_later_workers(anomalies),
         workbench=workbench(run, joined, histories, anomalies, anchors),
         records=_records(anomalies),
         incidents=shown_incidents(run),
@@ -126,6 +129,12 @@ def _drawn(chart: DecisiveSeconds) -> Mapping[str, object]:
     }
 
 
+def _has_later_workers(anomalies: Sequence[AnomalyGroup]) -> bool:
+    """Whether a value or an operation that the page names is of another worker than the first."""
+    numbers = (row[name] for group in anomalies for _, row in group.records for name in ("value", "op"))
+    return any(number is not None and number >= NUMBERS_PER_WORKER for number in numbers)
+
+
 def _anchors(run: Run) -> dict[int, int]:
     """Return the number of each fault that the page lists → its index in the list, the first if two share it."""
     indices: dict[int, int] = {}
@@ -135,13 +144,16 @@ def _anchors(run: Run) -> dict[int, int]:
     return indices
 
 
-def _records(anomalies: Sequence[AnomalyGroup]) -> Mapping[int, list[tuple[str, str]]]:
-    """Return the number of each incident → anchors and titles of the records that are explained with it."""
-    found: dict[int, list[tuple[str, str]]] = defaultdict(list)
+def _records(anomalies: Sequence[AnomalyGroup]) -> Mapping[int, list[tuple[str, list[tuple[str, str]]]]]:
+    """Return the number of each incident → names of anomalies, with anchors and titles of those that are explained."""
+    found: dict[int, list[tuple[str, list[tuple[str, str]]]]] = defaultdict(list)
     for group in anomalies:
+        links: dict[int, list[tuple[str, str]]] = defaultdict(list)
         for explanation in group.explanations:
             for number in explanation.incidents:
-                found[number].append((explanation.anchor, f"{group.name}: {explanation.title}"))
+                links[number].append((explanation.anchor, explanation.title))
+        for number, named in links.items():
+            found[number].append((group.name, named))
     return found
 
 

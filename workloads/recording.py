@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
+from history.processes import NUMBERS_PER_WORKER
 from history.writer import HistoryWriter, Row, TableWriter
 from workloads.clients.base import EndOffset, Partition, Poll, SendOutcome
 from workloads.clients.classify import Status, combine
@@ -22,7 +23,7 @@ from workloads.values import decode_value
 Phase = Literal["main", "final"]
 OperationKind = Literal["send", "poll", "latest", "commit", "committed"]
 
-OPERATIONS_PER_WORKER: Final = 1 << 40
+OPERATIONS_PER_WORKER: Final = NUMBERS_PER_WORKER
 """Worker w numbers its operations from w * 2^40, so that operations of one run never share a number."""
 
 

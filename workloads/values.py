@@ -12,7 +12,9 @@ from typing import Final
 
 from crc32c import crc32c
 
-VALUES_PER_WORKER: Final = 1 << 40
+from history.processes import NUMBERS_PER_WORKER
+
+VALUES_PER_WORKER: Final = NUMBERS_PER_WORKER
 """Worker w owns the values from w * 2^40; a thousand a second would take it 34 years."""
 WORKERS_MAX: Final = 1 << 23
 """Beyond this number of workers the values would not fit into the history's signed 64 bits."""

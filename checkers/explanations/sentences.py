@@ -219,8 +219,9 @@ def _stale_read(row: Row, details: Details) -> str:
         else f"polled {partition(row)} from {row['offset']} at {invoked(details)} and {server} "
         "answered that there was nothing"
     )
+    known = "read" if witness.get("status") == "info" else "acknowledged"
     return (
-        f"{_subject(row)} {answer}, although value {witness.get('value')} had been acknowledged at offset "
+        f"{_subject(row)} {answer}, although value {witness.get('value')} had been {known} at offset "
         f"{witness.get('offset')}{by(witness.get('node'))} at {seconds(witness.get('completed_ns'))}."
     )
 

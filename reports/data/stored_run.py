@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from history.reader import load_table
 from history.schema import TABLES
 from incidents import Incident, diagnose, incidents_of
-from incidents.evidence import finding_rows
+from incidents.evidence import Evidence, as_the_simulator_found, finding_rows
 from incidents.node_logs import read_end
 
 Integers = npt.NDArray[np.int64]
@@ -231,6 +231,7 @@ def load_run(directory: Path) -> Run:
 
 def _with_findings(directory: Path, anomalies: pa.Table) -> pa.Table:
     """Add what the simulator found, unless the checkers found the same."""
+    anomalies = as_the_simulator_found(anomalies, Evidence(directory).findings)
     rows = finding_rows(directory, anomalies.column("anomaly").unique().to_pylist())
     return pa.concat_tables([anomalies, pa.Table.from_pylist(rows, schema=anomalies.schema)]) if rows else anomalies
 

@@ -8,11 +8,12 @@ damaged one, makes a poorer story and no error.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from common.wording import FIRST_CONTROLLER, printable
+from common.wording import ENSEMBLE, FIRST_CONTROLLER, node, printable
 
 NEMESIS: Final = 0
 CLIENTS: Final = 1_000
@@ -24,6 +25,8 @@ _SCHEDULE_STEP: Final = "step "
 _NUMBERS: Final = ("leader", "epoch", "high_watermark", "log_start", "log_end")
 _LISTS: Final = ("isr", "elr")
 _LIST_MAX: Final = 200
+MESSAGES: Final = ("request", "answer", "lost")
+_ANSWER: Final = re.compile(r"[A-Z]\w*: ")
 
 State = dict[str, dict[str, Any]]
 """Partition → what a node knows of it."""
@@ -47,6 +50,8 @@ class StoryStep:
     """What it changed."""
     ended: bool = False
     """Whether its node ended."""
+    message: str = ""
+    """`request`, `answer` or `lost`, if it is a message from another lane; `lost`: the request has got no answer."""
 
 
 @dataclass(frozen=True)
@@ -156,11 +161,13 @@ def lane_name(lane: int) -> str:
         return "nemesis"
     if lane == CLIENTS:
         return "clients"
-    return f"controller {lane}" if lane >= FIRST_CONTROLLER else f"broker {lane}"
+    return node(lane)
 
 
 def _short_name(lane: int) -> str:
-    return {NEMESIS: "nem.", CLIENTS: "cl."}.get(lane, f"c{lane}" if lane >= FIRST_CONTROLLER else f"b{lane}")
+    return {NEMESIS: "nem.", CLIENTS: "cl.", ENSEMBLE: "ens."}.get(
+        lane, f"c{lane}" if lane >= FIRST_CONTROLLER else f"b{lane}"
+    )
 
 
 def _is_step(row: object) -> bool:
@@ -190,7 +197,19 @@ def _step(row: dict[str, Any], place: dict[int, int]) -> StoryStep:
         folded={_text(kind): number for kind, number in counted if _is_whole(number)},
         state=_state(row.get("state")),
         ended=row.get("ended") is True,
+        message=_message(row),
     )
+
+
+def _message(row: dict[str, Any]) -> str:
+    """Return what kind of message a step is; where it is not stored, an answer has a colon after its name."""
+    source = row.get("source")
+    if source is None or min(source, CLIENTS) == min(row["node_id"], CLIENTS):
+        return ""
+    stored = row.get("message")
+    if stored in MESSAGES:
+        return str(stored)
+    return "answer" if _ANSWER.match(row["text"]) else "request"
 
 
 def _state(stored: object) -> State:

@@ -266,6 +266,7 @@ def _steps(events: Sequence[tuple[Event, dict[str, int]]]) -> tuple[StoryStep, .
                     event.text if len(event.text) <= TEXT_CHARACTERS else f"{event.text[:TEXT_CHARACTERS]}…"
                 ),
                 source=event.source,
+                message="" if event.source is None else "answer",
                 cause=evidence if event.evidence else None,
                 noise=event.noise,
                 folded=missing,

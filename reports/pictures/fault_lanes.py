@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
-from common.wording import CLIENTS, FIRST_CONTROLLER, printable
+from common.wording import CLIENTS, node, printable
 from reports.data.joined import UNKNOWN
 from reports.data.stored_run import Run
 from reports.data.versions import version_spans
@@ -111,7 +111,7 @@ def target_label(target: int) -> str:
         return "no target"
     if target == CLIENTS:
         return "clients"
-    return f"controller {target}" if target >= FIRST_CONTROLLER else f"broker {target}"
+    return node(target)
 
 
 def draw_faults(panel: Axes, rows: Sequence[FaultRow], character_s: float, end_s: float) -> None:

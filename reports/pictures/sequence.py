@@ -27,7 +27,9 @@ _LINE_HEIGHT = 14
 
 _TIP = (
     '<defs><marker id="{tip}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-    '<path d="M0 0 L8 4 L0 8 z" style="fill: var(--ink)"/></marker></defs>'
+    '<path d="M0 0 L8 4 L0 8 z" style="fill: var(--ink)"/></marker>'
+    '<marker id="{tip}-open" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+    '<path d="M0 0 L7 4 L0 8" style="fill: none; stroke: var(--ink)"/></marker></defs>'
 )
 
 
@@ -86,7 +88,14 @@ def _wrapped(text: str) -> list[str]:
 def _mark(column_x: dict[int, int], step: StoryStep, y: int, tip: str) -> str:
     if step.source is None or step.source == step.lane:
         return f'<circle cx="{column_x[step.lane]}" cy="{y}" r="4" style="fill: {_colour(step)}"/>'
-    return _line(column_x[step.source], y, column_x[step.lane], y, "var(--ink)", f' marker-end="url(#{tip})"')
+    ends = column_x[step.source], y, column_x[step.lane], y
+    if step.message == "lost":
+        middle = (ends[0] + ends[2]) // 2
+        cross = f'<path d="M{middle - 4} {y - 4}l8 8m0 -8l-8 8" style="fill: none; stroke: var(--ink)"/>'
+        return _line(*ends, "var(--ink)", ' stroke-dasharray="1.5 3"') + cross
+    if step.message == "answer":
+        return _line(*ends, "var(--ink)", f' stroke-dasharray="5 3" marker-end="url(#{tip}-open)"')
+    return _line(*ends, "var(--ink)", f' marker-end="url(#{tip})"')
 
 
 def _colour(step: StoryStep) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from common.wording import moment, node, nodes, partition_name, printable
+from history.processes import process_name
 from incidents import Incident
 from incidents.partition_history import NO_LEADER, PartitionHistory
 from reports.data.joined import Joined
@@ -55,6 +56,7 @@ def workbench(
     lines, lines_left = lines_on_the_clock(run)
     seen = {target for fault in faults for target in fault["targets"]} | {group["node"] for group in cube["groups"]}
     seen |= {line.node for line in lines}
+    clients = {group["client"] for group in cube["groups"]}
     return {
         "span": [start_ns / _MS, end_ns / _MS],
         "phases": [
@@ -64,6 +66,7 @@ def workbench(
         ],
         "nodes": [[number, node(number)] for number in sorted(seen) if number >= 0],
         "partitions": [short(partition_name(*pair)) for pair in joined.partitions],
+        "clients": {client: process_name(client) for client in clients if client >= 0},
         "faults": faults,
         "incidents": [_incident(number, one, topics) for number, one in enumerate(run.incidents, 1)][:MARKS_MAX],
         "anomalies": marks[:MARKS_MAX],
@@ -73,6 +76,7 @@ def workbench(
         "left_out": {
             "faults": max(0, len(run.faults) - FAULTS_MAX),
             "anomalies": max(0, len(marks) - MARKS_MAX),
+            "rows": sum(max(0, group.total - group.recorded) for group in groups),
             "log_lines": lines_left,
         },
     }

@@ -21,7 +21,7 @@ from incidents.model import where
 from incidents.needed import Needed
 from incidents.reads import NOT_IDEMPOTENT
 from reports.data.stored_run import Run, is_one_of, rows_where
-from reports.text.incidents import promise_of
+from reports.text.incidents import promise_to
 
 RECORDS_NAMED = 3
 _ROWS_READ = 100
@@ -50,11 +50,11 @@ def answers(run: Run) -> tuple[Answer, ...]:
         return ()
     evidence = Evidence(run.directory)
     name = gravest(incident.anomalies)
-    promise = promise_of(name)
+    promise = promise_to(incident)
     bound_ms = run.number("unavailable_after_ms")
     if bound_ms is not None and name == "unavailable":
         promise += f" Here that is within {bound_ms / 1000:g} s."
-    if incident.within_contract:
+    if incident.within_contract and {cause.kind for cause in incident.causes} != {NOT_IDEMPOTENT}:
         promise += " The contract has exceptions, and this is one."
     promised = [Answer("The rule" if incident.within_contract else "Promised", promise)] if promise else []
     return (
@@ -94,10 +94,10 @@ def _by_simulating(evidence: Evidence, needed: Needed, what_for: str) -> str:
     stories, others = evidence.stories(needed.needed), needed.not_needed
     sentences = []
     if stories:
-        these, left_out = ("it", "it") if len(stories) == 1 else ("these", "any single one of them")
+        these, left_out = ("it", "leave it out") if len(stories) == 1 else ("these", "leave out any one of them")
         alone = f"{these} and those not tried" if needed.untested else f"{these} alone"
         sentences.append(
-            f"Needed{what_for}: {'; '.join(stories)}. With {alone} the failure occurs again; without {left_out} it did"
+            f"Needed{what_for}: {'; '.join(stories)}. With {alone} the failure occurs again; {left_out}, and it does"
             f" not ({tries})."
         )
         if others:
@@ -176,7 +176,7 @@ def _whose_mistake(run: Run, incident: Incident, needed: Needed | None) -> str:
     if flaws:
         return _of_flaws(flaws, needed)
     if incident.findings and allowed_by:
-        return f"The protocol's, not this implementation's: {allowed_by} No flaw is planted."
+        return f"The protocol's, not this implementation's. {allowed_by} No flaw is planted."
     if allowed_by.endswith(UNLESS_ELR):
         return f"The protocol's or the broker software's, not the configuration's or the clients'. {allowed_by}"
     generation = run.settings.get("generation")
@@ -218,11 +218,12 @@ def _records(run: Run, incident: Incident) -> Answer:
     named = list(islice(dict.fromkeys(said), RECORDS_NAMED))  # several reads may have missed the same record
     if not named:
         return Answer("Records", f"No single one: this is about {where(incident.spans)}.")
-    first = f"{count(total)} in all, first " if total > len(named) else ""
+    least = "at least " if name in incident.at_least else ""
+    first = f"{least}{count(total)} in all, first " if total > len(named) or least else ""
     anchor = f"{'violations' if violations else 'allowed'}-{name}"
     listed = name in CATALOGUE or rows
     text = f"{first}{'; '.join(named)}."
-    return Answer("Records", capital(text), anchor if listed else "", "all of them" if first else "more")
+    return Answer("Records", capital(text), anchor if listed else "", "more of them" if first else "more")
 
 
 def _rows(run: Run, incident: Incident, name: str) -> Iterator[Mapping[str, Any]]:

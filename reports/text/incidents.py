@@ -12,10 +12,12 @@ from history.protocol import failure_sentences
 from incidents import Cause, Incident, Span
 from incidents.causes import KINDS
 from incidents.headlines import gravest
+from incidents.reads import NOT_IDEMPOTENT
 from reports.data.stored_run import Run
 from reports.text.totals import anomaly_totals
 
 INCIDENTS_SHOWN = 20
+RELATED_MAX = 5
 
 
 @dataclass(frozen=True)
@@ -39,21 +41,48 @@ class ShownIncident:
     causes: tuple[ShownCause, ...]
     seen_as: tuple[tuple[str, str, str], ...]
     """Anomaly, the anchor of its section, and how often."""
+    related: tuple[tuple[int, str], ...]
+    """Numbers of other incidents that may have the same root, and why they may."""
 
 
 def shown_incidents(run: Run) -> list[ShownIncident]:
     """Return the first `INCIDENTS_SHOWN` incidents."""
     listed = {total.name for total in anomaly_totals(run)}
+    shown = list(enumerate(run.incidents[:INCIDENTS_SHOWN], start=1))
     return [
         ShownIncident(
             number,
             incident,
-            promise_of(gravest(incident.anomalies)),
+            promise_to(incident),
             tuple(map(_cause, incident.causes)),
             _seen_as(incident, listed),
+            tuple((other, why) for other, one in shown if one is not incident and (why := _relation(incident, one)))[
+                :RELATED_MAX
+            ],
         )
-        for number, incident in enumerate(run.incidents[:INCIDENTS_SHOWN], start=1)
+        for number, incident in shown
     ]
+
+
+def _relation(incident: Incident, other: Incident) -> str:
+    """Why an incident may have the same root as another; empty if nothing suggests it."""
+    side = "within the contract" if other.within_contract else "a violation"
+    faults, others = (one.causes[0].faults[:1] if one.causes else () for one in (incident, other))
+    if faults and faults == others:
+        return f"after the same fault (fault #{faults[0]}), {side}"
+    if incident.within_contract == other.within_contract:
+        return ""
+    kinds, other_kinds = ({cause.kind for cause in one.causes} for one in (incident, other))
+    where, elsewhere = ({(span.topic, span.partition) for span in one.spans} for one in (incident, other))
+    is_near = bool(kinds & other_kinds) and bool(where & elsewhere)
+    return f"in the same partition, by a cause of the same kind, {side}" if is_near else ""
+
+
+def promise_to(incident: Incident) -> str:
+    """Return what an incident breaks, or what it would break if the contract did not allow it; may be empty."""
+    if {cause.kind for cause in incident.causes} == {NOT_IDEMPOTENT}:
+        return "With an idempotent producer a record is in the log once; these producers were not idempotent."
+    return promise_of(gravest(incident.anomalies))
 
 
 def promise_of(name: str) -> str:
@@ -110,5 +139,6 @@ def _seen_as(incident: Incident, listed: set[str]) -> tuple[tuple[str, str, str]
         parts = [plural(violations, "violation")] if violations else []
         parts += [f"{within:,} within the contract"] if within else []
         side = "violations" if violations else "allowed"
-        seen.append((name, f"{side}-{name}" if name in listed else "", " and ".join(parts)))
+        least = "at least " if name in incident.at_least else ""
+        seen.append((name, f"{side}-{name}" if name in listed else "", least + " and ".join(parts)))
     return tuple(seen)

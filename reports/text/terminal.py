@@ -34,7 +34,7 @@ def summary_lines(run_directory: Path) -> RenderableType:
     summary = summarize(run, Joined(run))
     parts: list[RenderableType] = [_verdict(summary), *_incidents(run.incidents), Text()]
     parts += [_table(summary, checked=bool(run.results)), Text(), _last(summary, run.incidents)]
-    parts += [Text(f"  {reason}") for reason in summary.verdict.reasons[:REASONS_SHOWN]]
+    parts += [Text(f"  {reason}") for reason in summary.verdict.other_reasons[:REASONS_SHOWN]]
     troubles = [(trouble["text"] or "").partition("\n")[0] for trouble in run.troubles]
     parts += [Text(f"  trouble: {text}") for text in troubles[:TROUBLES_SHOWN]]
     if len(troubles) > TROUBLES_SHOWN:

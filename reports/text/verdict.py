@@ -34,6 +34,11 @@ class WordedVerdict:
     """The checkers' own reasons in `results.json`, without those that the incidents give."""
 
     @property
+    def other_reasons(self) -> tuple[str, ...]:
+        """Those of the checkers' reasons that the sentence does not give."""
+        return tuple(reason for reason in self.reasons if not self.sentence.endswith(reason))
+
+    @property
     def meaning(self) -> str:
         """What the word says, for those who see it for the first time."""
         return _MEANINGS[self.word]
@@ -98,7 +103,9 @@ def _valid_sentence(run: Run, totals: Sequence[AnomalyTotal], acknowledged: int,
     lost = sum(total.within_contract for total in totals if total.name == LOST)
     acks = run.number("acks")
     if lost and acks in (ACKS_NONE, ACKS_LEADER):
-        why = f": {_why(incident)}" if incident is not None else ""
+        several = sum(LOST in one.anomalies for one in run.incidents)
+        largest = f", in {several} incidents; the largest" if several > 1 else ""
+        why = f"{largest}: {_why(incident)}" if incident is not None else ""
         gone = plural(lost, "acknowledged write")
         return f"Valid under acks={acks}: {gone} lost, as acks={acks} permits{why}.{volatile}"
     why = f" {incident.headline}" if incident is not None else ""

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from broker.core.messages import FetchRequest, FetchResponse
+from broker.core.ports.coordination import Coordinated
 from broker.core.ports.events import (
     Disconnected,
     Event,
@@ -60,6 +61,8 @@ class StoryStep(NamedTuple):
     """What it changed: partition → what the node knows of it from then on."""
     ended: bool = False
     """Whether the node ended."""
+    message: str = ""
+    """What came, if the step is a message: `request`, `answer`, or `lost` for a request that has got no answer."""
 
 
 class StoryRecorder(TraceRecorder):
@@ -93,7 +96,7 @@ class StoryRecorder(TraceRecorder):
         if own is None or (own.text == METADATA and what):
             own = Line(cluster.now_us, step.node_id, what or noise, source)
         here = len(self.steps)
-        self.steps.append(StoryStep(own, cause, noise, changed or None, ended))
+        self.steps.append(StoryStep(own, cause, noise, changed or None, ended, _message(step.event)))
         self.steps += [StoryStep(line, here) for line in lines]
         self._standing.setdefault(step.node_id, {}).update(changed)
         self._last_event = here
@@ -234,6 +237,17 @@ def _is_own(step: EventStep, line: Line) -> bool:
     return line.source is not None or isinstance(step.event, Started | StopRequested)
 
 
+def _message(event: Event) -> str:
+    match event:
+        case RequestReceived():
+            return "request"
+        case ResponseReceived():
+            return "answer"
+        case RequestFailed():
+            return "lost"
+    return ""
+
+
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -252,7 +266,9 @@ def _kind_of_noise(event: Event) -> str:
             return "failed request"
         case Disconnected():
             return "closed connection"
-    return "other event"
+        case Coordinated():
+            return "answer of ZooKeeper"
+    return _WORDS.sub(" ", type(event).__name__).lower()
 
 
 # --- what is stored --------------------------------------------------------------------------------------------------
@@ -269,8 +285,8 @@ def story_of(
 
     Each has `at_us`, `node_id`, `text` and `source`, as in the trace; and, where there is one, `cause` (an index in
     the list), `noise` (its kind), `folded` (kinds and numbers of noise before it that is not in the list), `state`,
-    `ended`, and in the first step `before`: the state of all nodes when it happened. With `first_text` the story
-    begins at the first line that begins so, if there is one.
+    `ended`, `message`, and in the first step `before`: the state of all nodes when it happened. With `first_text` the
+    story begins at the first line that begins so, if there is one.
     """
     recorder.catch_up(log_entries)
     steps = _in_order([*recorder.steps, *(StoryStep(line) for line in lines_of_sends(history))])
@@ -296,7 +312,7 @@ def story_of(
             "noise": step.noise or None,
             "folded": dict(sorted(passed.items())) or None,
         }
-        more |= {"state": step.state or None, "ended": step.ended or None}
+        more |= {"state": step.state or None, "ended": step.ended or None, "message": step.message or None}
         stored.append(row | {key: value for key, value in more.items() if value is not None})
         passed.clear()
     if stored:

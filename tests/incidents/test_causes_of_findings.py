@@ -3,7 +3,7 @@
 import pytest
 
 from incidents import diagnose
-from tests.incidents.stored import fault, follows, leads, run_in
+from tests.incidents.stored import fault, follows, leads, lost, run_in
 
 LACKS = "log-0: broker 3 of epoch 4 is in the ISR (ISR [1, 2, 3], ELR [], partition epoch 2) and has nothing at 5, where 5…5 of epoch 0 is committed"  # fmt: skip  # noqa: E501
 DIFFERS = "log-0: broker 3 of epoch 4 is in the ISR (ISR [1, 2, 3], ELR [], partition epoch 2) and has 5…5 of epoch 0 at 5, where 5…5 of epoch 1 is committed"  # fmt: skip  # noqa: E501
@@ -166,3 +166,47 @@ def test_an_eligible_replica_that_is_none_is_told_from_replicas_that_were_given_
 )
 def test_a_property_that_looks_at_the_decision_itself_names_the_cause(tmp_path, property_id, kind):
     assert cause_of(tmp_path, property_id, "something is wrong").kind == kind
+
+
+OPENS = "log-0: broker 3 leads with log end 4 and without 5…6, which broker 1 has acknowledged (the tree named 1, in sync [1, 3])"  # fmt: skip  # noqa: E501
+HAD = follows(9, 3, 1, 0, 10)
+NOTHING = '{"what": "torn: 0 bytes lost"}'
+LOST = "value 1005 was acknowledged at offset 5 of partition 0, and the final reads do not show it (the first of 3)"
+
+
+@pytest.mark.parametrize(
+    ("what", "cluster", "faults", "kind"),
+    [
+        (OPENS, [HAD], [fault(1, "page-cache-loss", [3], 10, 12, parameters=NOTHING)], "storage-loss"),
+        (OPENS, [HAD], [fault(1, "page-cache-loss", [3], 4, 5)], "wrong-cut"),
+        (OPENS, [follows(9, 3, 1, 0, 5)], [], "committed-without-member"),
+        (OPENS.replace("[1, 3]", "[1, 2]"), [], [], "unclean-election"),
+    ],
+    ids=["it lost its log", "it cut it off", "it never had it", "it was not in sync"],
+)  # fmt: skip
+def test_a_leader_that_zookeeper_let_be_without_what_was_acknowledged(tmp_path, what, cluster, faults, kind):
+    cause = cause_of(tmp_path, "P-1", what, cluster=cluster, faults=faults)
+    assert cause.kind == kind
+    spoken = (
+        "Broker 3 leads log-0 with a log that ends at 4; broker 1 had acknowledged offsets 5 to 6 when ZooKeeper named"
+        " broker 1 as leader, with the ISR"
+    )
+    assert any(line.startswith(spoken) for line in cause.evidence)
+
+
+def test_a_finding_about_another_topic_is_about_that_topic(tmp_path):
+    cause = cause_of(tmp_path, "P-1", OPENS.replace("log-0", "side-a-0"))
+    assert "its log of side-a-0 lacked committed records" in cause.sentence
+
+
+def test_what_the_simulator_found_is_no_second_time_within_the_contract(tmp_path):
+    """The checkers excuse the loss by a fault; the simulator, which saw each step, does not."""
+    findings = [
+        {"layer": "invariant", "property_id": "P-1", "what": OPENS},
+        {"layer": "history", "property_id": "lost-acked-write", "what": LOST},
+    ]  # fmt: skip
+    rows = [lost(offset, 10, topic="log", within_contract=True) for offset in (5, 6)]
+    rows.append(lost(5, 25, anomaly="nonmonotonic-send", topic="log", within_contract=True))
+    (incident,) = diagnose(run_in(tmp_path, findings=findings, anomalies=rows))
+    assert incident.anomalies == {"P-1": (1, 0), "lost-acked-write": (2, 0), "nonmonotonic-send": (0, 1)}
+    assert incident.headline.endswith("Later 2 acknowledged writes to log-0 (offsets 5\N{EN DASH}6) were lost.")

@@ -229,7 +229,7 @@ def test_exact_numbers_count_where_all_rows_that_were_kept_are_in_one_incident(t
     faults = [fault(3, "page-cache-loss", [3], 12, 14)]
     run = run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10), lost(16, 10)])
     headline = only(run, {"lost-acked-write": (1655, 0)}).headline
-    assert headline.startswith("1,655 acknowledged writes to t-0 (among them offsets 15\N{EN DASH}16) were lost")
+    assert headline.startswith("1,655 acknowledged writes to t-0 (the first 2: offsets 15\N{EN DASH}16) were lost")
     assert "among them" not in only(run, {"lost-acked-write": (2, 0)}).headline
 
 
@@ -398,14 +398,14 @@ def test_of_several_elections_the_headline_names_the_one_whose_leader_lacked_the
     assert incident.election == Election("t", 0, 3, 2, 15 * S, 2, 3)
     assert incident.headline == (
         "1 acknowledged write to t-0 (offset 15) was lost: broker 3 lost its page cache at 11.000 s (fault #1) and was "
-        "elected leader (leader epoch 2 of t-0, the second election since)."
+        "elected leader (leader epoch 2 of t-0, the second of 3 elections after the write)."
     )
 
 
 def test_a_single_election_need_not_be_told_from_others(tmp_path):
     incident = only(run_in(tmp_path, cluster=[*ELECTED_AGAIN[:3], ELECTED_AGAIN[4]], anomalies=[lost(15, 10)]))
     assert (incident.election.number, incident.election.elections) == (1, 1)
-    assert "election since" not in incident.headline
+    assert "elections after" not in incident.headline
 
 
 def test_no_election_decided_a_loss_of_a_leader_that_went_on_leading(tmp_path):
@@ -419,7 +419,7 @@ def test_exact_numbers_leave_the_decisive_election_in_the_headline(tmp_path):
     run = run_in(tmp_path, cluster=ELECTED_AGAIN, anomalies=[lost(15, 10)])
     (incident,) = diagnose(run, {"lost-acked-write": (7, 0)})
     assert incident.headline.startswith("7 acknowledged writes")
-    assert incident.headline.endswith("(leader epoch 2 of t-0, the second election since).")
+    assert incident.headline.endswith("(leader epoch 2 of t-0, the second of 3 elections after the writes).")
 
 
 def stale(directory, *, epochs=(4, 4, 4), answered_by=1, acknowledged_by=1, within_contract=False, changes=()):
@@ -461,6 +461,102 @@ def test_early_acknowledgements_of_one_leader_are_one_incident_in_all_partitions
         "2 reads of 2 partitions (t-0, t-1) missed what had been acknowledged before they began: broker 1"
         " acknowledged writes before they were committed, and showed readers only what was."
     )
+
+
+def test_a_reader_that_misses_what_another_was_shown_too_early_is_told_of_that(tmp_path):
+    """The write has no answer: a reader saw its record, which the next one does not see."""
+    cluster = [leads(at, 1, 4, 20, (1, 2), 12) for at in (9, 11, 13)]
+    witness = {"offset": 15, "node": 1, "completed_ns": 10 * S, "status": "info"}
+    rows = [
+        lost(15, 10, anomaly="dirty-read", broker=1),
+        lost(12, 12, anomaly="stale-read", broker=1, evidence=json.dumps({"witness": witness})),
+    ]
+    incident = only(run_in(tmp_path, cluster=cluster, anomalies=rows))
+    assert set(incident.anomalies) == {"dirty-read", "stale-read"}
+    assert incident.cause.sentence == "broker 1 showed readers records above its high watermark"
+
+
+def test_what_one_leader_showed_too_early_is_one_incident_whatever_fault_was_near(tmp_path):
+    cluster = [leads(at, 1, 4, 20, (1, 2), 12) for at in (9, 11, 33)]
+    rows = [lost(15, 10, anomaly="dirty-read"), lost(16, 30, anomaly="dirty-read", broker=1)]
+    faults = [fault(1, "pause", [2], 9, 10.5), fault(2, "pause", [1], 29, 31)]
+    incident = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=rows))
+    assert (incident.anomalies["dirty-read"], incident.cause.node) == ((2, 0), 1)
+
+
+def test_what_two_leaders_showed_too_early_are_two_incidents(tmp_path):
+    cluster = [leads(9, 1, 4, 20, (1, 2)), leads(25, 2, 5, 20, (1, 2)), leads(33, 2, 5, 20, (1, 2))]
+    rows = [lost(15, 10, anomaly="dirty-read", broker=1), lost(16, 30, anomaly="dirty-read", broker=2)]
+    assert len(diagnose(run_in(tmp_path, cluster=cluster, anomalies=rows))) == 2
+
+
+def test_what_a_leader_acknowledged_early_and_lost_and_what_readers_missed_of_it_is_one_incident(tmp_path):
+    """Broker 1 goes on acknowledging when broker 2 leads already, of which the later records are lost too."""
+    cluster = [leads(9, 1, 0, 20, (1, 2, 3)), follows(10.5, 2, 1, 0, 12), leads(15, 2, 1, 12, (2, 3))]
+    evidence = json.dumps({"witness": {"offset": 4, "node": 1, "completed_ns": 10 * S}})
+    quiet = [leads(at, 1, 0, 20, (1, 2), 4, partition=1) for at in (9, 13)]
+    rows = [
+        lost(15, 10, broker=1),
+        lost(16, 17, broker=1),
+        lost(4, 12, 1, "stale-read", broker=1, evidence=evidence),
+    ]
+    incident = only(run_in(tmp_path, cluster=[*cluster, *quiet], anomalies=rows))
+    assert incident.anomalies == {"lost-acked-write": (2, 0), "stale-read": (1, 0)}
+    assert "they were acknowledged by broker 1 before broker 2 had them" in incident.headline
+    alone = only(run_in(tmp_path / "alone", cluster=cluster, anomalies=rows[1:2]))
+    assert alone.cause.sentence == (
+        "they were acknowledged by broker 1 when broker 2 already led (seen at 15.000 s, leader epoch 1)"
+    )
+
+
+def test_logs_that_stayed_apart_in_two_partitions_are_one_incident(tmp_path):
+    cluster = [leads(9, 1, 0, 20, (1, 2), partition=number) for number in (0, 1)]
+    logs = [
+        {"broker": 2, "topic": "t", "partition": number, "offset": 15, "value": 1015, "leader_epoch": 0}
+        for number in (0, 1)
+    ]
+    rows = [lost(15, 10.1, number) for number in (0, 1)]
+    incident = only(run_in(tmp_path, cluster=cluster, logs=logs, anomalies=rows))
+    assert (incident.cause.kind, incident.anomalies["lost-acked-write"]) == ("diverged-log-kept", (2, 0))
+
+
+def test_violations_and_what_is_within_the_contract_are_one_incident_where_their_causes_say_the_same(tmp_path):
+    cluster = [leads(9, 1, 0, 20, (1, 2)), leads(11, 2, 1, 20, (2,)), leads(13, 2, 1, 20, (2,))]
+    because = json.dumps({"stale_because": "a deposed leader that could not know it yet may have answered"})
+    asked = json.dumps({"witness": {"offset": 15, "node": 2, "completed_ns": 11 * S}})
+
+    def found(directory, partition):
+        rows = [
+            lost(12, 12, anomaly="stale-read", broker=1, evidence=asked),
+            lost(12, 12.5, partition, "stale-read", broker=1, evidence=because, within_contract=True),
+        ]
+        return [incident.anomalies for incident in diagnose(run_in(directory, cluster=cluster, anomalies=rows))]
+
+    assert found(tmp_path / "same", 0) == [{"stale-read": (1, 1)}]
+    assert found(tmp_path / "other", 1) == [{"stale-read": (1, 0)}, {"stale-read": (0, 1)}]
+
+
+def test_a_record_that_a_client_sent_again_belongs_to_no_loss(tmp_path):
+    cluster = [leads(9, 3, 0, 20, (3,)), leads(15, 3, 1, 10, (3,))]
+    again = lost(16, 20, anomaly="duplicate", within_contract=True, evidence=json.dumps({"idempotence": False}))
+    faults = [fault(3, "page-cache-loss", [3], 12, 14)]
+    found = diagnose(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10), again]))
+    assert [[cause.kind for cause in incident.causes] for incident in found] == [["storage-loss"], ["not-idempotent"]]
+
+
+def test_numbers_of_incidents_that_share_rows_that_were_not_kept_are_at_least_so_large(tmp_path):
+    cluster = [
+        leads(at, 3, epoch, end, (3,), partition=number)
+        for number in (0, 1)
+        for at, epoch, end in ((9, 0, 20), (15 + 30 * number, 1, 10))
+    ]
+    faults = [fault(1, "page-cache-loss", [3], 12, 14), fault(2, "page-cache-loss", [3], 42, 44)]
+    rows = [lost(15, 10), lost(15, 40, 1), lost(16, 40, 1)]
+    run = run_in(tmp_path, cluster=cluster, faults=faults, anomalies=rows)
+    found = diagnose(run, {"lost-acked-write": (1655, 0)})
+    assert [incident.at_least for incident in found] == [("lost-acked-write",)] * 2
+    assert found[0].headline.startswith("At least 2 acknowledged writes to t-1 (offsets 15\N{EN DASH}16) were lost")
+    assert [incident.at_least for incident in diagnose(run, {"lost-acked-write": (3, 0)})] == [()] * 2
 
 
 def test_the_broker_that_acknowledged_early_is_named(tmp_path):

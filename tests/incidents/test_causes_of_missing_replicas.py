@@ -34,7 +34,7 @@ def test_a_replica_whose_log_speaks_against_the_partition_is_quoted_and_no_fault
     log = ["00:00:20.000 INFO    t-0: cut from 20 to 18", *[REFUSED.replace("15", "14")] * 2, REFUSED]
     cause = cause_of(tmp_path, samples(end_of_follower=18), {3: log, 2: ["00:00:39.000 INFO    nothing"]})
     assert cause.sentence == (
-        f"the ISR did not become full again: broker 3 stays out of it, and its log repeats 3 times: “{MISFIT}”"
+        f"the ISR did not become full again; broker 3 stays out of it, and its log repeats 3 times: “{MISFIT}”"
     )
     assert (cause.node, cause.faults) == (3, ())
 
@@ -59,7 +59,7 @@ def test_a_log_that_does_not_speak_against_the_partition_at_its_end_is_not_quote
 def test_a_replica_that_has_caught_up_and_is_not_taken_in_is_the_failure_of_its_leader(tmp_path):
     cause = cause_of(tmp_path, samples())
     assert cause.sentence == (
-        "the ISR did not become full again: broker 3 has caught up, and the leader, broker 1, does not take it in"
+        "the ISR did not become full again; broker 3 has caught up, and the leader, broker 1, does not take it in"
     )
     assert (cause.node, cause.evidence) == (1, ())
 

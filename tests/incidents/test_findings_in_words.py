@@ -5,7 +5,7 @@ import re
 import pytest
 
 from incidents.evidence import Finding
-from incidents.findings_in_words import in_words
+from incidents.findings_in_words import in_words, known_gap
 
 
 def told(property_id, what, topic="log", partition=0):
@@ -52,6 +52,36 @@ def told(property_id, what, topic="log", partition=0):
                 "where 3…3 of epoch 0 (crc 554a6806) is committed"
             ),
             "broker 2 may be elected for log-0 (ISR [1], ELR [2]), and lacks the record that is committed at offset 3",
+        ),
+        (
+            "P-1",
+            (
+                "log-0: broker 2 leads with log end 4 and without 5…5, which broker 1 has acknowledged (the tree named "
+                "-1, in sync [1, 2])"
+            ),
+            (
+                "broker 2 leads log-0 with a log that ends at 4; broker 1 had acknowledged offset 5 when ZooKeeper "
+                "named no leader, with the ISR [1, 2]"
+            ),
+        ),
+        (
+            "P-25",
+            (
+                "log-0: broker 4 was elected by its log; the controller has heard of the logs of [], and needs those "
+                "of [1, 3] or [1, 3]"
+            ),
+            "broker 4 was elected for log-0 by its log, before the controller had heard of the logs of [1, 3]",
+        ),
+        (
+            "P-25",
+            (
+                "log-0: broker 4 was elected by its log; the controller has heard of the logs of [4], and needs those "
+                "of [1, 3]"
+            ),
+            (
+                "broker 4 was elected for log-0 by its log, when the controller had heard of the logs of [4] only, and "
+                "not of all of [1, 3]"
+            ),
         ),
         (
             "P-4",
@@ -151,3 +181,10 @@ def test_words_of_the_simulator_are_not_left_in_sentences_that_are_told():
     )
     assert JARGON.search(sentence) is None
     assert sentence == "the metadata log of controller 101 differs from another controller's at offset 10 of epoch 1"
+
+
+def test_the_flaws_that_a_protocol_version_is_known_for_stand_before_what_they_do():
+    found = "P-1: log-0: broker 1 leads (documented for C1: B-12, B-52: logs are synced later)"
+    assert known_gap(Finding("invariant", "P-1", found, None, "log", 0, None, ())) == (
+        "Protocol version C1 is known for it (B-12, B-52): logs are synced later. See `harrow flaws`."
+    )

@@ -20,3 +20,31 @@ from incidents.model import Cause, Span
 )
 def test_one_record_and_several(anomaly: str, number: int, expected: str) -> None:
     assert headline({anomaly: (number, 0)}, [Span("log", 0, 4, 4)], [Cause("kind", "it did so")]) == expected
+
+
+def test_a_sentence_about_brokers_keeps_its_plural_beside_one_anomaly() -> None:
+    cause = Cause("no-progress", "brokers 1 and 2 have caught up, and their leader does not take them in")
+    assert headline({"unavailable": (1, 0)}, [Span("log", 0)], [cause]) == (
+        "log-0 did not recover: brokers 1 and 2 have caught up, and their leader does not take them in."
+    )
+
+
+def test_a_number_that_may_be_larger_says_at_least() -> None:
+    spans, causes = [Span("log", 0, 4, 7)], [Cause("kind", "it did so")]
+    assert headline({"lost-acked-write": (3, 0)}, spans, causes, at_least=True).startswith("At least 3 acknowledged")
+    assert "(at least 3) in log-0" in headline({"lost-commit": (3, 0)}, spans[:1], causes, at_least=True)
+
+
+def test_the_offsets_of_the_first_are_not_those_of_all() -> None:
+    spans = [Span("log", number, 4, 7) for number in range(2)]
+    assert headline({"lost-acked-write": (9, 0)}, spans, [], first=8) == (
+        "9 acknowledged writes to several partitions (the first 8: offsets of log-0 4\N{EN DASH}7, log-1 4\N{EN DASH}7)"
+        " were lost."
+    )
+
+
+def test_what_came_later_has_a_verb() -> None:
+    words = headline(
+        {"P-25": (1, 0), "two-leaders": (2, 0)}, [Span("log", 0)], [Cause("kind", "so")], found_first="P-25"
+    )
+    assert words == "So. Later there were leader epochs with two leaders (2) in log-0."

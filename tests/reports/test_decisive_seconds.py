@@ -132,7 +132,10 @@ def test_the_chart_marks_the_election_that_the_headline_names(copy_of):
         (2, LOSSY_EPOCH + 1),
     ]
     assert [step for step in chain(chart.story) if step in taken] == taken[1:]
-    assert f"(leader epoch {LOSSY_EPOCH + 1} of {chart.partition}, the second election since)" in chart.headline
+    assert (
+        f"(leader epoch {LOSSY_EPOCH + 1} of {chart.partition}, the second of 3 elections after the writes)"
+        in chart.headline
+    )
 
 
 def test_each_sample_is_a_state_and_growth_alone_is_noise(stored_runs):

@@ -1,6 +1,7 @@
 """The message chart of a simulated failure: what is stored for it, and what it does in a browser."""
 
 import json
+import re
 import tempfile
 from pathlib import Path
 
@@ -96,6 +97,34 @@ def test_a_played_schedule_stores_what_caused_each_step_and_the_logs_of_each_nod
         assert borders[-1] == state["log_end"]
 
 
+def test_a_played_schedule_stores_what_kind_of_message_each_is(played):
+    steps = load_story(played).steps
+    assert {step.message for step in steps} == {"", "request", "answer"}
+    assert all(step.message for step in steps if step.source is not None)
+    by_text = {step.text.partition(" ")[0]: step.message for step in steps if re.match("Fetch|Produce", step.text)}
+    assert by_text == {"Fetch": "request", "Fetch:": "answer", "Produce": "request", "Produce:": "answer"}
+
+
+@pytest.mark.slow
+def test_requests_answers_and_what_got_no_answer_have_lines_and_heads_of_their_own(tmp_path):
+    if chromium() is None:
+        pytest.skip("needs chromium to run the page's script")
+    steps = [
+        {"at_us": 1_000_000 + number, "node_id": 1, "text": kind, "source": 2, "message": kind}
+        for number, kind in enumerate(("request", "answer", "lost"))
+    ]
+    page = render(stored(tmp_path, steps))
+    drawn = "['arrow', 'tip'].map((part) => [...document.querySelectorAll(`#chart .${part}`)].map"
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile, browsing(Path(profile)) as browser:
+        browser.open(page, 800, 900)
+        dashes, _ = browser.run(f"{drawn}((one) => getComputedStyle(one).strokeDasharray))")
+        assert dashes == ["none", "5px, 3px", "1.5px, 3px"]
+        _, filled = browser.run(f"{drawn}((one) => getComputedStyle(one).fill !== 'none'))")
+        assert filled == [True, False, False]
+        whose = browser.run("[...document.querySelectorAll('#chart .who')].map((one) => one.textContent)")
+        assert whose == ["broker 2 to broker 1: ", "broker 2 to broker 1: ", "broker 1 to broker 2: "]
+
+
 @pytest.mark.slow
 def test_the_chart_is_walked_by_keys_from_the_violation_back_to_its_cause(tmp_path):
     if chromium() is None:
@@ -107,6 +136,9 @@ def test_the_chart_is_walked_by_keys_from_the_violation_back_to_its_cause(tmp_pa
         browser.open(page, 800, 900)
         assert (browser.requests[1:], browser.errors) == ([], [])
         assert browser.run(current).startswith("VIOLATION of P-12")
+        said = browser.run("document.getElementById('chart-said').textContent")
+        assert " s: VIOLATION of P-12" in said
+        assert "nemesis" not in said
         shown = browser.run(texts)
         assert shown[0] == "▸ start-up: 2 steps"
         assert shown[2] == "▸ heartbeat: 7, timer: 1, flush: 1"

@@ -7,11 +7,15 @@ import pytest
 
 from incidents import diagnose, needed
 from incidents.needed import Needed
+from reports.data.joined import Joined
 from reports.data.stored_run import load_run
+from reports.page import html as page_of
 from reports.page import render
 from reports.templating import prose
 from reports.text.answers import answers
 from reports.text.explanation import explain_run
+from reports.text.incidents import shown_incidents
+from reports.text.summary import summarize
 from tests.incidents.stored import fault, follows, leads, lost, run_in, settings
 
 LOST_PAGE_CACHE = {
@@ -83,7 +87,7 @@ def test_without_faults_none_was_needed(tmp_path):
     [
         (
             Needed((2,), (1,), (), 3, 9),
-            "Needed: broker 3 was paused at 5.000 s (fault #2). With it alone the failure occurs again; without it",
+            "Needed: broker 3 was paused at 5.000 s (fault #2). With it alone the failure occurs again; leave it out,",
         ),
         (
             Needed((2,), (1,), (), 3, 9),
@@ -91,13 +95,13 @@ def test_without_faults_none_was_needed(tmp_path):
         ),
         (
             Needed((1, 2), (), (), 3, 9),
-            "With these alone the failure occurs again; without any single one of them it did not",
+            "With these alone the failure occurs again; leave out any one of them, and it does not",
         ),
         (Needed((), (1, 2), (), 3, 4), "No fault was needed: it occurs without faults #1, #2, too."),
         (Needed((), (), (), 3, 4), "No fault was needed: none had begun by then."),
         (
             Needed((2,), (), (1,), 3, 9),
-            "With it and those not tried the failure occurs again; without it it did not",
+            "With it and those not tried the failure occurs again; leave it out, and it does not",
         ),
         (
             Needed((2,), (), (1,), 3, 9),
@@ -151,8 +155,8 @@ def test_what_the_protocol_version_is_known_for_is_not_the_implementations_mista
     known = {**finding, "what": finding["what"] + " (documented for K3: an ISR of one, B-52 and B-53)"}
     run = checked(tmp_path, **{**SIMULATED, "findings": [known]})
     assert told(run)["Whose mistake"] == (
-        "The protocol's, not this implementation's: Protocol version K3 is known for it: an ISR of one, B-52 and B-53 "
-        "(see `harrow flaws`). No flaw is planted."
+        "The protocol's, not this implementation's. Protocol version K3 is known for it: an ISR of one, B-52 and B-53. "
+        "See `harrow flaws`. No flaw is planted."
     )
     (incident,) = load_run(run).incidents
     assert "documented" not in " ".join([incident.headline, *incident.cause.evidence])
@@ -208,7 +212,7 @@ def test_the_first_records_are_named_with_value_and_offset_and_lead_to_all(tmp_p
         "10 in all, first the write of value 1010 to t-0 offset 10; "
         "the write of value 1011 to t-0 offset 11; the write of value 1012 to t-0 offset 12."
     )
-    assert (records.link, records.link_text) == ("violations-lost-acked-write", "all of them")
+    assert (records.link, records.link_text) == ("violations-lost-acked-write", "more of them")
 
 
 def test_commands_are_set_as_code_and_no_line_ends_within_a_time_or_number():
@@ -277,3 +281,64 @@ def test_what_speaks_for_all_candidates_is_said_once(tmp_path):
     for sentence in common:
         assert section.count(sentence) == 1
         assert sum(sentence in line for line in lines) == 1
+
+
+def test_numbers_that_several_incidents_share_are_lower_bounds_everywhere(tmp_path):
+    """The table has not all of the lost writes that are counted, and two page caches were lost."""
+    cluster = [
+        leads(at, 3, epoch, end, (3,), partition=number)
+        for number in (0, 1)
+        for at, epoch, end in ((9, 0, 20), (15 + 30 * number, 1, 10))
+    ]
+    faults = [fault(1, "page-cache-loss", [3], 12, 14), fault(2, "page-cache-loss", [3], 42, 44)]
+    rows = [lost(15, 10, within_contract=True), *(lost(offset, 40, 1, within_contract=True) for offset in (15, 16))]
+    run_in(tmp_path, runs=[settings(acks=1)], cluster=cluster, faults=faults, anomalies=rows)
+    totals = {"lost-acked-write": {"violations": 0, "within_contract": 1655}}
+    found = [one.to_json() for one in diagnose(tmp_path, {"lost-acked-write": (0, 1655)})]
+    (tmp_path / "results.json").write_text(json.dumps({"verdict": "valid", "anomalies": totals, "incidents": found}))
+    run = load_run(tmp_path)
+    assert answers(run)[-1].text.startswith("At least 2 in all, first the write of value 1015")
+    assert [one.seen_as[0][2] for one in shown_incidents(run)] == [
+        "at least 2 within the contract",
+        "at least 1 within the contract",
+    ]
+    assert summarize(run, Joined(run)).verdict.sentence.startswith(
+        "Valid under acks=1: 1,655 acknowledged writes lost, as acks=1 permits, in 2 incidents; the largest: broker 3"
+    )
+
+
+def test_incidents_after_one_fault_or_on_both_sides_of_the_contract_lead_to_each_other(tmp_path):
+    because = json.dumps({"stale_because": "the leadership was changing"})
+    run = checked(
+        tmp_path,
+        cluster=[leads(9, 3, 0, 20, (3,)), leads(15, 3, 1, 10, (3,))],
+        faults=[fault(1, "page-cache-loss", [3], 12, 14)],
+        anomalies=[
+            lost(15, 10),
+            lost(None, 13, 1, "stale-read", evidence=because, within_contract=True),
+            lost(None, 33, 2, "stale-read", evidence=because, within_contract=True),
+        ],
+    )
+    assert [one.related for one in shown_incidents(load_run(run))] == [
+        ((2, "after the same fault (fault #1), within the contract"),),
+        ((1, "after the same fault (fault #1), a violation"),),
+        (),
+    ]
+    assert '<a href="#incident-2">incident 2</a>, after the same fault' in page_of(load_run(run))
+
+
+def test_what_clients_without_idempotence_sent_again_is_told_no_promise_to_others(tmp_path):
+    again = lost(16, 20, anomaly="duplicate", within_contract=True, evidence=json.dumps({"idempotence": False}))
+    assert told(checked(tmp_path, anomalies=[again]))["The rule"] == (
+        "With an idempotent producer a record is in the log once; these producers were not idempotent."
+    )
+
+
+def test_a_reason_that_the_verdict_gives_is_not_repeated(tmp_path):
+    run_in(tmp_path)
+    reasons = ["nothing was acknowledged", "t-0 was not read"]
+    (tmp_path / "results.json").write_text(json.dumps({"verdict": "unknown", "anomalies": {}, "reasons": reasons}))
+    run = load_run(tmp_path)
+    verdict = summarize(run, Joined(run)).verdict
+    assert verdict.sentence == "Not decided: nothing was acknowledged"
+    assert verdict.other_reasons == ("t-0 was not read",)

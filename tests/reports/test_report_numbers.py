@@ -367,9 +367,9 @@ def test_times_and_nodes_are_formatted_in_one_way():
         "0 ms", "82 ms", "3.25 s", "45.0 s", "2 min 05 s", "unknown",
     ]  # fmt: skip
     assert moment(34_218 * 10**6) == "34.218 s"
-    assert [nodes(ids) for ids in ([2, 1], [3], [0, 1], [1, 2, 100], [], None)] == [
+    assert [nodes(ids) for ids in ([2, 1], [3], [0, 1], [1, 2, 100], [1, 900], [], None)] == [
         "brokers 1 and 2", "broker 3", "broker 1 and the clients", "brokers 1 and 2 and controller 100",
-        "no node", "no node",
+        "broker 1 and the ensemble", "no node", "no node",
     ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from history.processes import NUMBERS_PER_WORKER
 from history.reader import read_table, table_directory
 from history.schema import ANOMALIES, TABLES
 from reports import render
@@ -271,3 +272,14 @@ def test_rendering_again_replaces_the_page_and_leaves_nothing_else(copy_of):
     first = render(directory).read_text()
     assert render(directory).read_text() == first
     assert [path.name for path in directory.glob("report*")] == ["report.html"]
+
+
+def test_the_numbers_of_later_workers_are_explained_where_they_are_named(copy_of):
+    run = copy_of("invalid")
+    explained = "the second client worker"
+    assert explained not in render(run).read_text()
+    part = next((run / "anomalies").iterdir())
+    rows = pq.read_table(part).to_pylist()
+    rows[0]["value"] = NUMBERS_PER_WORKER + 7
+    pq.write_table(pa.Table.from_pylist(rows, schema=ANOMALIES), part)
+    assert explained in render(run).read_text()

@@ -43,6 +43,16 @@ def test_every_transition_is_drawn_with_its_lane(tmp_path):
     assert diagram.svg.count("<circle") == 3
 
 
+def test_requests_answers_and_requests_without_an_answer_are_told_apart_without_colour(tmp_path):
+    """What an earlier release has stored tells answers from requests by its texts alone."""
+    lost = {"at_us": 606_500, "node_id": 2, "text": "failed request", "source": 1, "message": "lost"}
+    svg = drawn(stored_transitions(tmp_path, [*STEPS[:3], lost])).svg
+    assert [step.message for step in load_story(tmp_path).steps] == ["request", "", "answer", "lost"]
+    assert svg.count('stroke-dasharray="5 3" marker-end="url(#tip-open)"') == 1
+    assert svg.count('stroke-dasharray="1.5 3"/><path d="M') == 1
+    assert svg.count('"stroke: var(--ink)" marker-end="url(#tip)"') == 1
+
+
 def test_only_the_last_transitions_of_many_are_drawn(tmp_path):
     diagram = drawn(stored_transitions(tmp_path, STEPS * 100))
     assert (diagram.shown, diagram.left_out) == (STEPS_MAX, 500 - STEPS_MAX)

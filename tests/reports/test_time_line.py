@@ -1,11 +1,13 @@
 """The time line of a page: what it is given to work with, and what it does in a browser."""
 
 import json
+import re
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from history.processes import MEMBERS_FROM
 from history.reader import read_table
 from reports import render
 from reports.data import operation_cube
@@ -71,6 +73,21 @@ def test_few_counts_are_enough_for_any_number_of_operations(stored_runs, monkeyp
     assert cells <= 500
     assert total(cube) == run.tables["operations"].num_rows
     assert {group["client"] for group in cube["groups"]} == {operation_cube.OTHERS}
+
+
+def test_clients_are_named_and_anomalies_that_were_not_kept_are_counted(copy_of):
+    run = load_run(copy_of("invalid"))
+    results = run.directory / "results.json"
+    found = json.loads(results.read_text())
+    found["anomalies"]["lost-acked-write"]["violations"] += 5_000
+    results.write_text(json.dumps(found))
+    rows = read_table(run.directory, "operations").to_pylist()
+    synthetic_run.write_table(run.directory, "operations", [{**rows[0], "process": MEMBERS_FROM + 7}, *rows[1:]])
+    text = render(run.directory).read_text()
+    data = json.loads(re.search(r'id="workbench-data">(.*?)</script>', text)[1])
+    assert data["clients"][str(MEMBERS_FROM + 7)] == "member 7"
+    assert data["left_out"]["rows"] == 5_000
+    assert "the first of each kind; 5,000 others were only counted." in text
 
 
 def test_a_run_without_operations_has_a_time_line_too(copy_of):

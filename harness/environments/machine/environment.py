@@ -58,6 +58,8 @@ class MachineEnvironment(ClusterEnvironment[MachineNode, NetworkEngine]):
         return {}
 
     def _disk_description(self) -> str:
+        if "page-cache-loss" in self._system.cannot(*self._chosen):
+            return "none: the nodes' files are ordinary ones"
         return {"ext4": Ext4Images.how, "fuse": FuseMounts.how, "page-cache": Ledger.how}[self._chosen.page_cache]
 
     def _set_up(self) -> None:

@@ -135,7 +135,7 @@ class Ledger:
     """The system under test records what it synced, and drops the rest on request (`System.lose_page_cache`)."""
 
     name = "page-cache"
-    how = "a ledger in the broker's own storage of what was synced; the rest is dropped"
+    how = "the broker notes what it has synced, and all else is dropped"
     storage: Literal["files", "page-cache"] = "page-cache"
 
     def __init__(self, system: System) -> None:

@@ -5,6 +5,7 @@
     const list = part("steps"), state = part("state"), said = part("said"), search = part("search");
     const names = new Map(story.lanes.map(([lane, name]) => [lane, name]));
     const column = new Map(story.lanes.map(([lane], index) => [lane, index]));
+    const isViolation = (step) => step.text.startsWith("VIOLATION"); // which is nobody's step
     const opened = new Set();
     const last = story.violation === null ? story.steps.length - 1 : story.violation;
     let current = last, chain = new Set(), onlyChain = false, rows = [];
@@ -56,10 +57,11 @@
       const cell = made("span", { class: "cell" }, svg);
       if (!step) return cell;
       if (step.source !== undefined && step.source !== step.lane) {
-        drawn("line", { class: "arrow", x1: x(step.source), x2: x(step.lane), y1: 13, y2: 13 }, svg);
-        const tip = drawn("svg", { x: x(step.lane), y: 13, overflow: "visible" }, svg);
-        const way = column.get(step.source) < column.get(step.lane) ? -1 : 1;
-        drawn("path", { class: "tip", d: `M0 0l${7 * way} -4v8z` }, tip);
+        drawn("line", { class: `arrow ${step.message}`, x1: x(step.source), x2: x(step.lane), y1: 13, y2: 13 }, svg);
+        const way = column.get(step.source) < column.get(step.lane) ? -1 : 1, lost = step.message === "lost";
+        const middle = `${((column.get(step.source) + column.get(step.lane)) / 2 + 0.5) * wide}%`;
+        const tip = drawn("svg", { x: lost ? middle : x(step.lane), y: 13, overflow: "visible" }, svg);
+        drawn("path", { class: `tip ${step.message}`, d: lost ? "M-4 -4l8 8m0 -8l-8 8" : step.message === "answer" ? `M${7 * way} -4l${-7 * way} 4l${7 * way} 4` : `M0 0l${7 * way} -4v8z` }, tip);
       } else drawn("circle", { class: "dot", cx: x(step.lane), cy: 13, r: 4.5 }, svg);
       return cell;
     }
@@ -75,11 +77,12 @@
       }
       const step = story.steps[row.index];
       const kind = [row.index === current && "current", chain.has(row.index) && "chain", step.noise && "noise", step.lane === 0 && "nemesis",
-        step.text.startsWith("VIOLATION") && "violated", row.inside && "inside"].filter(Boolean).join(" ");
-      const who = step.source === undefined ? names.get(step.lane) : `${names.get(step.source)} to ${names.get(step.lane)}`;
+        isViolation(step) && "violated", row.inside && "inside"].filter(Boolean).join(" ");
+      const ends = [names.get(step.source), names.get(step.lane)];
+      const who = step.source === undefined ? names.get(step.lane) : (step.message === "lost" ? ends.reverse() : ends).join(" to ");
       const element = made("div", { class: `step ${kind}`, role: "option", id: idOf(row), "aria-selected": String(row.index === current) },
         made("span", { class: "at" }, (step.at_us / 1e6).toFixed(3)), lanePicture(step),
-        made("span", { class: "what" }, ...(step.text.startsWith("VIOLATION") ? [] : [made("span", { class: "who" }, `${who}: `)]), step.text, ...(step.state ? [made("span", { class: "delta" }, " state")] : [])));
+        made("span", { class: "what" }, ...(isViolation(step) ? [] : [made("span", { class: "who" }, `${who}: `)]), step.text, ...(step.state ? [made("span", { class: "delta" }, " state")] : [])));
       element.addEventListener("click", () => choose(row.index));
       return element;
     }
@@ -99,7 +102,7 @@
       current = Math.max(0, Math.min(story.steps.length - 1, index));
       if (!keepChain || !chain.has(current)) chain = new Set(causes(current));
       show();
-      const step = story.steps[current], cause = step.cause, content = [made("strong", {}, `${(step.at_us / 1e6).toFixed(6)} s, ${names.get(step.lane)}: `), step.text];
+      const step = story.steps[current], cause = step.cause, who = isViolation(step) ? "" : `, ${names.get(step.lane)}`, content = [made("strong", {}, `${(step.at_us / 1e6).toFixed(6)} s${who}: `), step.text];
       said.replaceChildren(made("p", {}, ...content), made("p", {}, ...(cause === undefined || cause === null
         ? [words.no_cause] : [link(cause, words.before)])), ...effects());
       state.replaceChildren(...stateTable(story, current, names));
@@ -110,7 +113,7 @@
     }
     function link(index, before) {
       const step = story.steps[index];
-      const button = made("button", { type: "button", class: "to-step" }, shortened(`${(step.at_us / 1e6).toFixed(3)} ${names.get(step.lane)}: ${step.text}`, 110));
+      const button = made("button", { type: "button", class: "to-step" }, shortened(`${(step.at_us / 1e6).toFixed(3)} ${isViolation(step) ? "" : `${names.get(step.lane)}: `}${step.text}`, 110));
       button.addEventListener("click", () => { choose(index, { keepChain: true }); list.focus(); });
       return made("span", {}, before, button);
     }

@@ -105,7 +105,8 @@
             : `M${at - 5} ${y + 5}l10 10m0 -10l-10 10`;
         drawn("path", { d: shape }, group);
         if (items.length > 1 || items[0].type === "incident" || items[0].count > 1) {
-          drawn("text", { x: at + 9, y: y + 14 }, group, label(items));
+          const beside = at + 9 + CHARACTER * label(items).length > width; // no room on the right
+          drawn("text", beside ? { x: at - 9, y: y + 14, "text-anchor": "end" } : { x: at + 9, y: y + 14 }, group, label(items));
         }
       }
     }

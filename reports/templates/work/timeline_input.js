@@ -42,7 +42,7 @@
     const number = (value) => (value === "" ? null : Number(value));
     fill("node", data.nodes.map(([id, text]) => option(id, text)), number);
     fill("partition", data.partitions.map((text, index) => option(index, text)), number);
-    fill("client", clients.map((id) => option(id, id === -2 ? "all others" : id === -1 ? "unknown" : `process ${id}`)), number);
+    fill("client", clients.map((id) => option(id, id === -2 ? "all others" : id === -1 ? "unknown" : data.clients[id])), number);
     const group = (label, side, names) => made("optgroup", { label }, ...[...new Set(names)].sort().map((name) => option(`${side} ${name}`, name)));
     fill("kind", [
       group("faults", "fault", data.faults.map((one) => one.kind)),

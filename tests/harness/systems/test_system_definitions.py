@@ -14,12 +14,15 @@ import pytest
 from broker.core.broker_node.groups.records import partition_of
 from common.names import SpecError
 from harness.commands import cli
+from harness.environments.local.environment import LocalEnvironment
 from harness.environments.machine.node import log_files
 from harness.shipped import SYSTEMS
-from harness.spec.spec import resolve
+from harness.spec.spec import Spec, resolve
+from harness.store.journal import Journal
 from harness.systems.definition import load
 from harness.systems.factory import make_system
 from harness.systems.foreign import CONFIG_NAME
+from harness.systems.own.harrow_broker import HarrowBroker
 from harness.terminal.exits import ExitStatus
 from tests.support.foreign_systems import MINIMAL, ROOT, Links, made, plans_of, spec_for
 
@@ -242,6 +245,18 @@ def test_a_ledger_of_what_was_synced_is_kept_by_our_own_broker_alone(written: Wr
     system = made(written(MINIMAL))
     assert "page-cache-loss" in system.cannot("namespaces", "page-cache")
     assert "page-cache-loss" not in system.cannot("namespaces", "fuse")
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["our own broker", "another"])
+def test_no_page_cache_is_said_to_be_lost_where_the_broker_does_not_note_what_it_syncs(
+    own: bool, written: Written, tmp_path: Path
+) -> None:
+    system = HarrowBroker(Spec(seed=1)) if own else made(written(MINIMAL))
+    environment = LocalEnvironment(
+        tmp_path, system, 1, 0 if not own else 1, "proxies", "page-cache", journal=Journal(tmp_path)
+    )
+    said = environment.mechanisms["page-cache-loss"]
+    assert said.startswith("the broker notes what it has synced" if own else "none: ")
 
 
 def test_proxies_work_only_for_a_lone_broker_that_advertises_them(written: Written) -> None:

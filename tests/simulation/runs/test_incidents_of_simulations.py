@@ -15,7 +15,8 @@ from reports.data.stored_run import load_run
 from reports.page import html
 from reports.text.summary import summarize
 from simulation.directed.files import schedules
-from simulation.runs.stored import store_schedule_run
+from simulation.runs.failures import SimulationFinding
+from simulation.runs.stored import store_schedule_run, write_results
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +105,23 @@ def test_most_flaws_are_named_by_their_schedules():
     assert len(found) >= 85
     assert sum(one.named for one in found) >= 0.95 * len(found), [one for one in found if not one.named]
     assert sum(one.among for one in found) >= 0.97 * len(found)
+
+
+def test_results_count_all_cases_of_a_finding_once_whatever_the_checkers_excuse(tmp_path):
+    found = [
+        SimulationFinding("history", "lost-acked-write", "value 1 was acknowledged at offset 0 (the first of 22)"),
+        SimulationFinding("history", "unseen", "value 1 was never read (the first of 9)"),
+        SimulationFinding("history", "duplicate", "value 1 is in the log twice (the first of 5)"),
+    ]
+    (tmp_path / "outcome.json").write_text(json.dumps({"findings": [finding._asdict() for finding in found]}))
+    counted = {
+        "lost-acked-write": {"violations": 0, "within_contract": 20},
+        "unseen": {"violations": 3, "within_contract": 4},
+    }
+    (tmp_path / "results.json").write_text(json.dumps({"reasons": [], "anomalies": counted}))
+    write_results(tmp_path, "run", found)
+    assert json.loads((tmp_path / "results.json").read_text())["anomalies"] == {
+        "lost-acked-write": {"violations": 20, "within_contract": 0},
+        "unseen": {"violations": 3, "within_contract": 4},
+        "duplicate": {"violations": 5, "within_contract": 0},
+    }

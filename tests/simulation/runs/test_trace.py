@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from broker.core.ports.coordination import Answer, ChangeKind, Coordinated, WatchFired
+from broker.core.ports.events import Event, TimerFired
+from simulation.runs.story import _kind_of_noise
 from simulation.runs.trace import Line, without_repetitions
 from simulation.shrinking.reduce import from_first_cause
 
@@ -32,3 +37,15 @@ def test_a_trace_begins_when_the_cluster_is_up_and_keeps_earlier_faults() -> Non
     caused = lines("Produce 1 to p0", "log-0: ISR [1]")
     assert from_first_cause([fault, *up, *caused, heal]) == [fault, *caused, heal]
     assert from_first_cause(up) == up
+
+
+@pytest.mark.parametrize(
+    ("event", "kind"),
+    [
+        (Coordinated(1, Answer()), "answer of ZooKeeper"),
+        (WatchFired(next(iter(ChangeKind)), "/a"), "watch fired"),
+        (TimerFired("fetch"), "timer"),
+    ],
+)
+def test_noise_has_the_name_of_its_event(event: Event, kind: str) -> None:
+    assert _kind_of_noise(event) == kind
