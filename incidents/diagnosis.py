@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -74,6 +75,9 @@ def _losses(evidence: Evidence, rows: Iterable[Row]) -> list[tuple[Hashable, _Gr
         apart = (loss.topic, loss.partition, loss.takeover and loss.takeover[:2])
         found.append((group.early_leader or _key(causes, apart), group))
     return found
+
+
+_NUMBER = re.compile(r"\d[\d,]*")
 
 
 def _key(causes: Sequence[Cause], otherwise: Hashable) -> Hashable:
@@ -157,6 +161,9 @@ def _with_others(evidence: Evidence, groups: list[_Group], rows: Sequence[Row]) 
             apart = (family, "acknowledged-early", causes[0].node, None)  # one mistake of one leader, in any partition
         if [cause.kind for cause in causes] == [NOT_IDEMPOTENT]:
             apart = (family, NOT_IDEMPOTENT, None, None)
+        if [cause.kind for cause in causes] == ["no-progress"] and causes[0].node is not None:
+            # one node that fails in the same way, in any partition
+            apart = (family, "no-progress", causes[0].node, _NUMBER.sub("#", causes[0].sentence))
         key: Hashable = (family, row["within_contract"], _key(causes, apart))
         if [cause.kind for cause in causes] == ["dirty-read"]:
             key = _shown_too_early(evidence, row, causes[0])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -250,14 +251,17 @@ class Evidence:
                 epochs.setdefault(offset, set()).add(epoch)
         return {offset: frozenset(found) for offset, found in epochs.items()}
 
-    def holders_of(self, topic: str, partition: int, records: Mapping[int, int]) -> frozenset[int]:
-        """The brokers whose logs hold one of these records (offset → value) after the run, at its offset."""
-        columns = ("broker", "topic", "partition", "offset", "value")
-        logs = load_table(self._directory, "logs", columns).table
+    def holders_of(self, topic: str, partition: int, records: Mapping[int, int]) -> Mapping[int, int]:
+        """How many of these records (offset → value) a broker's log holds after the run at their offsets, if any."""
+        logs = self._records_of_logs
         here = pc.and_(pc.equal(logs.column("topic"), topic), pc.equal(logs.column("partition"), partition))
         wanted = pc.is_in(logs.column("offset"), value_set=pa.array(list(records), pa.int64()))
         rows = logs.filter(pc.and_(here, wanted)).to_pylist()
-        return frozenset(row["broker"] for row in rows if records[row["offset"]] == row["value"])
+        return Counter(row["broker"] for row in rows if records[row["offset"]] == row["value"])
+
+    @cached_property
+    def _records_of_logs(self) -> pa.Table:
+        return load_table(self._directory, "logs", ("broker", "topic", "partition", "offset", "value")).table
 
     def complaint(self, node: int, topic: str, partition: int) -> Complaint | None:
         """What a node's log says against a partition when it ends; None if nothing."""
@@ -307,6 +311,8 @@ def finding_rows(directory: Path, known: Iterable[str] = ()) -> list[dict[str, A
 _CASES = re.compile(r" \(the first of (\d{1,3}(?:,\d{3}){0,4})\)")
 _VALUE = re.compile(r"value (\d{1,18}) (?:was|is) ")
 _PARTITION = re.compile(rf"\b({TOPIC_OF_SIMULATIONS}|side-[a-z])-(\d{{1,9}})\b|\bpartition (\d{{1,9}})\b")
+_IS_AT = re.compile(r"\band is at offset (\d{1,18})\b")
+"""Where the record is that a finding is about, if another offset is named before."""
 _OFFSET = re.compile(r"\boffsets? (\d{1,18})\b|\bat (\d{1,18})\b(?! ms)|\bup to (\d{1,18})\b|what was at (\d{1,18})\b")
 _BROKER = re.compile(r"\bbroker (\d{1,9})\b|\bnode (\d{1,9})\b|\bcontroller (\d{1,9})\b|\bvoter (\d{1,9})\b")
 
@@ -316,7 +322,7 @@ def _finding(layer: str, property_id: str, what: str, at_ns: int | None) -> Find
     partition = offset = None
     if (named := _PARTITION.search(what)) is not None:
         partition = int(named[2] or named[3])
-        at = _OFFSET.search(what)
+        at = _IS_AT.search(what) or _OFFSET.search(what)
         offset = None if at is None else int(next(group for group in at.groups() if group))
     nodes = tuple(int(next(group for group in match.groups() if group)) for match in _BROKER.finditer(what))
     topic = None if named is None else named[1] or TOPIC_OF_SIMULATIONS

@@ -84,6 +84,9 @@ def losses_in(evidence: Evidence, rows: Iterable[Row]) -> list[Loss]:
             key = (row["topic"], row["partition"], takeover and takeover[:2])
             loss = found.setdefault(key, Loss(row["topic"], row["partition"], takeover))
             loss.rows.append(row)
+    for loss in found.values():
+        if loss.takeover is not None and _holds_all(evidence, loss, loss.takeover.leader):
+            loss.takeover = None  # the sample that showed its log was older than they are
     return list(found.values())
 
 
@@ -167,7 +170,8 @@ def _by_takeover(evidence: Evidence, loss: Loss, takeover: Takeover) -> list[Cau
     history = evidence.history_of(loss.topic, loss.partition)
     leader, first_offset = takeover.leader, loss.offsets[0]
     mine = [sample for sample in history.samples if sample.broker == leader and sample.at_ns <= takeover.seen_ns]
-    had = [sample for sample in mine if (sample.log_end or 0) > first_offset and sample.at_ns < takeover.seen_ns]
+    since = [sample for sample in mine if loss.first_ns - SLACK_NS <= sample.at_ns < takeover.seen_ns]
+    had = [sample for sample in since if (sample.log_end or 0) > first_offset]
     name = partition_name(history.topic, history.partition)
     first_seen = f"Broker {leader} was first seen as leader of {name} at {moment(takeover.seen_ns)}"
     epoch = f"in leader epoch {takeover.epoch}, " if takeover.epoch >= 0 else ""
@@ -211,7 +215,9 @@ def _storage_loss(
         for excuse in [f for f in evidence.faults_on(other, fault.started_ns, fault.started_ns) if f != fault]
     ]
     until = f"before fault #{fault.number}" if fault.number else "before that"
-    spoken = [*seen, f"The ISR last seen {until} was {_set(isr)}, at {moment(before[-1].at_ns)}."] if isr else [*seen]
+    name = partition_name(history.topic, history.partition)
+    last = f"The ISR of {name} last seen {until} was {_set(isr)}, at {moment(before[-1].at_ns)}." if isr else ""
+    spoken = [*seen, last] if last else [*seen]
     spoken += [f"Broker {other} {excuse.deed} and could not be elected." for other, excuse in others]
     spoken += [f"Broker {other} {excuse.deed}, had left the ISR and could not be elected." for other, excuse in outside]
     acknowledged = "acknowledged them alone, " if alone else ""
@@ -267,7 +273,8 @@ def _cut(
     )
     at_ns = cut.at_ns if cut else takeover.seen_ns
     shorter = (
-        f"Its log had ended at {count(had.log_end or 0)} at {moment(had.at_ns)}, no fault took data from its disk."
+        f"Its log had ended at {count(had.log_end or 0)} at {moment(had.at_ns)}, and no fault took data from its disk"
+        " after that."
     )
     wrong_cut = Cause(
         "wrong-cut",
@@ -369,12 +376,22 @@ def _without_samples(evidence: Evidence, loss: Loss) -> list[Cause]:
 
 def _still_held(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
     """Another replica than the last leader still holds the records: the two logs went apart, and stayed so."""
-    lost = {row["offset"]: row["value"] for row in loss.rows if row["offset"] is not None}
-    holders = sorted(evidence.holders_of(loss.topic, loss.partition, lost) - {leader})
+    holders = sorted({*_held(evidence, loss)} - {leader})
     if not holders:
         return None
     sentence = f"broker {leader}, which led last, kept other records at their offsets; {nodes(holders)} still"
     return Cause("diverged-log-kept", f"{sentence} {'holds' if len(holders) == 1 else 'hold'} them", node=leader)
+
+
+def _held(evidence: Evidence, loss: Loss) -> Mapping[int, int]:
+    """How many of the records each broker holds at their places after the run."""
+    lost = {row["offset"]: row["value"] for row in loss.rows if row["offset"] is not None}
+    return evidence.holders_of(loss.topic, loss.partition, lost)
+
+
+def _holds_all(evidence: Evidence, loss: Loss, broker: int) -> bool:
+    offsets = {row["offset"] for row in loss.rows if row["offset"] is not None}
+    return bool(offsets) and _held(evidence, loss).get(broker, 0) == len(offsets)
 
 
 def _by_one_replaced(loss: Loss, leading: Sequence[Sample]) -> Cause | None:

@@ -241,7 +241,7 @@ class PropertyObserver:
                 checkpoints.check_recovery_point(known, ghost, mirror, replica)
                 mirror.producers.restart()
                 derived.check_producers(known, ghost, mirror, replica)
-            if replica.pending_isr is not None and (mirror.seen is None or mirror.seen[6] != replica.pending_isr):
+            if replica.pending_isr is not None and (not mirror.seen or mirror.seen[6] != replica.pending_isr):
                 broker.proposed.append(replica)
             mirror.seen = now
             if log.start_offset > mirror.start:

@@ -3,6 +3,7 @@
 import pytest
 
 from incidents import diagnose
+from incidents.evidence import Evidence
 from tests.incidents.stored import fault, follows, leads, lost, run_in
 
 LACKS = "log-0: broker 3 of epoch 4 is in the ISR (ISR [1, 2, 3], ELR [], partition epoch 2) and has nothing at 5, where 5…5 of epoch 0 is committed"  # fmt: skip  # noqa: E501
@@ -210,3 +211,10 @@ def test_what_the_simulator_found_is_no_second_time_within_the_contract(tmp_path
     (incident,) = diagnose(run_in(tmp_path, findings=findings, anomalies=rows))
     assert incident.anomalies == {"P-1": (1, 0), "lost-acked-write": (2, 0), "nonmonotonic-send": (0, 1)}
     assert incident.headline.endswith("Later 2 acknowledged writes to log-0 (offsets 5\N{EN DASH}6) were lost.")
+
+
+def test_the_place_of_a_finding_is_where_its_record_is_not_where_an_earlier_one_was_acknowledged(tmp_path):
+    what = "value 126 was sent after 123 had been acknowledged at offset 122 of partition 0, and is at offset 101"
+    found = [{"layer": "history", "property_id": "reordered-send", "what": what}]
+    (finding,) = Evidence(run_in(tmp_path, findings=found)).findings
+    assert (finding.partition, finding.offset, finding.value) == (0, 101, 126)

@@ -337,6 +337,20 @@ def test_a_record_that_another_replica_still_holds_is_one_of_a_log_that_went_apa
     assert cause.sentence == "broker 1, which led last, kept other records at their offsets; broker 2 still holds them"
 
 
+def test_a_leader_that_holds_the_record_after_the_run_is_not_one_that_lacked_it(tmp_path):
+    """Its log was seen to end at 12 when it was elected, before it had the record: the sample is dated after that."""
+    cluster = [
+        leads(9, 2, NO_EPOCH, 20, (2,)),
+        leads(10.5, 2, NO_EPOCH, 12, (2,)),
+        leads(15, 1, NO_EPOCH, 40, (1, 2)),
+    ]
+    logs = [{**written(15, NO_EPOCH), "broker": 1, "value": 7}, {**written(15, NO_EPOCH), "broker": 2, "value": 1015}]
+    run = run_in(tmp_path, cluster=cluster, logs=logs, anomalies=[lost(15, 10)])
+    cause = only(run).cause
+    assert cause.kind == "diverged-log-kept"
+    assert cause.sentence == "broker 1, which led last, kept other records at their offsets; broker 2 still holds them"
+
+
 def test_a_record_that_nobody_holds_did_not_go_apart(tmp_path):
     assert gone_apart(tmp_path, kept=8).kind == "acknowledged-early"
 

@@ -26,7 +26,7 @@ def cause_of(directory, cluster, logs=(), **changed):
         (folder / "node.log").write_text("\n".join(lines))
     run = run_in(directory, cluster=cluster, faults=[PAUSE], anomalies=[NOT_FULL], runs=[settings(**changed)])
     (incident,) = diagnose(run)
-    assert incident.headline.startswith("t-0 did not recover: the ISR did not become full again")
+    assert incident.headline.startswith("t-0 did not recover: the ISR did not become full")
     return incident.cause
 
 
@@ -80,3 +80,21 @@ def test_the_designs_that_look_at_the_isr_only_while_they_commit_say_so(tmp_path
 def test_a_replica_that_does_not_follow_is_not_called_caught_up(latest, tmp_path):
     cause = cause_of(tmp_path, [*samples()[:-1], latest])
     assert cause.faults == (7,)
+
+
+SAME_ELSEWHERE = "t-1: expected a batch at offset 7 of t-1, found 6"
+
+
+@pytest.mark.parametrize(("of_second", "incidents"), [(SAME_ELSEWHERE, 1), ("", 2)])
+def test_one_replica_that_stays_out_of_several_partitions_in_one_way_is_one_incident(tmp_path, of_second, incidents):
+    folder = tmp_path / "nodes" / "3"
+    folder.mkdir(parents=True)
+    lines = [REFUSED, *([f"00:00:39.800 ERROR   {of_second}"] if of_second else [])]
+    (folder / "node.log").write_text("\n".join(lines))
+    others = [{**sample, "partition": 1} for sample in samples(end_of_follower=6)]
+    cluster = [*samples(end_of_follower=18), *others]
+    rows = [NOT_FULL, {**NOT_FULL, "partition": 1}]
+    found = diagnose(run_in(tmp_path, cluster=cluster, faults=[PAUSE], anomalies=rows, runs=[settings()]))
+    assert len(found) == incidents
+    if incidents == 1:
+        assert found[0].headline.startswith("2 partitions (t-0, t-1) did not recover: the ISR did not become full")

@@ -19,6 +19,7 @@ from simulation.invariants.ghost import Batch, Ghost, Mirror, ReplicaMirror
 from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.observer import PropertyObserver
 from simulation.invariants.replicas import last_cut, reset_if_start_moved
+from simulation.runs.sweep import simulate
 from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.scenario.scenario import settings_of
 from simulation.workload.clients import TOPIC
@@ -353,3 +354,9 @@ def test_what_is_deleted_is_equal_to_anything_and_nothing_else_is(start: int, sa
     """A follower that still holds what its leader has deleted might show it to readers as a leader (ISR-E7)."""
     later = OTHER._replace(base=1, last=1)
     assert Mirror(1, entries=[OTHER, later], start=start).compare([None, later]) == same
+
+
+def test_a_replica_that_is_seen_first_while_its_isr_changes_is_looked_at() -> None:
+    """In this seed the look at such a replica once raised an error."""
+    found = {one.property_id for one in simulate(32001207, {"generation": "K1"}, observed=True).findings}
+    assert "judge" not in found
