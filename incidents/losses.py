@@ -384,8 +384,8 @@ def _still_held(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
 
 
 def _held(evidence: Evidence, loss: Loss) -> Mapping[int, int]:
-    """How many of the records each broker holds at their places after the run."""
-    lost = {row["offset"]: row["value"] for row in loss.rows if row["offset"] is not None}
+    """How many of the records each broker holds at their places after the run; of some the value is not known."""
+    lost = {row["offset"]: row["value"] for row in loss.rows if None not in (row["offset"], row.get("value"))}
     return evidence.holders_of(loss.topic, loss.partition, lost)
 
 
