@@ -31,7 +31,6 @@ LAG = (
 """A follower leaves the ISR; as it comes back, all replicas that have all records are taken away."""
 
 
-@pytest.mark.slow
 def test_brokers_that_break_a_rule_are_found_out(tmp_path: Path, spark: SparkSession) -> None:
     broken = {"ack-before-replication": DEPOSE, "unclean-election": LAG}
     directories = []

@@ -44,7 +44,7 @@ def begin(zk: ZooKeeperState, office: Office) -> Steps[None]:
 
 def give_up(zk: ZooKeeperState, office: Office) -> None:
     """The office has ended: the next controller begins anew."""
-    for name in office.deleting:
+    for name in sorted(office.deleting):
         zk.procedures.cancel((DELETION, name))
 
 
