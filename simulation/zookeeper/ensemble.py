@@ -33,12 +33,13 @@ from broker.core.ports.coordination import (
 )
 from broker.zookeeper import paths
 from broker.zookeeper.tree import Fired, ZooKeeperTree
+from common import wording
 from simulation.engine.choices import Stream
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.zookeeper.views import isr_of
 
-ENSEMBLE = 900
+ENSEMBLE = wording.ENSEMBLE
 """Its endpoint on the network."""
 
 _LATENCY_US_MAX = 4_000

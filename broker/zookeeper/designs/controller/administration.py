@@ -64,7 +64,7 @@ def _replicas_of(key: Key) -> Steps[tuple[int, ...]]:
 
 
 def _add_partition(key: Key, replicas: tuple[int, ...]) -> Steps[Refusal]:
-    """Write the assignment with one partition more, unless somebody has written it meanwhile: then again."""
+    """Add a partition to the assignment; if another has written that meanwhile, read it and write again."""
     while True:
         assignment, version = yield from _assignment(key[0])
         data = znodes.encoded_assignment({**assignment, key[1]: replicas})

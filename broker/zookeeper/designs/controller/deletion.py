@@ -43,7 +43,7 @@ def begin(zk: ZooKeeperState, office: Office) -> Steps[None]:
 
 
 def give_up(zk: ZooKeeperState, office: Office) -> None:
-    """The office has ended: the next controller begins anew."""
+    """Stop deleting: this broker is the controller no more, and the next one starts the deletions again."""
     for name in sorted(office.deleting):
         zk.procedures.cancel((DELETION, name))
 
