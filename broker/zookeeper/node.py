@@ -9,10 +9,13 @@ from broker.core.broker_node.state import BrokerState
 from broker.core.configuration.settings import Settings
 from broker.core.messages import (
     UNKNOWN,
+    AlterPartitionReassignmentsRequest,
+    AnyRequest,
     AnyResponse,
     FetchRequest,
     FetchResponse,
     ListOffsetsRequest,
+    ListPartitionReassignmentsRequest,
     MetadataRequest,
     ProduceRequest,
     UnregisterBrokerRequest,
@@ -147,14 +150,21 @@ class ZooKeeperNode:
                 )
             case request if not self._design.serve(zk, event.request_id, request):
                 command = self._design.administer(zk, event.request_id, request)
-                if isinstance(request, UnregisterBrokerRequest) and command is None:
-                    message = f"brokers of {zk.broker.settings.generation} are registered as long as they live"
-                    answer = UnregisterBrokerResponse(ErrorCode.UNSUPPORTED_VERSION, message)
-                    zk.broker.runtime.reply(event.request_id, answer)
-                    return
                 if command is None:
-                    raise NotServed(f"a broker on ZooKeeper does not serve {type(request).__name__}")
-                zk.procedures.start(("administration", event.request_id), command)
+                    zk.broker.runtime.reply(event.request_id, self._lacking(request))
+                else:
+                    zk.procedures.start(("administration", event.request_id), command)
+
+    def _lacking(self, request: AnyRequest) -> AnyResponse:
+        """The answer to a command that other designs have. Raises `NotServed` for any other request."""
+        generation = self.state.broker.settings.generation
+        match request:
+            case UnregisterBrokerRequest():
+                message = f"brokers of {generation} are registered as long as they live"
+                return UnregisterBrokerResponse(ErrorCode.UNSUPPORTED_VERSION, message)
+            case AlterPartitionReassignmentsRequest() | ListPartitionReassignmentsRequest():
+                return refusal(request, ErrorCode.UNSUPPORTED_VERSION)
+        raise NotServed(f"a broker on ZooKeeper does not serve {type(request).__name__}")
 
     def _answered(self, request_id: int, response: AnyResponse | None) -> None:
         zk = self.state

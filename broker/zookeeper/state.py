@@ -70,8 +70,8 @@ class Hosted:
     epoch: int = 0
     """Second design: the partition's epoch in which this broker was last elected."""
 
-    asked_to_close: bool = False
-    """Second design: this leader has asked the replicas to close that the partition is not to have any more."""
+    asked_to_close_ms: int | None = None
+    """Second design: when this leader asked the replicas to close that the partition is not to have any more."""
 
     controller_epoch: int = 0
     """With a controller: that of who has last elected here."""

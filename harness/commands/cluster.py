@@ -40,6 +40,9 @@ def cluster() -> None:
     help="Protocol version of Harrow's own broker: K1 to K5 (K5, the latest); on ZooKeeper zk-v1, zk-v2, C1 to C3.",
 )
 @click.option("--brokers", type=int, metavar="N", help="Number of brokers (3, or as the system's definition says).")
+@click.option(
+    "--spare", type=click.IntRange(0), default=0, metavar="N", help="More brokers, for `harrow cluster add-brokers`."
+)
 @click.option("--controllers", type=int, metavar="N", help="Number of controllers (1, or none if the system has none).")
 @click.option("--combined", is_flag=True, help="Let the first brokers be the controllers, too.")
 @click.option("--environment", default="local", show_default=True, metavar="NAME", help="local or docker.")
@@ -51,7 +54,7 @@ def cluster() -> None:
     help="Faults that must be possible (usual; on ZooKeeper process; of another system its definition's, or process).",
 )
 @store_option
-def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
+def up(store: Path, spare: int, **flags: Any) -> None:  # noqa: ANN401
     """Start a cluster and leave it running.
 
     Clients on this machine reach it through proxies (the default); a network of namespaces is separate from them.
@@ -77,7 +80,7 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     copies = {"replication_factor": min(3, brokers)}
     if flags["generation"] not in LEADER_RACES:
         copies["min_insync_replicas"] = min(2, brokers)
-    spec = specs.resolve({**given, **copies, "name": NAME}, 0)
+    spec = specs.resolve({**given, **copies, "brokers": brokers + spare, "name": NAME}, 0)
     with before_start():
         system = make_system(spec)
         spec = possible_faults.expand_families(spec, system)
@@ -86,7 +89,7 @@ def up(store: Path, **flags: Any) -> None:  # noqa: ANN401
     log = directory / "owner.log"
     with log.open("wb") as errors:
         daemon = subprocess.Popen(
-            module_command("harness.run.daemon", str(directory.absolute()), specs.to_json(spec, {}, "")),
+            module_command("harness.run.daemon", str(directory.absolute()), specs.to_json(spec, {}, ""), str(spare)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -113,6 +116,22 @@ def status(store: Path) -> None:
     click.echo(f"brokers at {','.join(about(_link(store))['bootstrap'])}")
     for reply in request(_link(store), do="status"):
         click.echo(_line(reply))
+
+
+@cluster.command("add-brokers")
+@store_option
+def add_brokers(store: Path) -> None:
+    """Start the brokers of --spare, and move partitions onto them.
+
+    As few are moved as balance the replicas, and the preferred leaders with them. Again, it goes on with what is left.
+    """
+    from harness.run.daemon_client import about, request
+    from harness.run.stopping import MissingPrerequisite
+
+    if not about(_link(store))["spare"]:
+        raise MissingPrerequisite("expected a cluster with spare brokers, found none; harrow cluster up --spare 1")
+    for reply in request(_link(store), do="add-brokers"):
+        click.echo(_progress(reply))
 
 
 @cluster.command("logs")
@@ -231,6 +250,15 @@ def _parameter(text: str) -> tuple[str, str]:
     if not equals:
         raise click.BadParameter(f"expected NAME=VALUE, found {text!r}", param_hint="--parameter")
     return name, value
+
+
+def _progress(reply: Mapping[str, Any]) -> str:
+    if "planned" in reply:
+        return f"{reply['planned']} of {reply['of']} partitions are to move"
+    if "moved" in reply:
+        before, after = (", ".join(map(str, reply[when])) for when in ("before", "after"))
+        return f"{reply['moved']} has moved from {before} to {after}"
+    return str(reply["note"])
 
 
 def _line(reply: Mapping[str, Any]) -> str:

@@ -1,4 +1,6 @@
-"""Runs an interactive cluster: `python -m harness.run.daemon DIRECTORY SPEC` with the specification as JSON.
+"""Runs an interactive cluster: `python -m harness.run.daemon DIRECTORY SPEC SPARE` with the specification as JSON.
+
+The last `SPARE` of its brokers are not started before they are added.
 
 The daemon owns the cluster of `harrow cluster`, as the harness owns the cluster of a run, and answers requests over a
 Unix socket (`harness.run.daemon_client`). Its directory is a run's directory with a journal, so that `harrow heal`
@@ -17,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,7 @@ from harness.environments import factory
 from harness.environments.base import FIT_S, EnvironmentFailed, Traits
 from harness.environments.common.layout import place_for_sockets
 from harness.environments.machine.environment import MachineEnvironment
+from harness.environments.machine.helpers.programs import module_command
 from harness.environments.machine.kernel.process_identity import wait_until
 from harness.run.daemon_client import ABOUT
 from harness.run.stopping import Stop, on_signals
@@ -42,6 +46,7 @@ from nemesis.targets import FaultTarget
 READY_S = 60.0
 _ACCEPT_S = 0.2
 _HEAL_S = 60.0
+_SPREAD_S = 300.0
 
 Send = Callable[[Mapping[str, object]], None]
 
@@ -49,12 +54,22 @@ Send = Callable[[Mapping[str, object]], None]
 class Daemon:
     """Answers requests about one cluster."""
 
-    def __init__(self, environment: MachineEnvironment, journal: Journal, stop: Stop, traits: Traits) -> None:
+    def __init__(
+        self,
+        environment: MachineEnvironment,
+        journal: Journal,
+        stop: Stop,
+        traits: Traits,
+        announce: Callable[[], None],
+    ) -> None:
+        """`announce` writes down where the brokers are that clients can ask."""
         self._environment = environment
         self._traits = traits
+        self._announce = announce
+        self._spare = sorted(environment.spare)
         self._journal = journal
         self._stop = stop
-        self._one_fault_at_a_time = threading.Lock()
+        self._one_at_a_time = threading.Lock()
 
     def handle(self, request: Mapping[str, Any], send: Send) -> None:
         """Carry out one request. Raises `NodeError`."""
@@ -63,6 +78,8 @@ class Daemon:
                 self._status(send)
             case {"do": "fault", **wanted}:
                 self._fault(wanted, send)
+            case {"do": "add-brokers"}:
+                self._add_brokers(send)
             case {"do": "down"}:
                 self._stop.request()
             case _:
@@ -78,6 +95,8 @@ class Daemon:
                 if node.is_paused()
                 else "alive"
                 if node.is_alive()
+                else "spare"
+                if node_id in self._environment.spare
                 else "dead"
             )
             send({"node": node_id, "role": node.role, "pid": node.pid, "state": state})
@@ -92,7 +111,7 @@ class Daemon:
         def journal(kind: str, details: Row) -> None:
             self._journal.record(kind, **details)
 
-        with self._one_fault_at_a_time:
+        with self._one_at_a_time:
             runner = NemesisRunner(
                 Site.of(
                     self._environment.cluster,
@@ -109,6 +128,30 @@ class Daemon:
             now_ns = time.monotonic_ns()
             end_ns = now_ns + int((wanted["lasts_ms"] / 1000 + _HEAL_S) * 1e9)
             runner.run(now_ns, end_ns, lambda: self._stop.requested)
+
+    def _add_brokers(self, send: Send) -> None:
+        """Start the spare brokers, and have partitions moved onto them. Raises `NodeError`."""
+        with self._one_at_a_time:
+            for node_id in self._spare:
+                node = self._environment.cluster.nodes[node_id]
+                if not node.is_alive():
+                    node.start()
+                node.await_ready(max(READY_S, self._traits.start_s))
+                send({"note": f"broker {node_id} serves"})
+            self._environment.spare = frozenset()
+            self._announce()
+            self._spread(send)
+
+    def _spread(self, send: Send) -> None:
+        config = {"bootstrap": _bootstrap(self._environment), "onto": self._spare, "timeout_s": _SPREAD_S}
+        log = self._environment.plans[0].directory.parent / "spreading.log"
+        process = self._environment.spawn_client(module_command("harness.systems.spreading", json.dumps(config)), log)
+        process.stdin.close()
+        with process.stdout as lines:
+            for line in lines:
+                send(json.loads(line))
+        if process.wait(_HEAL_S) != 0:
+            raise NodeError(log.read_text(errors="replace").splitlines()[-1])
 
 
 def serve(daemon: Daemon, listener: socket.socket, stop: Stop) -> None:
@@ -138,36 +181,44 @@ def _answer(daemon: Daemon, connection: socket.socket) -> None:
             return
 
 
-def run_cluster(directory: Path, spec: Spec, stop: Stop) -> None:
+def run_cluster(directory: Path, spec: Spec, spare: int, stop: Stop) -> None:
     """Set a cluster up, and run it until it is to be stopped. Raises `EnvironmentFailed`, `NodeError`."""
     journal = Journal(directory)
     needs = frozenset().union(*(kind.needs for kind in kinds_in(spec.faults)))
     system = make_system(spec)
     environment = factory.make(spec, needs, directory, system, journal)
     assert isinstance(environment, MachineEnvironment)
+    brokers = [plan.node_id for plan in environment.plans if is_broker(plan)]
+    environment.spare = frozenset(brokers[len(brokers) - spare :])
+    started = [plan for plan in environment.plans if plan.node_id not in environment.spare]
     with tempfile.TemporaryDirectory(prefix="harrow-cluster-", dir=place_for_sockets()) as sockets:
         try:
             environment.set_up()
             environment.await_ready(max(READY_S, system.traits.start_s))
-            fit = wait_until(lambda: system.unfit(environment.plans) is None, FIT_S * spec.pace, 0.25)
-            if not fit and (why := system.unfit(environment.plans)):
+            fit = wait_until(lambda: system.unfit(started) is None, FIT_S * spec.pace, 0.25)
+            if not fit and (why := system.unfit(started)):
                 raise EnvironmentFailed(why)
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
                 listener.bind(f"{sockets}/requests")
                 listener.listen()
-                _announce(directory, environment, f"{sockets}/requests")
+                announce = partial(_announce, directory, environment, f"{sockets}/requests", spare)
+                announce()
                 print("ready", flush=True)
-                serve(Daemon(environment, journal, stop, system.traits), listener, stop)
+                serve(Daemon(environment, journal, stop, system.traits, announce), listener, stop)
         finally:
             environment.tear_down()
             journal.finish()
             (directory / ABOUT).unlink(missing_ok=True)
 
 
-def _announce(directory: Path, environment: MachineEnvironment, socket_path: str) -> None:
-    brokers = [plan.node_id for plan in environment.plans if is_broker(plan)]
+def _bootstrap(environment: MachineEnvironment) -> list[str]:
+    brokers = [plan.node_id for plan in environment.plans if is_broker(plan) and plan.node_id not in environment.spare]
     reached = (environment.addresses.reach(CLIENTS, broker, "CLIENT") for broker in brokers)
-    known = {"socket": socket_path, "bootstrap": [f"{host}:{port}" for host, port in reached]}
+    return [f"{host}:{port}" for host, port in reached]
+
+
+def _announce(directory: Path, environment: MachineEnvironment, socket_path: str, spare: int) -> None:
+    known = {"socket": socket_path, "bootstrap": _bootstrap(environment), "spare": spare}
     with replacing(directory / ABOUT, sync=True) as unfinished:
         unfinished.write_text(json.dumps(known))
 
@@ -177,7 +228,7 @@ def main(arguments: Sequence[str]) -> int:
     stop = Stop()
     try:
         with on_signals(stop):
-            run_cluster(Path(arguments[0]), from_json(arguments[1]), stop)
+            run_cluster(Path(arguments[0]), from_json(arguments[1]), int(arguments[2]), stop)
     except Exception as error:  # `harrow cluster up` waits for the cluster and prints this line
         print(" ".join(str(error).split()), file=sys.stderr, flush=True)
         return ExitStatus.FAILED

@@ -11,7 +11,7 @@ from typing import Any
 from harness.run.stopping import MissingPrerequisite, RunFailed
 
 ABOUT = "cluster.json"
-"""The file that describes a running interactive cluster: `socket`, `bootstrap`. It exists while the cluster runs."""
+"""Describes a running interactive cluster by `socket`, `bootstrap`, `spare`; it is there as long as that."""
 
 
 def about(directory: Path) -> Mapping[str, Any]:

@@ -49,7 +49,10 @@ def administer(admin: KafkaAdminClient, config: Mapping[str, Any]) -> object:
         case "add-partitions":
             admin.create_partitions({topic: NewPartitions(config["total"])})
         case "reassign":
-            admin.alter_partition_reassignments({TopicPartition(topic, config["partition"]): config["replicas"]})
+            key = TopicPartition(topic, config["partition"])
+            error = admin.alter_partition_reassignments({key: config["replicas"]})[key]
+            if error is not None:
+                raise error
         case "elect":
             admin.elect_leaders(ElectionType.PREFERRED, {topic: [config["partition"]]}, raise_errors=False)
         case "setting":

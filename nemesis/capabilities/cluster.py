@@ -91,7 +91,9 @@ Capability = Literal[
     "page-cache-loss",  # lose unsynced data, all or a part of it
     "spare-broker",  # one that can take over a replica: more brokers than replicas of a partition
     "plain-broker",  # one that is not also a controller: a node that loses synced data may not vote
-    "administration",  # create topics, move replicas, elect, change settings
+    "topics",  # create, extend and delete them
+    "reassignment",  # move partitions to other replicas
+    "administration",  # elect leaders, change settings
     "clock",  # set a node's wall clock wrong
     "disk-damage",  # change the files of a dead node
     "disk-full",  # fill the disk of a node that runs

@@ -7,10 +7,10 @@ Removing a broker needs a spare one: more brokers than any partition has replica
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
-from nemesis.capabilities.cluster import PartitionView, is_broker
+from nemesis.capabilities.cluster import Capability, PartitionView, is_broker
 from nemesis.draws import Draws
 from nemesis.faults.base import (
     FaultKind,
@@ -270,10 +270,12 @@ def _aim_removal(site: Site, targets: tuple[int, ...], _parameters: Parameters) 
     return BrokerRemoval(site, targets)
 
 
-def _kind(name: str, aim: Callable[[Site, tuple[int, ...], Parameters], Injection]) -> FaultKind:
+def _kind(
+    name: str, needs: Collection[Capability], aim: Callable[[Site, tuple[int, ...], Parameters], Injection]
+) -> FaultKind:
     return FaultKind(
         name=name,
-        needs=frozenset({"administration"}),
+        needs=frozenset(needs),
         roles=_ROLES,
         draw=_draw_pick,
         aim=aim,
@@ -283,22 +285,26 @@ def _kind(name: str, aim: Callable[[Site, tuple[int, ...], Parameters], Injectio
 
 TOPIC_CHURN = _kind(
     "topic-churn",
+    {"topics"},
     lambda site, targets, parameters: TopicChurn(site, targets, 2 + _pick(parameters) % 4),
 )
 
 REASSIGNMENT = _kind(
     "reassignment",
+    {"reassignment"},
     lambda site, targets, parameters: Move(site, targets, _pick(parameters), _moved_or_removed),
 )
 
 PREFERRED_ELECTION = _kind(
     "preferred-election",
+    {"reassignment", "administration"},
     lambda site, targets, parameters: Move(site, targets, _pick(parameters), _follower_first, elect=True),
 )
 
 RAISED_MIN_ISR = replace(
     _kind(
         "raised-min-isr",
+        {"administration"},
         lambda site, targets, parameters: RaisedMinIsr(site, targets, _pick(parameters)),
     ),
     forgets=True,
@@ -306,7 +312,7 @@ RAISED_MIN_ISR = replace(
 
 BROKER_REMOVAL = FaultKind(
     name="broker-removal",
-    needs=frozenset({"process", "administration", "spare-broker"}),
+    needs=frozenset({"process", "reassignment", "spare-broker"}),
     roles=("leader", "broker"),
     draw=no_parameters,
     aim=_aim_removal,

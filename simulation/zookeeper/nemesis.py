@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from broker.core.ports.coordination import Create, SetData
+from broker.core.ports.coordination import Create
 from broker.zookeeper import paths
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.disk import Survival
@@ -209,9 +209,8 @@ class ZooKeeperNemesis:
         first = fault.parameter // 10 % len(self.brokers)
         chosen = [*self.brokers[first:], *self.brokers[:first]][: self.configuration.replication_factor]
         self.ensemble.administer(Create(paths.reassigned_topic(TOPIC)))
-        if self.ensemble.administer(Create(paths.reassigned(key), paths.encoded(chosen))).error is not None:
-            self.ensemble.administer(SetData(paths.reassigned(key), paths.encoded(chosen)))
-        self._opened("reassignment", tuple(chosen), lambda: None, 1)
+        refused = self.ensemble.administer(Create(paths.reassigned(key), paths.encoded(chosen))).error is not None
+        self._opened("reassignment", tuple(chosen), lambda: None, 1, "one is under way" if refused else "")
 
 
 def _both_ways(target: int, others: Sequence[int]) -> frozenset[tuple[int, int]]:

@@ -39,7 +39,9 @@ from simulation.zookeeper.views import has_partition, isr_of, leader_of, open_le
 CUT_TO_HIGH_WATERMARK = "Z-01: a replica cuts off what it holds above its own high watermark, and is elected"
 TWO_LEADERS = "Z-02: a broker that the tree does not name goes on as leader"
 NOT_SYNCED = "Z-04: logs are synced later, and an in-sync replica that lost its end is elected"
+ENDS_INSIDE = "Z-04: a replica asks for what lies inside a batch of its leader's, and gets nowhere"
 NEVER_HELD = "Z-06, Z-13: a replica that never held it counts as in sync"
+DIFFERS = "Z-05: a replica whose log differs below its end follows, since a fetch says only where it ends"
 LATE_RACE = "Z-11: a replica wins the race by an ISR that it has read before another was written"
 DELETED = "Z-08: a replica deletes its log by a close-replica request, and is elected"
 
@@ -179,7 +181,7 @@ class ZooKeeperObserver:
         opens = hosted.is_open and (not mirror.is_open or wins_again)
         is_new = hosted.is_open and not mirror.is_open
         mirror.is_open, mirror.owner = hosted.is_open, owner or mirror.owner
-        if is_new and ensemble.generation == V2:
+        if is_new and is_named and ensemble.generation == V2:  # else it is deposed already, or the topic was deleted
             self._begins_epoch(ensemble, partition, broker_id, key, hosted.epoch)
         if opens:
             self._opens(ensemble, partition, broker_id, key, log)
@@ -226,7 +228,7 @@ class ZooKeeperObserver:
                     f" {one.base}…{one.last}, which broker {one.by} has acknowledged"
                     f" (the tree named {one.named}, in sync {list(one.insync)})"
                 )
-                cause = _cause(ensemble, partition, broker_id, key, one)
+                cause = _cause(ensemble, partition, broker_id, key, one, log)
                 raise Violation("P-1", with_excuse(what, ensemble.generation, cause))
 
     # --- acknowledgements --------------------------------------------------------------------------------------------
@@ -269,15 +271,17 @@ class ZooKeeperObserver:
                     what = (
                         f"{key[0]}-{key[1]}: broker {broker_id} acknowledges {one.base}, which the leader {named} lacks"
                     )
-                    cause = _cause(ensemble, partition, named or 0, key, one)
+                    cause = _cause(ensemble, partition, named or 0, key, one, other.replica.log)
                     raise Violation("P-8", with_excuse(what, ensemble.generation, cause))
             elif named != broker_id and other is not None:
                 what = f"{key[0]}-{key[1]}: brokers {broker_id} and {named} lead; the former acknowledges {one.base}"
                 raise Violation("P-8", with_excuse(what, ensemble.generation, TWO_LEADERS))
 
 
-def _cause(ensemble: SimulatedEnsemble, partition: _Partition, broker_id: int, key: Key, one: Acknowledged) -> str:
-    """The flaw by which a leader lacks an acknowledged batch; "" if none of those that are documented explains it."""
+def _cause(
+    ensemble: SimulatedEnsemble, partition: _Partition, broker_id: int, key: Key, one: Acknowledged, log: Log
+) -> str:
+    """The flaw by which a leader, with this log, lacks an acknowledged batch; "" if no documented one explains it."""
     if ensemble.generation in CONTROLLED:
         held = one in partition.held.get(broker_id, ())
         if held and one in partition.lost.get(broker_id, ()):
@@ -289,12 +293,9 @@ def _cause(ensemble: SimulatedEnsemble, partition: _Partition, broker_id: int, k
         return TWO_LEADERS
     if ensemble.generation == V1 and leader_of(ensemble.tree, key) != broker_id:
         return TWO_LEADERS  # its session has ended while it became leader, and it goes on
-    if one in partition.cut.get(broker_id, ()):
-        return CUT_TO_HIGH_WATERMARK
-    if one in partition.lost.get(broker_id, ()):
-        return NOT_SYNCED
-    if one in partition.deleted.get(broker_id, ()):
-        return DELETED
+    own = _gone(partition, broker_id, one)
+    if own:
+        return own
     if one not in partition.held.get(broker_id, ()):
         if broker_id in one.insync:
             return NEVER_HELD
@@ -302,4 +303,18 @@ def _cause(ensemble: SimulatedEnsemble, partition: _Partition, broker_id: int, k
             return TWO_LEADERS
         if key in ensemble.won_outside:
             return LATE_RACE
+        if log.end_offset > one.last:
+            return DIFFERS
+        causes = [_gone(partition, member, one) for member in one.insync]
+        if causes and all(causes):  # it followed one of them that was elected, and has not opened the partition
+            return causes[0]
     return ""
+
+
+def _gone(partition: _Partition, broker_id: int, one: Acknowledged) -> str:
+    """The flaw by which a replica does not hold any more what it held; "" if it is known of none."""
+    if one in partition.cut.get(broker_id, ()):
+        return CUT_TO_HIGH_WATERMARK
+    if one in partition.lost.get(broker_id, ()):
+        return NOT_SYNCED
+    return DELETED if one in partition.deleted.get(broker_id, ()) else ""

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from broker.core.configuration.settings import Settings
 from broker.core.messages import Listener, NewTopic
+from broker.zookeeper import paths
 from broker.zookeeper.choices import CONTROLLED, V1
 from broker.zookeeper.paths import Key
 from simulation.engine.choices import ChoiceSequence
@@ -26,8 +27,8 @@ from simulation.workload.side_topics import SideTopics
 from simulation.zookeeper.ensemble import SimulatedEnsemble
 from simulation.zookeeper.evidence import STALE_REQUEST, UNNOTICED
 from simulation.zookeeper.nemesis import KINDS, LOSSY, REASSIGNMENT, ZooKeeperNemesis
-from simulation.zookeeper.observer import TWO_LEADERS
-from simulation.zookeeper.views import open_leader, states, unnoticed, wrongly_stopping
+from simulation.zookeeper.observer import ENDS_INSIDE, TWO_LEADERS
+from simulation.zookeeper.views import ends_inside_batch, ids_at, open_leader, states, unnoticed, wrongly_stopping
 
 _ASK_EVERY_US = 20 * MS
 _CHECKPOINT_MS = 1_000
@@ -159,7 +160,10 @@ class _Test(SimulatedTest):
         self.nemesis.heal()
 
     def _recover(self) -> None:
-        """V-3, V-5: after healing every partition is led, and every producer gets one more acknowledgement."""
+        """V-3, V-5, V-6: after healing every partition is led, every producer gets one more acknowledgement.
+
+        And every partition has moved that an administrator wanted to have elsewhere.
+        """
         self.side_topics.stopped = True
         if not self.cluster.run_until(self.cluster.now_us + RECOVERY_MS * MS, self._all_lead, _ASK_EVERY_US):
             self._not_led(f"not every partition has a leader {RECOVERY_MS // 1000} s after healing")
@@ -170,6 +174,9 @@ class _Test(SimulatedTest):
                 raise
             what = str(violation).removeprefix(f"{violation.property_id}: ")
             raise Violation(violation.property_id, self._with_excuse(what)) from None
+        until_us = self.cluster.now_us + RECOVERY_MS * MS
+        if not self.cluster.run_until(until_us, lambda: not self._moving(), _ASK_EVERY_US):
+            self._not_moved()
 
     def _read_everything(self) -> None:
         self.cluster.say("the final reads")
@@ -203,6 +210,23 @@ class _Test(SimulatedTest):
 
     def _all_lead(self) -> bool:
         return not self._unled()
+
+    def _moving(self) -> dict[Key, tuple[int, ...]]:
+        """The partitions that are to have other replicas, and which."""
+        keys = [(TOPIC, number) for number in range(self.configuration.partitions)]
+        wanted = {key: ids_at(self.ensemble.tree, paths.reassigned(key)) for key in keys}
+        return {key: replicas for key, replicas in wanted.items() if replicas}
+
+    def _not_moved(self) -> NoReturn:
+        """Excused are partitions of which a new replica asks for what lies inside a batch of its leader's."""
+        moving = self._moving()
+        what = ", ".join(f"{key[0]}-{key[1]} to {list(replicas)}" for key, replicas in moving.items())
+        is_stuck = all(
+            any(ends_inside_batch(self.cluster, self.ensemble.tree, key, one) for one in replicas)
+            for key, replicas in moving.items()
+        )
+        text = f"not moved {RECOVERY_MS // 1000} s after the last write: {what}"
+        raise Violation("V-6", with_excuse(text, self.configuration.generation, ENDS_INSIDE if is_stuck else ""))
 
     def _unled(self) -> list[Key]:
         """The partitions that the tree names no open leader of."""

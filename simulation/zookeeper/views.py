@@ -100,3 +100,13 @@ def open_leader(cluster: SimulatedCluster, tree: ZooKeeperTree, key: Key) -> Hos
     leader = leader_of(tree, key)
     hosted = None if leader is None else hosted_by(cluster, leader, key)
     return hosted if hosted is not None and hosted.is_open else None
+
+
+def ends_inside_batch(cluster: SimulatedCluster, tree: ZooKeeperTree, key: Key, broker_id: int) -> bool:
+    """Whether the end of a replica's log lies inside a batch of its leader's log."""
+    leader, replica = open_leader(cluster, tree, key), hosted_by(cluster, broker_id, key)
+    if leader is None or replica is None:
+        return False
+    end = replica.replica.log.end_offset
+    header = leader.replica.log.batch_at(end)
+    return header is not None and header.base_offset < end

@@ -166,6 +166,8 @@ _ON_ZOOKEEPER: Mapping[str, tuple[Codec[Any, Any], ...]] = {
         CREATE_TOPICS,
         DELETE_TOPICS,
         CREATE_PARTITIONS,
+        ALTER_PARTITION_REASSIGNMENTS,
+        LIST_PARTITION_REASSIGNMENTS,
         UNREGISTER_BROKER,
     ),
     BROKER_LISTENER: (

@@ -30,7 +30,7 @@ def host(zk: ZooKeeperState, key: Key) -> Hosted | None:
 
 def close(zk: ZooKeeperState, hosted: Hosted) -> None:
     """`closeReplica`: stop fetching and committing, delete the log."""
-    for name in (leading.COMMIT, leading.ROLE, LISTEN, LEADER_CHANGE):
+    for name in (leading.COMMIT, leading.ROLE, leading.MOVE, LISTEN, LEADER_CHANGE):
         zk.procedures.cancel((name, hosted.key))
     leading.step_down(zk, hosted)
     hosted.open_fetch = None

@@ -11,9 +11,9 @@ from broker.core.ports.marks import sometimes
 from broker.core.replica.state import Role
 from broker.zookeeper import paths
 from broker.zookeeper.choices import ACKNOWLEDGES_FIRST, KEEPS_HIGH_WATERMARK, REMEMBERS_ENDS
-from broker.zookeeper.procedures import Steps, Until
+from broker.zookeeper.procedures import Sleep, Steps, Until
 from broker.zookeeper.requests import fetching, producing
-from broker.zookeeper.state import Hosted, ZooKeeperState
+from broker.zookeeper.state import Hosted, PendingProduce, ZooKeeperState
 
 OPENED = sometimes("zookeeper: a leader opens its partition")
 UNREPLICATED = sometimes("zookeeper: a new leader takes for committed what others lack (Z-07)")
@@ -25,6 +25,7 @@ TAKEN_UP = sometimes("zookeeper: a replica finds that it has won a race which it
 
 COMMIT = "commit"
 ROLE = "role"
+MOVE = "move"
 
 BecomeLeader = Callable[[ZooKeeperState, Hosted], Steps[None]]
 """The design's `becomeLeader`."""
@@ -116,6 +117,23 @@ def look_at_queue(zk: ZooKeeperState, hosted: Hosted, write_isr: WriteIsr, hand_
     """Have the commit thread go on, if it has nothing to do yet."""
     if not zk.procedures.runs((COMMIT, hosted.key)):
         zk.procedures.start((COMMIT, hosted.key), _commit(zk, hosted, write_isr, hand_over))
+
+
+def see_to_move(zk: ZooKeeperState, hosted: Hosted, commit: Callable[[ZooKeeperState, Hosted], None]) -> None:
+    """Have the commit thread look at a move of the partition regularly, though nobody writes to it.
+
+    The text has it looked at with each produce request, and remarks that it could be done periodically.
+    """
+    if hosted.reassigned and not zk.procedures.runs((MOVE, hosted.key)):
+        zk.procedures.start((MOVE, hosted.key), _keep_moving(zk, hosted, commit))
+
+
+def _keep_moving(zk: ZooKeeperState, hosted: Hosted, commit: Callable[[ZooKeeperState, Hosted], None]) -> Steps[None]:
+    while hosted.is_elected and hosted.reassigned:
+        yield Sleep(zk.keep_in_sync_ms)
+        if hosted.is_open and hosted.reassigned and not hosted.queue:
+            hosted.queue.append(PendingProduce(hosted.replica.log.end_offset, None))
+            commit(zk, hosted)
 
 
 def _commit(zk: ZooKeeperState, hosted: Hosted, write_isr: WriteIsr, hand_over: HandOver) -> Steps[None]:

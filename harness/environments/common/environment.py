@@ -76,6 +76,9 @@ class ClusterEnvironment(ABC, Generic[NodeT, EngineT]):
         self._engine: EngineT | None = None
         self._cluster: ClusterUnderTest[NodeT, JournaledNetwork] | None = None
         self._undo = ExitStack()
+        self.spare: frozenset[int] = frozenset()
+        """Nodes that set-up prepares and does not start, until somebody does."""
+
         self._lay_out(())
 
     def _lay_out(self, plans: Sequence[NodePlan]) -> None:
@@ -138,9 +141,10 @@ class ClusterEnvironment(ABC, Generic[NodeT, EngineT]):
         self._cluster = ClusterUnderTest(nodes, network, self.capabilities, self._system, self.plans, administrator)
 
     def await_ready(self, timeout_s: float) -> None:
-        """Wait until every node serves; `NodeError` with its last log lines for one that does not."""
-        for node in self.cluster.nodes.values():
-            node.await_ready(timeout_s)
+        """Wait until all nodes but the spare ones serve; `NodeError` with its last log lines for one that does not."""
+        for node_id, node in self.cluster.nodes.items():
+            if node_id not in self.spare:
+                node.await_ready(timeout_s)
 
     def spawn_client(self, command: Sequence[str], log: Path) -> Process:
         """Run a client process as endpoint `CLIENTS`, with pipes for standard input and output."""

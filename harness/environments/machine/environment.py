@@ -103,9 +103,10 @@ class MachineEnvironment(ClusterEnvironment[MachineNode, NetworkEngine]):
             for plan in self.plans
         }
         self._assemble(nodes, self._engine)
-        for node in nodes.values():
+        for node_id, node in nodes.items():
             self._undo.callback(node.kill)
-            node.start()
+            if node_id not in self.spare:
+                node.start()
 
     def _make_clocks(self) -> Mapping[int, SkewedClock]:
         """Create a wall clock for every node if a fault needs it; otherwise no library is preloaded."""

@@ -51,7 +51,9 @@ def _unavailable(what: str, name: Literal["namespaces", "ext4", "fuse"], result:
 
 MechanismGroup = Mapping[str, frozenset[Capability]]
 
-ALWAYS: frozenset[Capability] = frozenset({"process", "starvation", "administration", "spare-broker", "plain-broker"})
+ALWAYS: frozenset[Capability] = frozenset(
+    {"process", "starvation", "topics", "reassignment", "administration", "spare-broker", "plain-broker"}
+)
 """The capabilities of every environment, whatever its mechanisms; the last two depend on the cluster's shape."""
 
 DISKS: MechanismGroup = {

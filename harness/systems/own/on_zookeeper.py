@@ -70,9 +70,13 @@ class HarrowOnZooKeeper(HarrowBroker):
         return ensemble.version(self.spec)
 
     def cannot(self, network: str, page_cache: str) -> frozenset[Capability]:  # noqa: ARG002
-        """The designs have few requests of administrators. Members tell each other addresses behind the proxies."""
+        """The designs elect by themselves and have no settings of topics, those with a controller move nothing.
+
+        Members tell each other addresses behind the proxies.
+        """
         proxied = frozenset[Capability]({"network"} if network == "proxies" else ())
-        return frozenset[Capability]({"administration"}) | proxied
+        unmoved = frozenset[Capability](() if self.spec.generation in LEADER_RACES else {"reassignment"})
+        return frozenset[Capability]({"administration"}) | proxied | unmoved
 
     def listeners(self, role: NodeRole) -> Sequence[str]:
         """Names of the listeners that a node of this role has."""

@@ -131,8 +131,15 @@ def test_kafka_python_describes_log_directories(cluster, admin, topic):
 
 
 def test_kafka_python_describes_partitions_with_their_eligible_leaders(admin, topic):
-    (described,) = admin.describe_topic_partitions([topic])["topics"]
-    (partition,) = described["partitions"]
+    found = []
+
+    def is_described():
+        (described,) = admin.describe_topic_partitions([topic])["topics"]
+        found[:] = described["partitions"]
+        return len(found) == 1
+
+    eventually(is_described, 10, "the broker that is asked knows the topic")
+    (partition,) = found
     assert sorted(partition["isr_nodes"]) == sorted(partition["replica_nodes"])
     assert not partition["eligible_leader_replicas"]
 

@@ -115,6 +115,48 @@ def test_a_cluster_that_is_down_leaves_nothing_but_its_files(tmp_path: Path) -> 
         assert "found none; harrow cluster up" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    "generation",
+    ["K5", *(pytest.param(one, marks=[pytest.mark.slow, pytest.mark.zookeeper]) for one in ("zk-v1", "zk-v2"))],
+)
+def test_brokers_are_added_and_partitions_move_onto_them(tmp_path: Path, generation: str) -> None:
+    if generation != "K5" and (reason := zookeeper.missing()):
+        pytest.skip(reason)
+    flags = ("--generation", generation, "--brokers", "2", "--spare", "1", "--page-cache", "page-cache")
+    begun = harrow(tmp_path, "cluster", "up", *flags)
+    try:
+        assert begun.returncode == ExitStatus.VALID, begun.stderr
+        servers = begun.stdout.splitlines()[0].removeprefix("brokers at ").split(",")
+        assert len(servers) == 2
+        assert "node 3 (broker, process None) spare" in harrow(tmp_path, "cluster", "status").stdout
+        client = KafkaAdminClient(bootstrap_servers=servers)
+        client.create_topics([NewTopic("named", 3, 2)])
+        producer = KafkaProducer(bootstrap_servers=servers, acks="all", enable_idempotence=False, retries=50)
+        assert [producer.send("named", b"x", partition=number).get(30).offset for number in range(3)] == [0, 0, 0]
+        added = harrow(tmp_path, "cluster", "add-brokers")
+        assert added.returncode == ExitStatus.VALID, added.stderr
+        lines = added.stdout.splitlines()
+        assert lines[:2] == ["broker 3 serves", "2 of 3 partitions are to move"]
+        assert all(" has moved from " in line for line in lines[2:])
+        status = harrow(tmp_path, "cluster", "status").stdout
+        isrs = [line.split("in sync: ")[1] for line in status.splitlines() if line.startswith("named-")]
+        assert sorted(int(one) for isr in isrs for one in isr.split(", ")) == [1, 1, 2, 2, 3, 3]
+        assert len(status.splitlines()[0].split(",")) == 3
+        assert [producer.send("named", b"x", partition=number).get(30).offset for number in range(3)] == [1, 1, 1]
+        assert "0 of 3 partitions are to move" in harrow(tmp_path, "cluster", "add-brokers").stdout
+        producer.close()
+        client.close()
+    finally:
+        harrow(tmp_path, "cluster", "down")
+        heal(tmp_path)
+
+
+def test_a_cluster_without_spare_brokers_has_none_to_add(store: Path) -> None:
+    refused = harrow(store, "cluster", "add-brokers")
+    assert refused.returncode == ExitStatus.USAGE
+    assert "expected a cluster with spare brokers, found none; harrow cluster up --spare 1" in refused.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.clients
 @pytest.mark.zookeeper

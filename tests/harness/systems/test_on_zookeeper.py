@@ -19,7 +19,7 @@ from common.names import SpecError
 from harness.commands import cli
 from harness.environments import factory
 from harness.environments.base import EnvironmentFailed, NodePlan
-from harness.environments.possible_faults import refuse_impossible
+from harness.environments.possible_faults import expand_families, refuse_impossible
 from harness.environments.ssh.connection.hosts import hosts_for_nodes
 from harness.spec import designs
 from harness.spec.designs import CONTROLLED, LEADER_RACES, WITH_EPOCHS
@@ -214,11 +214,30 @@ def test_the_hosts_of_members_are_asked_for_their_zookeeper(
 # --- faults ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["isolate", "reassignment"])
-def test_a_fault_that_a_design_or_its_ensemble_does_not_go_along_with_is_refused(kind: str) -> None:
-    spec = spec_of(faults=(kind,), network="proxies", brokers=4)
-    with pytest.raises(SpecError, match=f"faults: {kind} needs (network|administration), which harrow does not"):
+@pytest.mark.parametrize(
+    ("generation", "kind", "lacking"),
+    [
+        ("zk-v2", "isolate", "network"),
+        ("zk-v2", "raised-min-isr", "administration"),
+        ("zk-v2", "preferred-election", "administration"),
+        ("C1", "reassignment", "reassignment"),
+        ("C3", "broker-removal", "reassignment"),
+    ],
+)
+def test_a_fault_that_a_design_or_its_ensemble_does_not_go_along_with_is_refused(
+    generation: str, kind: str, lacking: str
+) -> None:
+    spec = spec_of(generation=generation, faults=(kind,), network="proxies", brokers=4)
+    with pytest.raises(SpecError, match=f"faults: {kind} needs {lacking}, which harrow does not"):
         refuse_impossible(spec, [KINDS[kind]], HarrowOnZooKeeper(spec))
+
+
+@pytest.mark.parametrize(
+    ("generation", "kinds"), [("zk-v1", ("topic-churn", "reassignment", "broker-removal")), ("C1", ("topic-churn",))]
+)
+def test_acts_of_an_administrator_that_a_design_has_are_faults_in_it(generation: str, kinds: tuple[str, ...]) -> None:
+    spec = spec_of(generation=generation, faults=("administration",), network="proxies", brokers=4)
+    assert expand_families(spec, HarrowOnZooKeeper(spec)).faults == kinds
 
 
 def test_members_can_be_killed_and_paused_whatever_the_network() -> None:

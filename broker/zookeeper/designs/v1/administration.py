@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from broker.core.messages import AnyRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, NewTopic
+from broker.core.messages import (
+    AlterPartitionReassignmentsRequest,
+    AnyRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ListPartitionReassignmentsRequest,
+    NewTopic,
+)
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.coordination import CallError, Create, Delete, GetChildren, SetData
 from broker.zookeeper import paths
@@ -21,6 +29,7 @@ from broker.zookeeper.requests.deletion import (
     delete_topics,
     delete_znodes,
 )
+from broker.zookeeper.requests.reassignment import list_reassignments, reassign
 from broker.zookeeper.state import ZooKeeperState
 
 
@@ -35,6 +44,10 @@ def procedure_of(zk: ZooKeeperState, request_id: int, request: AnyRequest) -> St
             return delete_topics(
                 zk, request_id, request, partial(delete_partitions, zk, partitions_of, _remove_partition)
             )
+        case AlterPartitionReassignmentsRequest():
+            return reassign(zk, request_id, request)
+        case ListPartitionReassignmentsRequest():
+            return list_reassignments(zk, request_id, request)
         case _:
             return None
 

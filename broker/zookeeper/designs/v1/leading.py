@@ -44,8 +44,9 @@ def look_at_reassignment(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
     hosted.reassigned = (yield from read_ids(paths.reassigned(hosted.key))) or ()
     for member in hosted.reassigned:
         if member not in hosted.replica.replicas and member not in hosted.catching_up:
-            hosted.catching_up.add(member)
             yield from requests.send(zk, hosted, member, StateChange.REPLICA_ASSIGNED)
+            hosted.catching_up.add(member)  # only then: another change may end this procedure meanwhile
+    leading.see_to_move(zk, hosted, look_at_queue)
 
 
 def look_at_queue(zk: ZooKeeperState, hosted: Hosted) -> None:

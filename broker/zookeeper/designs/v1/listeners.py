@@ -83,6 +83,9 @@ def _start_up(zk: ZooKeeperState) -> Steps[None]:
     zk.is_registered = True
     yield from _look_for_topics(zk)
     yield from _look_for_reassignments(zk)
+    for hosted in list(zk.hosted.values()):
+        if not hosted.is_listening:  # it was moved away meanwhile, and another one may lead it
+            _host(zk, hosted.key, hosted.replica.replicas)
 
 
 # --- topics and partitions -------------------------------------------------------------------------------------------
@@ -120,9 +123,9 @@ def _look_into_reassigned(zk: ZooKeeperState, topic: str) -> Steps[None]:
     for name in (yield GetChildren(path, watch=True)).children:
         key = (topic, paths.number_of(name, path))
         hosted = zk.hosted.get(key)
-        if hosted is not None and hosted.is_open:
+        if hosted is not None and hosted.is_elected:  # it may be about to open, and have looked just before the change
             yield from leading.look_at_reassignment(zk, hosted)
-        elif hosted is None:
+        elif hosted is None or not hosted.is_listening:
             target = (yield from read_ids(paths.reassigned(key))) or ()
             if zk.broker_id in target:  # it has no state znode yet that a leader could tell it by
                 _host(zk, key, (yield from read_ids(paths.replicas(key))) or ())
@@ -189,7 +192,7 @@ def _replicas_changed(zk: ZooKeeperState, key: Key, kind: ChangeKind) -> Steps[N
             if member != zk.broker_id:
                 yield from requests.send(zk, hosted, member, StateChange.DELETE_REPLICA)
         if _hosts(zk, hosted):
-            _delete_replica(zk, hosted)
+            _close(zk, hosted)
 
 
 def _leader_changed(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
@@ -219,10 +222,8 @@ def _state_changed(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
                 zk.procedures.start((ROLE, hosted.key), following.become_follower(zk, hosted, become_leader_again))
         case StateChange.REPLICA_ASSIGNED:
             yield from _replica_state_change(zk, hosted)
-        case StateChange.REPLICA_UNASSIGNED:
-            hosting.close(zk, hosted)
-        case StateChange.DELETE_REPLICA:
-            _delete_replica(zk, hosted)
+        case StateChange.REPLICA_UNASSIGNED | StateChange.DELETE_REPLICA:
+            _close(zk, hosted)
         case text:
             raise paths.BadZnode(path, f"one of {', '.join(StateChange)}", text)
 
@@ -232,8 +233,11 @@ def _hosts(zk: ZooKeeperState, hosted: Hosted) -> bool:
     return zk.hosted.get(hosted.key) is hosted
 
 
-def _delete_replica(zk: ZooKeeperState, hosted: Hosted) -> None:
-    """`deleteReplica`: close it, and be registered for requests to it no more, which the administrator waits for."""
+def _close(zk: ZooKeeperState, hosted: Hosted) -> None:
+    """Delete the replica, and be registered for requests to it no more, so that none is read again for its next one.
+
+    An administrator who deletes the topic waits for that.
+    """
     hosting.close(zk, hosted)
     zk.procedures.start(("unregister", hosted.key), _unregister(zk, hosted))
 

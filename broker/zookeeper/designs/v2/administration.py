@@ -1,6 +1,6 @@
 """The second design's commands for administrators, which wait until they are done.
 
-They create, extend and delete topics, and remove brokers.
+They create, extend and delete topics, move partitions, and remove brokers.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 from functools import partial
 
 from broker.core.messages import (
+    AlterPartitionReassignmentsRequest,
     AnyRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    ListPartitionReassignmentsRequest,
     NewTopic,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
@@ -27,6 +29,7 @@ from broker.zookeeper.reading import is_published, partitions_of, published, rea
 from broker.zookeeper.requests.assignment import Refusal, assignment_of
 from broker.zookeeper.requests.creation import create_partitions, create_topics
 from broker.zookeeper.requests.deletion import delete_partitions, delete_topics
+from broker.zookeeper.requests.reassignment import list_reassignments, reassign
 from broker.zookeeper.state import ZooKeeperState
 
 LEFT_OVER = sometimes("zookeeper: a creation was not completed in time, and what it has written is left")
@@ -48,6 +51,10 @@ def procedure_of(zk: ZooKeeperState, request_id: int, request: AnyRequest) -> St
             return delete_topics(zk, request_id, request, partial(delete_partitions, zk, published, partitions.remove))
         case UnregisterBrokerRequest(broker_id):
             return _remove_broker(zk, request_id, broker_id)
+        case AlterPartitionReassignmentsRequest():
+            return reassign(zk, request_id, request)
+        case ListPartitionReassignmentsRequest():
+            return list_reassignments(zk, request_id, request)
         case _:
             return None
 

@@ -23,7 +23,7 @@ def become_leader(zk: ZooKeeperState, hosted: Hosted, assigned: tuple[int, ...])
     isr = yield from epochs.raise_epoch(zk, hosted)
     insync = yield from leading.await_followers(zk, hosted, isr, assigned)
     yield from epochs.write_isr(hosted, insync)
-    hosted.reassigned, hosted.asked_to_close = (), False
+    hosted.reassigned, hosted.asked_to_close_ms = (), None
     yield from look_at_reassignment(zk, hosted)
     leading.open_partition(zk, hosted, insync)
     if zk.chose(LEADER_STARTS_NOBODY):
@@ -50,17 +50,18 @@ def look_at_reassignment(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
     wanted = yield from read_ids(paths.reassigned(hosted.key))
     assigned = hosted.replica.replicas
     if wanted is None:
-        hosted.reassigned, hosted.asked_to_close = (), False
+        hosted.reassigned, hosted.asked_to_close_ms = (), None
         return
     hosted.reassigned = wanted
     for member in wanted:
         if member not in assigned and member not in hosted.catching_up:
-            hosted.catching_up.add(member)
             yield from queues.send(zk, member, StateChange(RequestKind.START, hosted.key, hosted.epoch, zk.broker_id))
-    if not wanted and not hosted.asked_to_close:
-        hosted.asked_to_close = True
+            hosted.catching_up.add(member)  # only then: another change may end this procedure meanwhile
+    if not wanted and hosted.asked_to_close_ms is None:
         for member in assigned:
             yield from queues.send(zk, member, StateChange(RequestKind.CLOSE, hosted.key, hosted.epoch, zk.broker_id))
+        hosted.asked_to_close_ms = zk.broker.runtime.now_ms
+    leading.see_to_move(zk, hosted, look_at_queue)
 
 
 def look_at_queue(zk: ZooKeeperState, hosted: Hosted) -> None:

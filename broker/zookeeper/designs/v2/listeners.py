@@ -85,7 +85,8 @@ def _start_up(zk: ZooKeeperState) -> Steps[None]:
     for key in (yield from _assigned(zk, paths.TOPICS, replicas_of=paths.replicas)):
         yield from state_changes.start_replica(zk, key)
     for key in (yield from _assigned(zk, paths.REASSIGNED, replicas_of=paths.reassigned)):
-        if key not in zk.hosted:
+        hosted = zk.hosted.get(key)
+        if hosted is None or not hosted.is_listening:
             yield from state_changes.start_replica(zk, key)
     if any(hosted.is_elected for hosted in zk.hosted.values()):
         yield from _look_at_reassignments(zk)
@@ -135,6 +136,7 @@ def _leader_changed(zk: ZooKeeperState, hosted: Hosted) -> Steps[None]:
 
 
 def _look_at_reassignments(zk: ZooKeeperState) -> Steps[None]:
+    """For all that is led here, and for what is about to open, which may have looked just before the change."""
     for hosted in list(zk.hosted.values()):
-        if hosted.is_open:
+        if hosted.is_elected:
             yield from leading.look_at_reassignment(zk, hosted)

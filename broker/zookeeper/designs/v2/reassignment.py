@@ -1,13 +1,15 @@
 """Moves a partition to other replicas in two steps: the old ones are closed, and once they are out of the ISR it moves.
 
-Both are looked at when a produce request is committed, and never otherwise.
+Both are looked at when a produce request is committed, or regularly if there is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from broker.core.messages import UNKNOWN
 from broker.core.ports.coordination import Delete
+from broker.core.ports.marks import sometimes
 from broker.zookeeper import paths
 from broker.zookeeper.choices import KEEPS_REASSIGNMENT
 from broker.zookeeper.designs.v2 import epochs, queues
@@ -18,6 +20,8 @@ from broker.zookeeper.replicas import leading
 from broker.zookeeper.replicas.leading import MOVED
 from broker.zookeeper.state import Hosted, ZooKeeperState
 
+RETURNED = sometimes("zookeeper: a replica that was asked to close is in the ISR again, and asked again")
+
 GIVE_UP = "give-up"
 
 
@@ -25,16 +29,35 @@ def hand_over(zk: ZooKeeperState, hosted: Hosted, end: int, before: Callable[[],
     """`checkReassignedReplicas`, `checkLoadBalancing`: whether leadership ends here; `before` is called if it does."""
     if hosted.reassigned and all(hosted.end_of(member) >= end for member in hosted.reassigned):
         old = [one for one in hosted.replica.replicas if one not in hosted.reassigned and one != zk.broker_id]
-        if not hosted.asked_to_close:
-            hosted.asked_to_close = True
-            for member in old:
-                change = StateChange(RequestKind.CLOSE, hosted.key, hosted.epoch, zk.broker_id)
-                yield from queues.send(zk, member, change)
-        elif not any(member in hosted.replica.isr for member in old):
+        left = [one for one in old if one in hosted.replica.isr]
+        if hosted.asked_to_close_ms is None:
+            yield from _have_closed(zk, hosted, old)
+        elif left:
+            yield from _have_returned_closed(zk, hosted, left)
+        else:
             leadership_ends = yield from _complete(zk, hosted, before)
             if leadership_ends:
                 return True
+        if hosted.replica.replicas[0] in old:
+            return False  # the preferred replica is being closed
     return (yield from leading.hand_to_preferred(zk, hosted, before))
+
+
+def _have_closed(zk: ZooKeeperState, hosted: Hosted, members: Sequence[int]) -> Steps[None]:
+    hosted.asked_to_close_ms = zk.broker.runtime.now_ms
+    for member in members:
+        change = StateChange(RequestKind.CLOSE, hosted.key, hosted.epoch, zk.broker_id)
+        yield from queues.send(zk, member, change)
+        hosted.replica.remotes.pop(member, None)  # once closed it fetches no more, and is late with the next request
+
+
+def _have_returned_closed(zk: ZooKeeperState, hosted: Hosted, members: Sequence[int]) -> Steps[None]:
+    """Ask those again that fetch all the same: a broker that starts meanwhile opens what the tree assigns to it."""
+    asked_ms = hosted.asked_to_close_ms or 0
+    returned = [one for one in members if hosted.end_of(one) != UNKNOWN]
+    if returned and zk.broker.runtime.now_ms >= asked_ms + zk.keep_in_sync_ms:
+        zk.broker.runtime.mark(RETURNED)
+        yield from _have_closed(zk, hosted, returned)
 
 
 def _complete(zk: ZooKeeperState, hosted: Hosted, before: Callable[[], None]) -> Steps[bool]:
@@ -48,7 +71,7 @@ def _complete(zk: ZooKeeperState, hosted: Hosted, before: Callable[[], None]) ->
     yield from write_ids(paths.replicas(key), moved_to)
     replica.replicas = moved_to
     hosted.catching_up = set()
-    hosted.asked_to_close = False
+    hosted.asked_to_close_ms = None
     zk.broker.runtime.mark(MOVED)
     zk.broker.runtime.log("info", f"{hosted}: has moved to {list(moved_to)}")
     ends = moved_to[0] != zk.broker_id

@@ -88,7 +88,7 @@ def test_a_refusal_of_the_cluster_is_reported(environment: MachineEnvironment) -
 
 
 def test_every_act_of_administration_is_shown_here() -> None:
-    assert {name for name, kind in KINDS.items() if "administration" in kind.needs} == {
+    assert {name for name, kind in KINDS.items() if kind.family == "administration"} == {
         "topic-churn",
         "reassignment",
         "preferred-election",
