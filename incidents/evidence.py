@@ -31,6 +31,8 @@ _STORY_VIOLATION = "VIOLATION"
 
 _NOTHING_LOST = re.compile(r"\b0 bytes lost")
 """In the parameters of a simulated fault that could have lost data and did not."""
+_OF_A_PARTITION = re.compile(r"(?P<topic>[^ /]+)-(?P<partition>\d+)/[^ /]+ (?:of|flipped|truncated)\b")
+"""In what a damage to a disk did: the file of a partition that it flipped a bit of, truncated or removed."""
 _DISK_LOST = "disk lost"
 """In those of one that lost what was synced, too: the simulation calls that a loss of the page cache."""
 
@@ -44,6 +46,8 @@ class Fault(NamedTuple):
     started_ns: int
     ended_ns: int | None
     lossy: bool
+    partition: tuple[str, int] | None = None
+    """The one of which it has changed a file; None if it changed none, or not a certain one."""
 
     @property
     def deed(self) -> str:
@@ -70,10 +74,14 @@ class Fault(NamedTuple):
     def _when(self) -> str:
         return f"at {moment(self.started_ns)}" + (f" (fault #{self.number})" if self.number else "")
 
-    @property
-    def takes_records(self) -> bool:
-        """Whether it can have taken records: it loses data, and not on controllers alone, which keep none."""
-        return self.lossy and (not self.targets or min(self.targets) < FIRST_CONTROLLER)
+    def takes_records(self, topic: str, partition: int | None = None) -> bool:
+        """Whether it can have taken a partition's records, or any of the topic's.
+
+        Not on controllers alone, nor by a change to a file of another partition.
+        """
+        on_brokers = not self.targets or min(self.targets) < FIRST_CONTROLLER
+        changed = self.partition or (topic, partition)
+        return self.lossy and on_brokers and changed[0] == topic and partition in (None, changed[1])
 
     @property
     def took_by_ns(self) -> int:
@@ -150,6 +158,7 @@ class Evidence:
                 row["started_ns"],
                 row["ended_ns"],
                 self.is_lossy(row["kind"]) and not _NOTHING_LOST.search(row["parameters"] or ""),
+                partition_of_file(row["evidence"] or ""),
             )
             for row in rows
             if row["took_hold"] and row["started_ns"] is not None
@@ -224,6 +233,13 @@ class Evidence:
 
     def _history_of(self, topic: str, partition: int) -> PartitionHistory:
         return partition_history(self._cluster, topic, partition)
+
+    @cached_property
+    def last_sampled_ns(self) -> Mapping[int, int]:
+        """When each broker was last seen with any replica."""
+        known = self._cluster.filter(pc.is_valid(self._cluster.column("at_ns")))
+        latest = known.group_by("broker").aggregate([("at_ns", "max")])
+        return dict(zip(latest.column("broker").to_pylist(), latest.column("at_ns_max").to_pylist(), strict=True))
 
     @cached_property
     def _cluster(self) -> pa.Table:
@@ -327,6 +343,12 @@ def _finding(layer: str, property_id: str, what: str, at_ns: int | None) -> Find
     nodes = tuple(int(next(group for group in match.groups() if group)) for match in _BROKER.finditer(what))
     topic = None if named is None else named[1] or TOPIC_OF_SIMULATIONS
     return Finding(layer, property_id, what, at_ns, topic, partition, offset, nodes)
+
+
+def partition_of_file(evidence: str) -> tuple[str, int] | None:
+    """Return the partition of which a fault has changed a file, by what it has noted; None if of none."""
+    found = _OF_A_PARTITION.search(evidence)
+    return None if found is None else (found["topic"], int(found["partition"]))
 
 
 def _json(path: Path) -> object:

@@ -352,7 +352,11 @@ def _never_had(
 
 def _without_samples(evidence: Evidence, loss: Loss) -> list[Cause]:
     """No sample shows a leader that lacked the records: name the faults that can have taken them."""
-    after = [fault for fault in evidence.faults if fault.takes_records and fault.took_by_ns >= loss.first_ns - SLACK_NS]
+    after = [
+        fault
+        for fault in evidence.faults
+        if fault.takes_records(loss.topic, loss.partition) and fault.took_by_ns >= loss.first_ns - SLACK_NS
+    ]
     found = [
         Cause(
             "storage-loss",

@@ -38,7 +38,11 @@ def reason(evidence: Evidence, topic: str, partition: int) -> Reason | None:
         return None
     leader = history.leading[-1]
     latest = {sample.broker: sample for sample in history.samples}
-    outside = [sample for broker, sample in sorted(latest.items()) if broker not in leader.isr]
+    outside = [
+        sample
+        for broker, sample in sorted(latest.items())
+        if broker not in leader.isr and not _has_moved_away(evidence, sample)
+    ]
     complaints = {
         sample.broker: found
         for sample in outside
@@ -56,6 +60,11 @@ def reason(evidence: Evidence, topic: str, partition: int) -> Reason | None:
     if caught_up and len(caught_up) == len(outside):
         return Reason(_not_taken_in(caught_up, leader), rule, leader.broker)
     return None
+
+
+def _has_moved_away(evidence: Evidence, sample: Sample) -> bool:
+    """Whether the broker was seen later with other replicas, and without this one."""
+    return sample.at_ns < evidence.last_sampled_ns.get(sample.broker, sample.at_ns) - _LATER_NS
 
 
 def _is_caught_up(history: PartitionHistory, sample: Sample) -> bool:

@@ -21,6 +21,9 @@ RECENT_NS = 10_000_000_000
 NOT_IDEMPOTENT = "not-idempotent"
 """Kind of a cause that all duplicates of a run share."""
 
+_GROUPS_TOPIC = "__consumer_offsets"
+"""Where Kafka-protocol brokers keep what groups have committed."""
+
 
 def details_of(row: Row) -> Mapping[str, Any]:
     """Return the evidence of an anomaly; empty if it cannot be read."""
@@ -129,7 +132,7 @@ def _of_group(evidence: Evidence, row: Row) -> Cause:
     lost = [
         fault
         for fault in evidence.faults
-        if fault.takes_records
+        if fault.takes_records(_GROUPS_TOPIC)
         and isinstance(since_ns, int)
         and at_ns is not None
         and since_ns <= fault.started_ns <= at_ns

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
-from nemesis.capabilities.cluster import Capability, PartitionView, is_broker
+from nemesis.capabilities.cluster import Capability, NodeError, PartitionView, is_broker
 from nemesis.draws import Draws
 from nemesis.faults.base import (
     FaultKind,
@@ -76,6 +76,7 @@ class Move:
     wanted_replicas: Callable[[PartitionView, tuple[int, ...]], tuple[int, ...]]
     elect: bool = False
     _before: PartitionView | None = None
+    _is_returning: bool = False
 
     def inject(self) -> str:
         """Request the new replicas and wait until they are in place; with `elect` also that the first of them leads."""
@@ -96,15 +97,18 @@ class Move:
         return f"the leadership of {_name(view)} went from {view.leader} to {wanted[0]}, the new preferred leader"
 
     def undo(self) -> None:
-        """Request the old replicas."""
+        """Request the old replicas; `check_healed` does where a system refuses that as long as the partition moves."""
         if self._before is not None:
-            self._ask(self._before, self._before.replicas)
+            self._is_returning = _has_accepted(self.site, self._before)
 
     def check_healed(self) -> Healing:
-        """Check that the old replicas are in place and in sync."""
+        """Check that the old replicas are requested, in place and in sync."""
         if self._before is None:
             return Healing(True, "nothing was moved")
         before = self._before
+        self._is_returning = self._is_returning or _has_accepted(self.site, before)
+        if not self._is_returning:
+            return Healing(False, f"{_name(before)} cannot be moved back yet")
         now = _find(self.site, before)
         if now is None or now.replicas != before.replicas or set(now.isr) != set(now.replicas):
             return Healing(False, f"{_name(before)} does not have its old replicas in sync again")
@@ -168,7 +172,7 @@ class BrokerRemoval:
     site: Site
     targets: tuple[int, ...]
     _moved: list[PartitionView] = field(default_factory=list)  # as they were before
-    _is_returning: bool = False
+    _unasked: list[PartitionView] = field(default_factory=list)  # those of them that are to be moved back
 
     def inject(self) -> str:
         """Move all replicas of the target to other brokers, check that it has none, and shut it down."""
@@ -180,6 +184,7 @@ class BrokerRemoval:
 
     def undo(self) -> None:
         """Start the broker; `check_healed` moves its replicas back once it serves."""
+        self._unasked = list(self._moved)
         start_dead(self.site, self.targets)
 
     def check_healed(self) -> Healing:
@@ -187,10 +192,9 @@ class BrokerRemoval:
         serving = self.site.serving(self.targets)
         if not serving.healed:
             return serving
-        if not self._is_returning:
-            self._is_returning = True
-            for view in self._moved:
-                self.site.cluster.administrator.reassign(view.topic, view.partition, view.replicas)
+        self._unasked = [view for view in self._unasked if not _has_accepted(self.site, view)]
+        if self._unasked:
+            return Healing(False, f"{len(self._unasked)} of {len(self._moved)} partitions cannot be moved back yet")
         now = {(view.topic, view.partition): view for view in self.site.cluster.partitions()}
         missing = [view for view in self._moved if not _is_back(view, now.get((view.topic, view.partition)))]
         if missing:
@@ -223,6 +227,15 @@ def _choose(site: Site, pick: int) -> PartitionView:
     if not usable:
         raise NotInEffect("no broker reports the cluster's partitions")
     return usable[pick % len(usable)]
+
+
+def _has_accepted(site: Site, before: PartitionView) -> bool:
+    """Whether the cluster accepts the request for a partition's old replicas."""
+    try:
+        site.cluster.administrator.reassign(before.topic, before.partition, before.replicas)
+    except NodeError:
+        return False
+    return True
 
 
 def _find(site: Site, like: PartitionView) -> PartitionView | None:

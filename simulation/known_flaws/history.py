@@ -103,7 +103,7 @@ HISTORY: Sequence[FlawHistory] = (
     FlawHistory(
         "B-04",
         "a follower's position is believed, though its log is longer than the leader's, or another",
-        {V1: Seed(97, observer.NEVER_HELD), V2: Seed(1630297, observer.NEVER_HELD)},
+        {V1: Seed(97, observer.NEVER_HELD), V2: Seed(197, observer.NEVER_HELD)},
         "a fetch behind the log end is refused (0.8), and one of a diverging log (2.7)",
         "believe-fetch-offset",
     ),

@@ -98,3 +98,17 @@ def test_one_replica_that_stays_out_of_several_partitions_in_one_way_is_one_inci
     assert len(found) == incidents
     if incidents == 1:
         assert found[0].headline.startswith("2 partitions (t-0, t-1) did not recover: the ISR did not become full")
+
+
+def test_a_replica_that_was_moved_away_is_not_asked_for(tmp_path):
+    """Broker 4 had one, and was seen later with another partition alone."""
+    moved = [follows(20, 4, 1, 4, 60), follows(39, 4, 1, 1, 7, partition=1)]
+    cause = cause_of(tmp_path, [*samples(), *moved])
+    assert cause.sentence == (
+        "the ISR did not become full again; broker 3 has caught up, and the leader, broker 1, does not take it in"
+    )
+
+
+def test_nobody_is_blamed_while_another_replica_is_down(tmp_path):
+    cause = cause_of(tmp_path, [*samples(), follows(20, 4, 1, 4, 60)])
+    assert cause.sentence == "the ISR did not become full again after broker 3 was paused at 10.000 s (fault #7)"

@@ -1,7 +1,9 @@
 """Each kind of fault is told in words, of one target and of several."""
 
+import pytest
+
 from incidents.deeds import DEEDS, EVENTS, RECIPES
-from incidents.evidence import Evidence, Fault
+from incidents.evidence import Evidence, Fault, partition_of_file
 from nemesis.kinds import LISTED_KINDS
 from tests.incidents.stored import fault, run_in
 
@@ -32,3 +34,20 @@ def test_a_simulated_loss_of_a_disk_is_not_told_as_one_of_the_page_cache(tmp_pat
     assert cache.story == "broker 3 lost its page cache at 3.000 s (fault #2)"
     assert disk.lossy
     assert cache.lossy
+
+
+@pytest.mark.parametrize(
+    ("evidence", "takes"),
+    [
+        ("node 3 killed and reaped; node 3: harrow-0/leader-epoch-checkpoint of 8 bytes removed", False),
+        ("node 3: bit 3 of byte 71 of my-topic-1/00000000000000000000.log flipped", False),
+        ("node 3: harrow-1/00000000000000000000.log truncated from 90 to 12 bytes", True),
+        ("node 3: recovery-point-offset-checkpoint of 40 bytes removed", True),
+        ("node 3: the disk is empty, 1,664,535 bytes are gone", True),
+        ("node 3 lost 1 of 2 writes", True),
+    ],
+)
+def test_a_change_to_a_file_of_another_partition_takes_no_records(evidence, takes):
+    fault = Fault(4, "file-loss", frozenset({3}), 0, None, lossy=True, partition=partition_of_file(evidence))
+    assert fault.takes_records("harrow", 1) == takes
+    assert fault.takes_records("harrow") == ("my-topic" not in evidence)

@@ -186,6 +186,22 @@ def test_without_a_spare_broker_a_partition_does_without_a_follower() -> None:
     assert fault.check_healed().evidence == "replicas of harrow-0 are [1, 2, 3] again, all in sync"
 
 
+@pytest.mark.parametrize("kind", ["reassignment", "preferred-election", "broker-removal"])
+def test_a_partition_that_cannot_be_moved_back_yet_is_not_healed(kind: str) -> None:
+    cluster = FakeCluster()
+    cluster.nodes[4] = FakeNode(4)
+    cluster.insync = (1, 2, 3, 4)
+    fault = aimed(cluster, kind, 1, pick="0")
+    fault.inject()
+    cluster.administrator.busy = 2
+    fault.undo()
+    assert "cannot be moved back yet" in fault.check_healed().evidence
+    while cluster.administrator.busy:
+        assert not fault.check_healed().healed
+    fault.check_healed()
+    assert fault.check_healed().healed
+
+
 def test_a_broker_that_no_other_can_replace_stays() -> None:
     cluster = FakeCluster()
     with pytest.raises(NotInEffect, match="harrow-0 cannot do without node 1 now"):

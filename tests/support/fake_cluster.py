@@ -249,6 +249,9 @@ class FakeAdministrator:
     """Writes down what the cluster shall be; it is so at once, unless it is lazy."""
 
     lazy: bool = False
+    busy: int = 0
+    """So many requests to move a partition are refused, because it moves."""
+
     topics: dict[str, int] = field(default_factory=dict)
     replicas: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     leaders: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -265,6 +268,9 @@ class FakeAdministrator:
         self.topics[topic] = total
 
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
+        if self.busy:
+            self.busy -= 1
+            raise NodeError(f"expected to reassign {topic}, found: ReassignmentInProgressError")
         if not self.lazy:
             self.replicas[topic, partition] = tuple(replicas)
 

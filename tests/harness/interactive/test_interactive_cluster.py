@@ -130,20 +130,20 @@ def test_brokers_are_added_and_partitions_move_onto_them(tmp_path: Path, generat
         assert len(servers) == 2
         assert "node 3 (broker, process None) spare" in harrow(tmp_path, "cluster", "status").stdout
         client = KafkaAdminClient(bootstrap_servers=servers)
-        client.create_topics([NewTopic("named", 3, 2)])
+        client.create_topics([NewTopic("named", 9, 2)])
         producer = KafkaProducer(bootstrap_servers=servers, acks="all", enable_idempotence=False, retries=50)
-        assert [producer.send("named", b"x", partition=number).get(30).offset for number in range(3)] == [0, 0, 0]
+        assert [producer.send("named", b"x", partition=number).get(30).offset for number in range(9)] == [0] * 9
         added = harrow(tmp_path, "cluster", "add-brokers")
         assert added.returncode == ExitStatus.VALID, added.stderr
         lines = added.stdout.splitlines()
-        assert lines[:2] == ["broker 3 serves", "2 of 3 partitions are to move"]
+        assert lines[:2] == ["broker 3 serves", "6 of 9 partitions are to move"]
         assert all(" has moved from " in line for line in lines[2:])
         status = harrow(tmp_path, "cluster", "status").stdout
         isrs = [line.split("in sync: ")[1] for line in status.splitlines() if line.startswith("named-")]
-        assert sorted(int(one) for isr in isrs for one in isr.split(", ")) == [1, 1, 2, 2, 3, 3]
+        assert sorted(int(one) for isr in isrs for one in isr.split(", ")) == [1] * 6 + [2] * 6 + [3] * 6
         assert len(status.splitlines()[0].split(",")) == 3
-        assert [producer.send("named", b"x", partition=number).get(30).offset for number in range(3)] == [1, 1, 1]
-        assert "0 of 3 partitions are to move" in harrow(tmp_path, "cluster", "add-brokers").stdout
+        assert [producer.send("named", b"x", partition=number).get(30).offset for number in range(9)] == [1] * 9
+        assert "0 of 9 partitions are to move" in harrow(tmp_path, "cluster", "add-brokers").stdout
         producer.close()
         client.close()
     finally:

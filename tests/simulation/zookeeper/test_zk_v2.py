@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.zookeeper.choices import DELETION_NEEDS_LEADER, RAW_HIGH_WATERMARK, switches_of
+from broker.zookeeper.choices import DELETION_NEEDS_LEADER, KEEPS_REASSIGNMENT, RAW_HIGH_WATERMARK, switches_of
 from simulation.invariants.observer import property_observers
 from simulation.invariants.properties import divergence_excuse, is_documented
 from simulation.runs.failures import findings
@@ -12,7 +12,14 @@ from simulation.runs.sweep import simulate
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
 from simulation.scenario.overrides import check_overrides
-from simulation.zookeeper.observer import CUT_TO_HIGH_WATERMARK, DELETED, NEVER_HELD, NOT_SYNCED
+from simulation.zookeeper.observer import (
+    CUT_TO_HIGH_WATERMARK,
+    DELETED,
+    DIFFERS,
+    ENDS_INSIDE,
+    NEVER_HELD,
+    NOT_SYNCED,
+)
 
 V2 = {"generation": "zk-v2"}
 
@@ -32,7 +39,8 @@ def test_a_seed_is_the_same_simulation_every_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "cause"), [(1630064, CUT_TO_HIGH_WATERMARK), (1630007, NOT_SYNCED), (1630297, NEVER_HELD)]
+    ("seed", "cause"),
+    [(1630064, CUT_TO_HIGH_WATERMARK), (1630007, NOT_SYNCED), (197, NEVER_HELD), (1630114, DIFFERS)],
 )
 def test_a_random_seed_loses_what_was_acknowledged_by_a_documented_flaw(seed: int, cause: str) -> None:
     first = simulate(seed, V2, observed=True).findings[0]
@@ -48,8 +56,24 @@ def test_topics_that_come_and_go_lose_what_was_acknowledged_by_a_delayed_request
 
 
 def test_the_leader_of_an_earlier_topic_has_no_epoch_of_the_next_one_by_its_name() -> None:
-    """In this seed a broker leads a topic of which it has not heard yet that it was cleaned up and created again."""
-    assert not simulate(5, {**V2, "side_topics": True}, observed=True).findings
+    """In this seed a broker opens a partition that was cleaned up and created again, and that another one leads."""
+    assert not simulate(267, V2, observed=True).findings
+
+
+def test_a_move_that_ends_never_is_found_and_excused_only_by_a_log_that_ends_inside_a_batch() -> None:
+    """V-6; a leader that leaves the request in the tree (Q18) has no such excuse."""
+    (stuck,) = simulate(1630225, V2, observed=True).findings
+    assert stuck.property_id == "V-6"
+    assert ENDS_INSIDE in stuck.what
+    left = {**V2, "flaws": (KEEPS_REASSIGNMENT,), "faults": ("reassignment",)}
+    (kept,) = simulate(1630001, left, observed=True).findings
+    assert kept.property_id == "V-6"
+    assert not is_documented(kept.what)
+
+
+def test_what_is_about_to_open_is_moved() -> None:
+    """In this seed a leader reads that its partition is not to move, and it is before the partition is open."""
+    assert not simulate(114, V2, observed=True).findings
 
 
 def test_replicas_stay_different() -> None:
