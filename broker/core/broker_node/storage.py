@@ -169,25 +169,37 @@ def _open_directory(broker: BrokerState, index: int) -> None:
 def _undo_creation(broker: BrokerState, directory: str) -> None:
     """RT-8: delete a directory of which nothing says of which topic it is, if a creation has left it.
 
-    There is nothing in it but what `create_replica` puts there: no record. Nobody else would delete it, if the topic is
-    deleted before its broker starts again.
+    Nobody else would delete it, if the topic is deleted before its broker starts again.
     """
-    names = set(broker.files.list(directory))
-    log_file = f"{0:020d}{LOG_SUFFIX}"
-    if names <= {PARTITION_METADATA, log_file} and not broker.files.size(f"{directory}/{log_file}"):
+    if _is_new(broker, directory):
         broker.runtime.mark(CREATION_UNDONE)
         broker.files.delete(directory)
+
+
+def _is_new(broker: BrokerState, directory: str) -> bool:
+    """Whether there is nothing in a directory but what `create_replica` puts there: no record."""
+    names = set(broker.files.list(directory))
+    log_file = f"{0:020d}{LOG_SUFFIX}"
+    return names <= {PARTITION_METADATA, log_file} and not broker.files.size(f"{directory}/{log_file}")
 
 
 def _is_superseded(broker: BrokerState, key: tuple[str, int], index: int, claim: checkpoints.Claim | None) -> bool:
     """RT-8: whether the log of a partition that another directory has too is the older one; else delete the other.
 
     The partition was given up while the directory of the older one had failed, and came back: with the topic id of
-    another topic, or as a replica that starts empty. Raises `CorruptLog` if nothing says which is older: somebody has
-    copied it.
+    another topic, or as a replica that starts empty. One without a claim and without a record was being created when
+    the broker ended, and goes. Raises `CorruptLog` if nothing says which is older: somebody has copied it.
     """
     other = broker.replicas[key]
     path, directory = broker.settings.log_dirs[directories.of(other)], f"{key[0]}-{key[1]}"
+    if claim is None and _is_new(broker, name_in(index, directory)):
+        broker.runtime.mark(CREATION_UNDONE)
+        return True
+    if other.claim is None and _is_new(broker, other.log.directory):
+        broker.runtime.mark(CREATION_UNDONE)
+        del broker.replicas[key]
+        delete_logs(broker, [other])
+        return False
     if claim is None or other.claim is None or claim == other.claim:
         raise CorruptLog(
             f"expected {directory} in one log directory, found it in {path} too: remove one of the two",

@@ -324,16 +324,33 @@ def test_an_offline_replica_is_forgotten_with_its_topic():
     cluster.run_until(lambda: not node.describe()["offline_partitions"])
 
 
-def test_a_log_that_is_in_two_directories_fails_the_second_of_them():
+def copied(with_record, place=0):
+    """A cluster of which broker 1 has the files of a replica in two log directories; its first is `place`."""
     cluster = cluster_of()
-    partition = partitions_in(cluster, 1, "/a")[0]
+    partition = led_in(cluster, 1, LOG_DIRS[place])
+    if with_record:
+        cluster.produce(1, 5, partition=partition)
     cluster.kill(1)
     files = cluster.machines[1].files
-    for name in [name for name in files.files if name.startswith(f"{TOPIC}-{partition}/")]:
-        files.append(f"1/{name}", files.read(name, 0, files.size(name)))
+    here, there = ("", "1/") if place == 0 else ("1/", "")
+    for name in [name for name in files.files if name.startswith(f"{here}{TOPIC}-{partition}/")]:
+        files.append(f"{there}{name.removeprefix(here)}", files.read(name, 0, files.size(name)))
     cluster.start(1)
     cluster.run(10)
-    state = cluster.machines[1].node.describe()
+    return cluster, partition, cluster.machines[1].node.describe()
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_log_of_which_only_its_creation_is_in_another_directory_stays(place):
+    """RT-8: nothing has claimed the other one yet; the broker ended while it created it."""
+    cluster, partition, state = copied(with_record=False, place=place)
+    assert [one["failure"] for one in state["log_dirs"]] == [None, None]
+    assert logs_of(cluster, 1, partition) == [LOG_DIRS[place]]
+    cluster.run_until(lambda: places(cluster, 1).get(partition) == LOG_DIRS[place])
+
+
+def test_a_log_that_is_in_two_directories_fails_the_second_of_them():
+    _, partition, state = copied(with_record=True)
     assert state["log_dirs"][0]["failure"] is None
     assert f"expected {TOPIC}-{partition} in one log directory, found it in /a too" in state["log_dirs"][1]["failure"]
 
