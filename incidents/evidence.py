@@ -33,6 +33,7 @@ _NOTHING_LOST = re.compile(r"\b0 bytes lost")
 """In the parameters of a simulated fault that could have lost data and did not."""
 _OF_A_PARTITION = re.compile(r"(?P<topic>[^ /]+)-(?P<partition>\d+)/[^ /]+ (?:of|flipped|truncated)\b")
 """In what a damage to a disk did: the file of a partition that it flipped a bit of, truncated or removed."""
+_LEADER_RACES = frozenset({"zk-v1", "zk-v2"})
 _DISK_LOST = "disk lost"
 """In those of one that lost what was synced, too: the simulation calls that a loss of the page cache."""
 
@@ -225,6 +226,11 @@ class Evidence:
     def needed(self) -> Needed | None:
         """The faults that a simulated failure needs; None for a real run, or where that was not tried."""
         return needed.read(self._directory)
+
+    @property
+    def is_leader_race(self) -> bool:
+        """Whether the cluster is of a design whose replicas race for a znode, and whose leaders write the ISR there."""
+        return self.settings.get("generation") in _LEADER_RACES
 
     @property
     def is_simulated(self) -> bool:

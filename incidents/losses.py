@@ -37,6 +37,11 @@ UNLESS_ELR = (
 )
 """What is said of a loss that only ELR prevents, where nothing shows whether it is in force."""
 
+_UNCONDITIONAL = (
+    "Leaders of this design write the ISR whatever is there, also one that was replaced and does not know that (Z-02):"
+    " it may have put itself into the ISR between two samples."
+)
+
 
 @dataclass
 class Loss:
@@ -338,6 +343,7 @@ def _never_had(
     if isr and leader not in isr and leader not in eligible:
         on = evidence.settings.get("unclean_election")
         allowed = "unclean.leader.election.enable=true lets any replica lead." if on else ""
+        spoken = (*spoken, *((_UNCONDITIONAL,) if evidence.is_leader_race else ()))
         return [cause("unclean-election", f"{elected}, which was neither in the ISR nor eligible", allowed)]
     was_member = bool(at_ack) and leader in at_ack[-1].isr
     kind, deed = _early(loss)

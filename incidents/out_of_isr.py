@@ -16,7 +16,6 @@ _COMMIT_LOOP = (
     "This design looks at the ISR only when it commits a batch, and then takes in the followers that have the batch "
     "already (Z-13). A leader that is alone in the ISR commits at once, before any follower can have it."
 )
-_LOOKS_WHILE_COMMITTING = frozenset({"zk-v1", "zk-v2"})
 
 
 class Reason(NamedTuple):
@@ -51,7 +50,7 @@ def reason(evidence: Evidence, topic: str, partition: int) -> Reason | None:
     caught_up = [
         sample.broker for sample in outside if sample.broker not in complaints and _is_caught_up(history, sample)
     ]
-    rule = (_COMMIT_LOOP,) if evidence.settings.get("generation") in _LOOKS_WHILE_COMMITTING else ()
+    rule = (_COMMIT_LOOP,) if evidence.is_leader_race else ()
     if complaints:
         reasons = [_of(broker, said) for broker, said in complaints.items()]
         if caught_up:

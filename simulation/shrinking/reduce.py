@@ -131,8 +131,8 @@ class ShrinkTarget(NamedTuple):
 
     @property
     def observed(self) -> bool:
-        """Whether the observers are needed to find it."""
-        return self.layer is Layer.INVARIANT
+        """Whether the observers are needed to find it: they also see what makes no progress during the faults."""
+        return self.layer in (Layer.INVARIANT, Layer.LIVENESS)
 
     @property
     def is_sudden(self) -> bool:

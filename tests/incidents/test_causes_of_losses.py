@@ -91,6 +91,15 @@ def test_a_fault_that_did_not_take_effect_is_not_the_cause(tmp_path):
     assert only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause.kind == "wrong-cut"
 
 
+@pytest.mark.parametrize(("generation", "says"), [("zk-v1", True), ("C1", False), ("K5", False)])
+def test_where_leaders_write_the_isr_whatever_is_there_an_election_outside_of_it_says_so(tmp_path, generation, says):
+    cluster = [leads(9, 1, 0, 20, (1, 2)), follows(11, 3, 1, 0, 10), leads(15, 3, 1, 10, (3,))]
+    runs = [settings(generation=generation)]
+    cause = only(run_in(tmp_path, runs=runs, cluster=cluster, anomalies=[lost(15, 10)])).cause
+    assert cause.kind == "unclean-election"
+    assert ("(Z-02)" in " ".join(cause.evidence)) == says
+
+
 def test_an_unclean_election_that_the_setting_allows_says_so(tmp_path):
     cluster = [leads(9, 1, 0, 20, (1,)), leads(15, 3, 1, 10, (3,))]
     rows = [lost(15, 10, within_contract=True)]

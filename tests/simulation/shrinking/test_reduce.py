@@ -10,7 +10,7 @@ import pytest
 from nemesis.targets import Trigger
 from simulation.invariants.observer import property_observers
 from simulation.runs.failures import Layer
-from simulation.scenario.case import run
+from simulation.scenario.case import Case, run
 from simulation.scenario.configuration import SimulatedFault
 from simulation.shrinking import reduce as module
 from simulation.shrinking.reduce import ShrinkTarget, failing, reduce
@@ -48,6 +48,15 @@ def test_an_isr_that_shrinks_too_early_needs_no_fault() -> None:
     )
     assert (len(small.choice_file.faults), small.choice_file.configuration.operations) == (0, 1)
     assert small.steps <= 15, "three times the shortest schedule that is known"
+
+
+def test_what_only_observers_see_make_no_progress_is_kept() -> None:
+    """V-14 is judged while the faults go on."""
+    outcome, finding = failing(Case(1, {"search": "mixed", "flaws": ("epoch-cached-at-first-append",)}))
+    assert finding is not None
+    assert (finding.layer, finding.property_id) == (Layer.LIVENESS, "V-14")
+    small = reduce(outcome, ShrinkTarget(finding.layer, finding.property_id), 1, stopped=lambda: True)
+    assert small.choice_file.property_id == "V-14"
 
 
 def test_a_candidate_that_is_busy_for_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
