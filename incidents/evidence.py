@@ -227,6 +227,14 @@ class Evidence:
         """The faults that a simulated failure needs; None for a real run, or where that was not tried."""
         return needed.read(self._directory)
 
+    def feature(self, name: str) -> int | None:
+        """The level of a feature at which the cluster was seen to run; None if that was not looked at."""
+        try:
+            level = json.loads(self.settings.get("spec") or "{}")["versions"][name]
+        except (ValueError, KeyError, TypeError):
+            return None
+        return int(level) if str(level).isdigit() else None
+
     @property
     def is_leader_race(self) -> bool:
         """Whether the cluster is of a design whose replicas race for a znode, and whose leaders write the ISR there."""

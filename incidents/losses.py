@@ -31,8 +31,11 @@ class Takeover(NamedTuple):
     log_end: int | None
 
 
+_ELR_FEATURE = "eligible.leader.replicas.version"
+_KNOWN_GAP = "a known gap of the protocol"
+
 UNLESS_ELR = (
-    "Without eligible leader replicas (ELR, KIP-966) this is a known gap of the protocol; with them it would be a bug"
+    f"Without eligible leader replicas (ELR, KIP-966) this is {_KNOWN_GAP}; with them it would be a bug"
     " of the implementation. No sample of this run shows an ELR."
 )
 """What is said of a loss that only ELR prevents, where nothing shows whether it is in force."""
@@ -263,6 +266,13 @@ def _why_it_could_lead(
         elected = "A replica that had come back from an unclean stop without its log was elected from the ISR"
         if any(sample.elr for sample in history.samples):
             return f"{elected}, although eligible leader replicas (KIP-966), which samples show, forbid that."
+        level = evidence.feature(_ELR_FEATURE)
+        if level == 0:
+            without = f"The cluster runs without eligible leader replicas ({_ELR_FEATURE}=0), which would forbid that"
+            return f"{elected}. {without}: it is {_KNOWN_GAP} (KIP-966)."
+        if level is not None:
+            with_them = f"although the cluster runs with eligible leader replicas ({_ELR_FEATURE}={level})"
+            return f"{elected}, {with_them}, which forbid that: it is a bug of the software (KIP-966)."
         return f"{elected}. {UNLESS_ELR}"
     return ""
 

@@ -71,6 +71,7 @@ class ForeignBroker:
     def traits(self) -> Traits:
         """Traits from the definition and from the limits of the protocol."""
         versions = {self.name: self._versions} if self._versions else {}
+        features = {name: str(level) for name, level in self.definition.features.items()}
         return Traits(
             reports_followers=False,
             volatile=self.definition.keeps == "memory",
@@ -79,7 +80,7 @@ class ForeignBroker:
             stop_s=self.definition.stop_within,
             session_ms_min=self.definition.session_ms_min,
             not_back_after=self.definition.not_back_after,
-            versions=versions,
+            versions=versions | features,
             upgrades_first=self.definition.upgrades_first,
         )
 

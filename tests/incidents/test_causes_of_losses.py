@@ -58,6 +58,26 @@ def test_a_fault_that_put_a_replica_out_of_the_isr_is_one_of_those_that_made_the
     )
 
 
+@pytest.mark.parametrize(
+    ("level", "said"),
+    [
+        (None, "No sample of this run shows an ELR."),
+        (
+            0,
+            "(eligible.leader.replicas.version=0), which would forbid that: it is a known gap of the protocol",
+        ),
+        (1, "(eligible.leader.replicas.version=1), which forbid that: it is a bug of the software (KIP-966)."),
+    ],
+)
+def test_whether_the_protocol_or_the_software_is_to_blame_is_what_the_cluster_runs_with(tmp_path, level, said):
+    versions = {"apache-kafka": "4.1"} if level is None else {"eligible.leader.replicas.version": str(level)}
+    cluster = [leads(9, 3, 0, 20, (1, 3)), leads(12, 3, 0, 20, (3,)), leads(27, 3, 2, 0, (3,))]
+    faults = [fault(3, "page-cache-loss", [3], 22, 26)]
+    runs = [settings(spec=json.dumps({"versions": versions}))]
+    incident = only(run_in(tmp_path, runs=runs, cluster=cluster, faults=faults, anomalies=[lost(15, 10)]))
+    assert said in incident.cause.allowed_by
+
+
 def test_a_fault_that_was_over_when_the_leader_lost_its_data_is_none_of_them(tmp_path):
     assert lost_by_a_last_replica(tmp_path, pauses=(11, 14)).faults == (3,)
 
