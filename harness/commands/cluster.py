@@ -123,7 +123,7 @@ def status(store: Path) -> None:
 def add_brokers(store: Path) -> None:
     """Start the brokers of --spare, and move partitions onto them.
 
-    As few are moved as balance the replicas, and the preferred leaders with them. Again, it goes on with what is left.
+    As few are moved as balance the replicas, and the preferred leaders with them. Called again, it goes on.
     """
     from harness.run.daemon_client import about, request
     from harness.run.stopping import MissingPrerequisite
