@@ -31,7 +31,9 @@ _STORY_VIOLATION = "VIOLATION"
 
 _NOTHING_LOST = re.compile(r"\b0 bytes lost")
 """In the parameters of a simulated fault that could have lost data and did not."""
-_OF_A_PARTITION = re.compile(r"(?P<topic>[^ /]+)-(?P<partition>\d+)/[^ /]+ (?:of|flipped|truncated)\b")
+_OF_A_PARTITION = re.compile(
+    r"(?<!\S)(?P<topic>[^\s/]{1,249})-(?P<partition>\d{1,10})/[^\s/]{1,99} (?:of|flipped|truncated)\b"
+)
 """In what a damage to a disk did: the file of a partition that it flipped a bit of, truncated or removed."""
 _LEADER_RACES = frozenset({"zk-v1", "zk-v2"})
 _DISK_LOST = "disk lost"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from broker.core.messages import (
-    AlterPartitionReassignmentsRequest,
     CreateTopicsRequest,
+    ElectLeadersRequest,
     FetchRequest,
     InitProducerIdRequest,
     MetadataRequest,
@@ -108,7 +108,7 @@ def test_the_requests_of_a_controller_come_to_the_listener_of_brokers_alone() ->
     assert not orders & {codec.name for codec in ZOOKEEPER_APIS["CLIENT"].values()}
 
 
-@pytest.mark.parametrize("request_type", [InitProducerIdRequest, AlterPartitionReassignmentsRequest])
+@pytest.mark.parametrize("request_type", [InitProducerIdRequest, ElectLeadersRequest])
 def test_what_came_later_is_not_offered(request_type: type) -> None:
     assert codec_for(request_type, LISTENER_APIS) is not None
     assert codec_for(request_type, ZOOKEEPER_APIS) is None

@@ -55,8 +55,11 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ("run --seed", "requires an argument"),
         ("dance", "expected a command, one of run, suite, "),
         ("chekc", "found 'chekc'; did you mean check?"),
-        ("cluster upp", "expected a command, one of down, logs, status, up, found 'upp'; did you mean up?"),
-        ("cluster", "expected one of down, logs, status, up, found no command"),
+        (
+            "cluster upp",
+            "expected a command, one of add-brokers, down, logs, status, up, found 'upp'; did you mean up?",
+        ),
+        ("cluster", "expected one of add-brokers, down, logs, status, up, found no command"),
         ("fault kil", "expected the name of a fault (see `harrow faults`), found 'kil'; did you mean kill?"),
         ("fault kill --target leadr", "expected a role, one of leader, "),
         ("run --faults isolat", "found 'isolat'; did you mean isolate?"),
