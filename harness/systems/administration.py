@@ -49,10 +49,7 @@ def administer(admin: KafkaAdminClient, config: Mapping[str, Any]) -> object:
         case "add-partitions":
             admin.create_partitions({topic: NewPartitions(config["total"])})
         case "reassign":
-            key = TopicPartition(topic, config["partition"])
-            error = admin.alter_partition_reassignments({key: config["replicas"]})[key]
-            if error is not None:
-                raise error
+            reassign(admin, topic, config["partition"], config["replicas"])
         case "elect":
             admin.elect_leaders(ElectionType.PREFERRED, {topic: [config["partition"]]}, raise_errors=False)
         case "setting":
@@ -62,6 +59,14 @@ def administer(admin: KafkaAdminClient, config: Mapping[str, Any]) -> object:
             resource = ConfigResource(ConfigResourceType.TOPIC, topic, {config["name"]: config["value"]})
             admin.alter_configs([resource])
     return None
+
+
+def reassign(admin: KafkaAdminClient, topic: str, partition: int, replicas: Sequence[int]) -> None:
+    """Request these replicas for a partition. Raises `KafkaError` if that is refused, which the client only returns."""
+    key = TopicPartition(topic, partition)
+    error = admin.alter_partition_reassignments({key: list(replicas)})[key]
+    if error is not None:
+        raise error
 
 
 def _value(described: object, name: str) -> str | None:

@@ -14,8 +14,10 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kafka import KafkaAdminClient, TopicPartition
+from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
+
+from harness.systems.administration import REQUEST_TIMEOUT_MS, reassign
 
 Partition = tuple[str, int]
 """Topic and number."""
@@ -24,7 +26,6 @@ AT_ONCE = 4
 """So many partitions move at the same time: half of what a queue of requests of `zk-v2` holds."""
 
 _LOOK_S = 0.2
-_REQUEST_TIMEOUT_MS = 5_000
 
 
 class Move(NamedTuple):
@@ -131,10 +132,11 @@ def _requested(admin: KafkaAdminClient) -> dict[Partition, tuple[int, ...]]:
 
 
 def _request(admin: KafkaAdminClient, move: Move) -> None:
-    key = TopicPartition(*move.partition)
-    error = admin.alter_partition_reassignments({key: list(move.after)})[key]
-    if error is not None:
-        raise NotSpread(f"expected to move {_name(move)} to {_list(move.after)}, found: {error.__name__}")
+    try:
+        reassign(admin, *move.partition, move.after)
+    except KafkaError as error:
+        found = type(error).__name__
+        raise NotSpread(f"expected to move {_name(move)} to {_list(move.after)}, found: {found}") from error
 
 
 def _name(move: Move) -> str:
@@ -153,7 +155,7 @@ def main(arguments: Sequence[str]) -> int:
     """Spread the partitions."""
     config = json.loads(arguments[0])
     try:
-        admin = KafkaAdminClient(bootstrap_servers=config["bootstrap"], request_timeout_ms=_REQUEST_TIMEOUT_MS)
+        admin = KafkaAdminClient(bootstrap_servers=config["bootstrap"], request_timeout_ms=REQUEST_TIMEOUT_MS)
         try:
             spread(admin, config["onto"], config["timeout_s"])
         finally:

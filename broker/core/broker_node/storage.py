@@ -188,7 +188,7 @@ def _is_superseded(broker: BrokerState, key: tuple[str, int], index: int, claim:
 
     The partition was given up while the directory of the older one had failed, and came back: with the topic id of
     another topic, or as a replica that starts empty. One without a claim and without a record was being created when
-    the broker ended, and goes. Raises `CorruptLog` if nothing says which is older: somebody has copied it.
+    the broker ended: it is deleted. Raises `CorruptLog` if nothing says which is older: somebody has copied it.
     """
     other = broker.replicas[key]
     path, directory = broker.settings.log_dirs[directories.of(other)], f"{key[0]}-{key[1]}"

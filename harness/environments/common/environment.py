@@ -77,7 +77,7 @@ class ClusterEnvironment(ABC, Generic[NodeT, EngineT]):
         self._cluster: ClusterUnderTest[NodeT, JournaledNetwork] | None = None
         self._undo = ExitStack()
         self.spare: frozenset[int] = frozenset()
-        """Nodes that set-up prepares and does not start, until somebody does."""
+        """Nodes whose files and links set-up makes, but which it does not start."""
 
         self._lay_out(())
 

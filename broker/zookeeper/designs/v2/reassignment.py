@@ -30,10 +30,11 @@ def hand_over(zk: ZooKeeperState, hosted: Hosted, end: int, before: Callable[[],
     if hosted.reassigned and all(hosted.end_of(member) >= end for member in hosted.reassigned):
         old = [one for one in hosted.replica.replicas if one not in hosted.reassigned and one != zk.broker_id]
         left = [one for one in old if one in hosted.replica.isr]
-        if hosted.asked_to_close_ms is None:
+        asked_ms = hosted.asked_to_close_ms
+        if asked_ms is None:
             yield from _have_closed(zk, hosted, old)
         elif left:
-            yield from _have_returned_closed(zk, hosted, left)
+            yield from _have_returned_closed(zk, hosted, left, asked_ms)
         else:
             leadership_ends = yield from _complete(zk, hosted, before)
             if leadership_ends:
@@ -51,9 +52,8 @@ def _have_closed(zk: ZooKeeperState, hosted: Hosted, members: Sequence[int]) -> 
         hosted.replica.remotes.pop(member, None)  # once closed it fetches no more, and is late with the next request
 
 
-def _have_returned_closed(zk: ZooKeeperState, hosted: Hosted, members: Sequence[int]) -> Steps[None]:
+def _have_returned_closed(zk: ZooKeeperState, hosted: Hosted, members: Sequence[int], asked_ms: int) -> Steps[None]:
     """Ask those again that fetch all the same: a broker that starts meanwhile opens what the tree assigns to it."""
-    asked_ms = hosted.asked_to_close_ms or 0
     returned = [one for one in members if hosted.end_of(one) != UNKNOWN]
     if returned and zk.broker.runtime.now_ms >= asked_ms + zk.keep_in_sync_ms:
         zk.broker.runtime.mark(RETURNED)
