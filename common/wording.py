@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 CLIENTS = 0
 """The endpoint of all clients, as in `faults.targets`."""
 FIRST_CONTROLLER = 100
+"""The number of the first controller; the others follow."""
+FIRST_SERVER = 200
+"""The number of the first server of a ZooKeeper ensemble; the others follow."""
 ENSEMBLE = 900
 """The ZooKeeper ensemble of a simulated cluster, one node of its network."""
 
@@ -45,11 +48,13 @@ def labelled(label: str, text: str) -> str:
 
 
 def node(node_id: int | None) -> str:
-    """Name a node: "broker 2", "controller 100", "the clients", "the ensemble"."""
+    """Name a node: "broker 2", "controller 100", "ZooKeeper server 200", "the clients", "the ensemble"."""
     if node_id is None:
         return "an unknown node"
     if node_id in (CLIENTS, ENSEMBLE):
         return "the clients" if node_id == CLIENTS else "the ensemble"
+    if node_id >= FIRST_SERVER:
+        return f"ZooKeeper server {node_id}"
     return f"controller {node_id}" if node_id >= FIRST_CONTROLLER else f"broker {node_id}"
 
 

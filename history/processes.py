@@ -1,6 +1,7 @@
 """The numbers of the processes of a history, the clients that do one operation after another, and their names.
 
-And the ranges of numbers that workers, the programs that these clients run in, give to records and operations.
+And the ranges of numbers that workers, the programs that these clients run in, give to records and operations; a
+record's number is its value.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from typing import Final
 
 NUMBERS_PER_WORKER: Final = 1 << 40
 """Values of records, and numbers of operations, of each worker: those of worker n begin at n times as many."""
+
+_WORKERS_NAMED: Final = 1 << 10
+"""Runs have fewer workers; greater numbers are not from a run, but from somebody else's history."""
 
 MEMBERS_FROM: Final = 1 << 32
 """First number of the members of groups; those of producers and readers stay below it."""
@@ -29,3 +33,11 @@ def process_name(process: int | None) -> str:
     if process == ADMINISTRATOR:
         return "the administrator"
     return f"member {process - MEMBERS_FROM}" if process >= MEMBERS_FROM else f"process {process}"
+
+
+def number_name(number: int | None) -> str:
+    """Name the number of a record or of an operation: "17", and "1:17" for that of worker 1 that follows 16 others."""
+    if number is None:
+        return "unknown"
+    worker, own = divmod(number, NUMBERS_PER_WORKER)
+    return f"{worker}:{own}" if 0 < worker < _WORKERS_NAMED else str(number)

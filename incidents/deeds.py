@@ -93,3 +93,10 @@ RECIPES: Final[Mapping[str, str]] = {
     "recovered-twice": "all replicas were lost, and the recovery was disturbed twice",
 }
 """Kind of recipe → what it does, a clause. It goes on for some time; its parts are faults themselves."""
+
+
+def meaning(kind: str) -> str:
+    """Say what a fault of this kind does: "a node lost its page cache"; empty for a kind that is not known."""
+    if kind in DEEDS:
+        return f"a node {DEEDS[kind]}"
+    return EVENTS.get(kind) or RECIPES.get(kind, "")

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, Protocol, get_args
 
+from common.wording import FIRST_SERVER
 from nemesis.capabilities.cluster import Cluster, ClusterNode, PartitionView, is_broker, is_controller
 
 Role = Literal[
@@ -106,7 +107,8 @@ def resolve(
         return _active_controller(cluster, excluded)
     if target.role == "controller":
         controllers = _alive(cluster, is_controller, excluded)
-        return ResolvedTarget((_pick(controllers, target, "no controller is left to hit"),), "any controller")
+        chosen = _pick(controllers, target, "no controller is left to hit")
+        return ResolvedTarget((chosen,), "any ZooKeeper server" if chosen >= FIRST_SERVER else "any controller")
     return _replicas(target, cluster, brokers)
 
 
@@ -154,7 +156,8 @@ def _active_controller(cluster: Cluster, excluded: frozenset[int]) -> ResolvedTa
     controller = cluster.active_controller()
     if controller is None or controller in excluded or not cluster.nodes[controller].is_alive():
         raise NoTarget("no active controller can be hit")
-    return ResolvedTarget((controller,), "the active controller")
+    name = "the ensemble's leader" if controller >= FIRST_SERVER else "the active controller"
+    return ResolvedTarget((controller,), name)
 
 
 def _replicas(target: FaultTarget, cluster: Cluster, brokers: list[int]) -> ResolvedTarget:

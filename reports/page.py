@@ -14,6 +14,7 @@ from common import wording
 from common.atomic_files import replacing
 from history.anomalies import MALFORMED
 from history.processes import NUMBERS_PER_WORKER
+from incidents.deeds import meaning
 from incidents.partition_history import PartitionHistory, partition_history
 from reports import templating
 from reports.data.availability import FAULTS_MAX, outages, quiet_gap_ns
@@ -183,6 +184,7 @@ def _environment() -> jinja2.Environment:
         node=wording.node,
         nodes=wording.nodes,
         family=fault_family,
+        meaning=meaning,
         role=fault_role,
         parameters=lambda fault: {key: value for key, value in fault_parameters(fault).items() if key != "role"},
     )

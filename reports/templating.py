@@ -9,6 +9,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from common import wording
+from history.processes import number_name
 
 TEXT_CHARACTERS_MAX: Final = 4_000
 """Characters of one value in a page; what is longer says how much is left out."""
@@ -38,7 +39,9 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     made.policies["json.dumps_kwargs"] = {"sort_keys": True, "separators": (",", ":")}
-    made.filters.update(count=wording.count, whole=Whole, prose=prose, as_sentence=wording.as_sentence)
+    made.filters.update(
+        count=wording.count, whole=Whole, prose=prose, numbered=number_name, as_sentence=wording.as_sentence
+    )
     made.globals.update(plural=wording.plural)
     return made
 

@@ -11,6 +11,7 @@ from checkers.explanations.sentences import EXPLANATIONS, Details, Row, brokers_
 from checkers.input.run_facts import RecordedFault, RunFacts
 from history.anomalies import CATALOGUE, MALFORMED
 from history.contract import ACKS_LEADER, ACKS_NONE
+from history.processes import number_name
 from history.schema import ANOMALIES as ANOMALIES_SCHEMA
 
 OF_AN_ANSWER = ("stale-read", "end-offset-regression")
@@ -80,7 +81,7 @@ def _on_replicas(row: Row, replicas: Mapping[int, int | None]) -> str:
         by_value.setdefault(value, []).append(broker)
     parts = [
         f"{brokers_named(brokers)} {'holds' if len(brokers) == 1 else 'hold'}"
-        f" {'a foreign record' if value is None else f'value {value}'}"
+        f" {'a foreign record' if value is None else f'value {number_name(value)}'}"
         for value, brokers in by_value.items()
     ]
     return f"After the run, {'; '.join(parts)} at offset {row['offset']:,}."

@@ -8,7 +8,7 @@ from typing import Any
 from checkers.anomalies.bookkeeping import RESOLVED
 from common.wording import capital
 from history.anomalies import MALFORMED, NODE_LOST
-from history.processes import process_name
+from history.processes import number_name, process_name
 
 Details = Mapping[str, Any]
 Row = Mapping[str, Any]
@@ -116,6 +116,10 @@ def _node_lost(row: Row, details: Details) -> str:
     )
 
 
+def _value(row: Row) -> str:
+    return f"Value {number_name(row['value'])}"
+
+
 def _lost_acked_write(row: Row, details: Details) -> str:
     acks = "all" if details.get("acks") == -1 else details.get("acks")
     offset = "an offset that is not known" if row["offset"] is None else f"offset {row['offset']}"
@@ -126,7 +130,7 @@ def _lost_acked_write(row: Row, details: Details) -> str:
     )
     read = f" (it had been read {times(details['reads'])} before)" if details.get("reads") else ""
     return (
-        f"Value {row['value']} was acknowledged at {offset} of {partition(row)}{by(row['broker'])} "
+        f"{_value(row)} was acknowledged at {offset} of {partition(row)}{by(row['broker'])} "
         f"at {seconds(row['at_ns'])} (acks={acks}), {gone}{read}."
     )
 
@@ -135,7 +139,7 @@ def _lost_read(row: Row, details: Details) -> str:
     complete = details.get("final_complete", True)
     missing = "it is missing from a complete read of the partition" if complete else "the last reads passed over it"
     return (
-        f"Value {row['value']} was returned at offset {row['offset']} of {partition(row)} to {_process(row)} "
+        f"{_value(row)} was returned at offset {row['offset']} of {partition(row)} to {_process(row)} "
         f"at {seconds(row['at_ns'])} (read {times(details.get('reads', 1))} in all), yet {missing}: a record that was "
         "once visible to readers is gone."
     )
@@ -153,13 +157,13 @@ def _entry(entry: Details) -> str:
         known.append(f"acknowledged to {_process(entry)} at {when}{by(entry.get('node'))}")
     if entry.get("reads"):
         known.append(f"read {times(entry['reads'])}, in the final phase {times(entry.get('final_reads', 0))}")
-    return f"value {entry.get('value')} ({', '.join(known) or 'known only from a poll that failed'})"
+    return f"value {number_name(entry.get('value'))} ({', '.join(known) or 'known only from a poll that failed'})"
 
 
 def _wrong_offset(row: Row, details: Details) -> str:
     polled = " and ".join(str(offset) for offset in details.get("polled_at", ()))
     return (
-        f"Value {row['value']} was acknowledged at offset {row['offset']} of {partition(row)}{by(row['broker'])} "
+        f"{_value(row)} was acknowledged at offset {row['offset']} of {partition(row)}{by(row['broker'])} "
         f"at {seconds(row['at_ns'])}, but readers find it at offset {polled}. {_on_resending(details)}"
     ).rstrip()
 
@@ -182,12 +186,12 @@ def _duplicate(row: Row, details: Details) -> str:
         if details.get("idempotence")
         else "Without idempotence a retry may write a record twice."
     )
-    return f"Value {row['value']}, sent once, is in {partition(row)} at offsets {offsets}. {retry}"
+    return f"{_value(row)}, sent once, is in {partition(row)} at offsets {offsets}. {retry}"
 
 
 def _phantom_read(row: Row, _details: Details) -> str:
     return (
-        f"{_subject(row)} was given value {row['value']} at offset {row['offset']} of {partition(row)}, "
+        f"{_subject(row)} was given {_value(row).lower()} at offset {row['offset']} of {partition(row)}, "
         "and no client ever sent that value to this partition."
     )
 
@@ -195,7 +199,7 @@ def _phantom_read(row: Row, _details: Details) -> str:
 def _aborted_read(row: Row, details: Details) -> str:
     send = details.get("operation", {})
     return (
-        f"Value {row['value']} was read at offset {row['offset']} of {partition(row)}, although its send by "
+        f"{_value(row)} was read at offset {row['offset']} of {partition(row)}, although its send by "
         f"{_process(send)} at {seconds(send.get('invoked_ns'))} had failed with an error that promises that "
         "nothing was written."
     )
@@ -205,8 +209,8 @@ def _reordered(row: Row, details: Details) -> str:
     earlier = details.get("earlier", {})
     return (
         f"{_subject(earlier)} had its send acknowledged at offset {earlier.get('offset')} of "
-        f"{partition(row)} by {seconds(earlier.get('completed_ns'))}; {_process(row)} began to send value "
-        f"{row['value']} after that, at {invoked(details)}, and got the lower offset {row['offset']}."
+        f"{partition(row)} by {seconds(earlier.get('completed_ns'))}; {_process(row)} began to send "
+        f"{_value(row).lower()} after that, at {invoked(details)}, and got the lower offset {row['offset']}."
     )
 
 
@@ -221,7 +225,7 @@ def _stale_read(row: Row, details: Details) -> str:
     )
     known = "read" if witness.get("status") == "info" else "acknowledged"
     return (
-        f"{_subject(row)} {answer}, although value {witness.get('value')} had been {known} at offset "
+        f"{_subject(row)} {answer}, although value {number_name(witness.get('value'))} had been {known} at offset "
         f"{witness.get('offset')}{by(witness.get('node'))} at {seconds(witness.get('completed_ns'))}."
     )
 
@@ -271,13 +275,13 @@ def _divergent_replicas(row: Row, details: Details) -> str:
 def _unseen(row: Row, _details: Details) -> str:
     offset = "an offset that is not known" if row["offset"] is None else f"offset {row['offset']}"
     return (
-        f"Value {row['value']} was acknowledged at {offset} of {partition(row)}{by(row['broker'])} at "
+        f"{_value(row)} was acknowledged at {offset} of {partition(row)}{by(row['broker'])} at "
         f"{seconds(row['at_ns'])}, and no reader ever came that far: whether it is there is not known."
     )
 
 
 def _dirty_read(row: Row, details: Details) -> str:
-    read = f"Value {row['value']} was read at offset {row['offset']} of {partition(row)} at {seconds(row['at_ns'])}"
+    read = f"{_value(row)} was read at offset {row['offset']} of {partition(row)} at {seconds(row['at_ns'])}"
     if details.get("sampled_ns") is None:
         why = "it was read before it was committed, or lost afterwards"
         return f"{read}; it was never acknowledged, and it is gone: {why}."
@@ -300,7 +304,11 @@ def _corrupt_record(row: Row, details: Details) -> str:
 
 
 def _epoch_regression(row: Row, details: Details) -> str:
-    where = f"The log of broker {row['broker']}" if details.get("in_log") else f"The answer to poll {row['op']}"
+    where = (
+        f"The log of broker {row['broker']}"
+        if details.get("in_log")
+        else f"The answer to poll {number_name(row['op'])}"
+    )
     return (
         f"{where} has leader epoch {details.get('earlier_epoch')} at offset {details.get('earlier_offset')} of "
         f"{partition(row)}, and behind it the lower epoch {details.get('epoch')} at offset {row['offset']}."
@@ -311,7 +319,7 @@ def _two_leaders(row: Row, details: Details) -> str:
     epoch = details.get("epoch")
     if details.get("leaders"):
         return f"{brokers_named(details['leaders']).capitalize()} both led {partition(row)} in leader epoch {epoch}."
-    values = " and ".join(str(value) for value in details.get("values", ()))
+    values = " and ".join(number_name(value) for value in details.get("values", ()))
     return (
         f"The logs of two replicas hold the values {values} at offset {row['offset']} of {partition(row)}, both "
         f"written in leader epoch {epoch}: two leaders wrote in it."
@@ -341,8 +349,8 @@ def _malformed_history(_row: Row, details: Details) -> str:
 
 def _resolved(row: Row, details: Details) -> str:
     return (
-        f"{_subject(row)} never learnt the outcome of its send of value {row['value']}; it was read at offset "
-        f"{row['offset']} of {partition(row)} by operation {details.get('read_op')}, so it was there by "
+        f"{_subject(row)} never learnt the outcome of its send of {_value(row).lower()}; it was read at offset "
+        f"{row['offset']} of {partition(row)} by operation {number_name(details.get('read_op'))}, so it was there by "
         f"{seconds(details.get('known_ns'))}."
     )
 

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -59,7 +60,7 @@ def check(
     FILE is the directory of a run, its name in the store, or a history: EDN or text log of Jepsen, key-value file of
     Porcupine, JSON lines. Without FILE the newest run of the store is checked.
     A run may be on any file system that Spark reads; its results then go into the store, below elsewhere/, as do
-    those of a run that is read-only.
+    those of a run that is read-only. A page that the run has is written again.
       harrow check
       harrow check store/runs/*
       harrow check hdfs://names/harrow/store/runs/20260105T020000Z-local-log-usual-seed-7
@@ -68,7 +69,7 @@ def check(
     """  # noqa: D301 (\b is for click)
     from checkers.foreign.check import UnknownNameError, Wanted, check_files
     from checkers.spark import archive_classes_later
-    from harness.run.judging import results_of
+    from harness.run.judging import results_of, write_report
     from harness.terminal.console import results_console
     from reports.text.terminal import summary_lines
 
@@ -87,6 +88,8 @@ def check(
             console.print(summary_lines(path), soft_wrap=True)
         else:
             console.print(f"{found.verdict:8} {found.file}  {found.reason}", soft_wrap=True, markup=False)
+        if (path / "report.html").exists():
+            write_report(path, partial(click.echo, err=True))
     if pictures is not None:
         _draw(verdicts, pictures)
     archive_classes_later()

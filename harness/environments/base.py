@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Literal, NamedTuple, Protocol, runtime_checkable
 
+from common.wording import FIRST_CONTROLLER
 from harness.environments.causes import Caused
 from nemesis.capabilities.cluster import Capability, Cluster, Endpoint, NodeRole, PartitionView, VoterView
 
@@ -94,6 +95,7 @@ class Traits:
     not_back_after: frozenset[str] = frozenset()  # kinds of fault after which a node need not come back
     versions: Mapping[str, str] = field(default_factory=dict)  # name → version, for the report
     flaw_summaries: Mapping[str, str] = field(default_factory=dict)  # planted flaw → what is wrong, for the report
+    controllers_from: int = FIRST_CONTROLLER  # the id of the first node in the role of a controller
     upgrades_first: Literal["brokers", "controllers"] = "brokers"  # the nodes that an upgrade restarts first
     topic: str = "harrow"  # name of the workload's topic
     topic_settings: Mapping[str, str] = field(default_factory=dict)  # besides min.insync.replicas

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from common.wording import FIRST_SERVER
 from history.reader import load_table
 from history.schema import TABLES
 from incidents import Incident, diagnose, incidents_of
@@ -161,6 +162,11 @@ class Run:
             if value is not None:
                 return value
         return None
+
+    @cached_property
+    def on_zookeeper(self) -> bool:
+        """Whether the quorum that was sampled is a ZooKeeper ensemble."""
+        return bool((integers(self.tables["quorum"], "controller", null=-1) >= FIRST_SERVER).any())
 
     @cached_property
     def faults(self) -> list[dict[str, Any]]:

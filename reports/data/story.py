@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from common.wording import ENSEMBLE, FIRST_CONTROLLER, node, printable
+from common.wording import ENSEMBLE, FIRST_CONTROLLER, FIRST_SERVER, node, printable
 
 NEMESIS: Final = 0
 CLIENTS: Final = 1_000
@@ -27,6 +27,8 @@ _LISTS: Final = ("isr", "elr")
 _LIST_MAX: Final = 200
 MESSAGES: Final = ("request", "answer", "lost")
 _ANSWER: Final = re.compile(r"[A-Z]\w*: ")
+_SHORT: Final = {NEMESIS: "flt.", CLIENTS: "cl.", ENSEMBLE: "ens."}
+_COLUMNS: Final = {NEMESIS: "the faults that were injected (a violation has a row there, too)", CLIENTS: "the clients"}
 
 State = dict[str, dict[str, Any]]
 """Partition → what a node knows of it."""
@@ -121,10 +123,19 @@ class Story:
             return self.focus
         return next((index for index, step in enumerate(self.steps) if step.text.startswith(VIOLATION)), None)
 
+    @property
+    def columns(self) -> str:
+        """What the short names above the columns stand for: the first of each kind of lane."""
+        kinds: dict[str, int] = {}
+        for lane in self.lanes:
+            kinds.setdefault(_short_name(lane)[0] if lane not in (NEMESIS, CLIENTS) else _short_name(lane), lane)
+        return ", ".join(f"{_short_name(lane)} {_COLUMNS.get(lane) or node(lane)}" for lane in kinds.values())
+
     def to_json(self) -> dict[str, Any]:
         """Return what the script of the message chart works with."""
         return {
             "lanes": [[lane, lane_name(lane), _short_name(lane)] for lane in self.lanes],
+            "columns": self.columns,
             "before": {str(lane): state for lane, state in self.before.items()},
             "begins": self.begins,
             "violation": self.violation,
@@ -158,16 +169,16 @@ def load_story(directory: Path) -> Story | None:
 def lane_name(lane: int) -> str:
     """Name the lane of a node."""
     if lane == NEMESIS:
-        return "nemesis"
+        return "faults"
     if lane == CLIENTS:
         return "clients"
     return node(lane)
 
 
 def _short_name(lane: int) -> str:
-    return {NEMESIS: "nem.", CLIENTS: "cl.", ENSEMBLE: "ens."}.get(
-        lane, f"c{lane}" if lane >= FIRST_CONTROLLER else f"b{lane}"
-    )
+    if lane in _SHORT:
+        return _SHORT[lane]
+    return f"z{lane}" if lane >= FIRST_SERVER else f"c{lane}" if lane >= FIRST_CONTROLLER else f"b{lane}"
 
 
 def _is_step(row: object) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from common.wording import count, moment, nodes, partition_name, plural
-from history.processes import process_name
+from history.processes import number_name, process_name
 from incidents.losses import LOST
 from incidents.partition_history import PartitionHistory, Sample
 from incidents.reads import details_of
@@ -211,7 +211,8 @@ def of_losses(run: Run, joined: Joined, history: PartitionHistory, lost: LostRec
             process = int(operations.process[row])
             if not mine and at_ns < seen_ns:
                 continue  # what was there before is no loss
-            what = f"{'the lost record' if mine else 'another record'} (value {value}) at offset {count(offset)}"
+            which = "the lost record" if mine else "another record"
+            what = f"{which} (value {number_name(value)}) at offset {count(offset)}"
             text = f"acknowledges {what} to {process_name(process)}"
             if kind == "reads":
                 text = f"{what} is read by {process_name(process)}"

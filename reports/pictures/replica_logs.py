@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,9 +17,6 @@ from reports.data.stored_run import Run, integers, rows_where
 BEFORE = 4
 AFTER = 5
 """Offsets shown on each side of the one in question."""
-
-DIGITS_MIN = 5
-"""Last digits of a value that are always shown."""
 
 Agreement = Literal["agrees", "differs", "absent", "past-end", "not-sent"]
 
@@ -59,26 +56,11 @@ class LogPicture:
     value: int | None
     """The record in question."""
     rows: tuple[LogRow, ...]
-    digits: int
-    """How many last digits distinguish the values shown; cells leave out the others."""
 
     @property
     def offsets(self) -> tuple[int, ...]:
         """Return the columns."""
         return tuple(cell.offset for cell in self.rows[0].cells)
-
-    def brief(self, value: int | None) -> str:
-        """Format a value for a cell: a long one by its last digits."""
-        if value is None:
-            return "?"
-        text = str(value)
-        return text if len(text) <= self.digits + 1 else f"…{text[-self.digits :]}"
-
-    @property
-    def shortened(self) -> bool:
-        """Return whether any value is shown by its last digits."""
-        values = [value for row in self.rows for cell in row.cells for value in (cell.value, *cell.also)]
-        return any(self.brief(value).startswith("…") for value in values)
 
 
 def log_picture(
@@ -102,9 +84,7 @@ def log_picture(
         records, log_end, high_watermark = dumps[broker]
         cells = tuple(_cell(each, records, log_end, common, offset, value) for each in window)
         rows.append(LogRow(broker, cells, log_end, high_watermark))
-    shown = [value for row in rows for cell in row.cells for value in (cell.value, *cell.also)]
-    digits = _digits_needed(value for value in shown if value is not None)
-    return LogPicture(topic, partition, offset, value, tuple(rows), digits)
+    return LogPicture(topic, partition, offset, value, tuple(rows))
 
 
 def _acknowledged(joined: Joined, topic: str, partition: int, window: range) -> dict[int, tuple[int, ...]]:
@@ -169,13 +149,3 @@ def _cell(
     epoch, held = record or (None, None)
     missing = offset == in_question and value is not None and held != value
     return LogCell(offset, held, epoch, agreement, missing=missing)
-
-
-def _digits_needed(values: Iterable[int]) -> int:
-    """Return how many last digits distinguish the values: at least `DIGITS_MIN`."""
-    texts = {str(value) for value in values}
-    longest = max(map(len, texts), default=DIGITS_MIN)
-    return next(
-        (digits for digits in range(DIGITS_MIN, longest) if len({text[-digits:] for text in texts}) == len(texts)),
-        max(longest, DIGITS_MIN),
-    )

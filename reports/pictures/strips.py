@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from common.wording import FIRST_CONTROLLER, duration, enumeration, moment, nodes, partition_name
+from common.wording import FIRST_CONTROLLER, duration, enumeration, moment, node, nodes, partition_name
 from incidents.partition_history import NO_LEADER, PartitionHistory
 from reports.data.stored_run import Run
 from reports.data.versions import version_spans, versions_of
@@ -49,8 +49,9 @@ class PartitionStrips:
 
 @dataclass(frozen=True)
 class ControllerStrip:
-    """Which controller was the active one."""
+    """Which controller was the active one, or which server led the ensemble."""
 
+    name: str
     leaderships: tuple[StripSegment, ...]
     elections: int
 
@@ -83,6 +84,7 @@ def controller_strip(run: Run) -> ControllerStrip | None:
         return None
     ends = [at_ns for at_ns, _, _ in leaderships[1:]] + [run.span_ns[1]]
     return ControllerStrip(
+        "ensemble's leader" if run.on_zookeeper else "active controller",
         tuple(
             _bounded(
                 _segment(
@@ -91,7 +93,7 @@ def controller_strip(run: Run) -> ControllerStrip | None:
                     max(start_ns, end_ns),
                     f"broker-{(controller - FIRST_CONTROLLER) % 8}",
                     str(controller),
-                    f"controller {controller} leads the quorum in epoch {epoch}",
+                    f"{node(controller)} leads the {'ensemble' if run.on_zookeeper else 'quorum'} in epoch {epoch}",
                 )
                 for (start_ns, controller, epoch), end_ns in zip(leaderships, ends, strict=True)
             )

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from common.wording import count, moment, node, partition_name
 from history.anomalies import CATALOGUE
+from history.processes import number_name
 from incidents.partition_history import PartitionHistory
 from reports.data.joined import UNKNOWN, Joined
 from reports.data.stored_run import Run, is_one_of, rows_where
@@ -200,7 +201,7 @@ def _title(row: dict[str, Any]) -> str:
     if row["offset"] is not None:
         words.append(f"offset {count(row['offset'])}")
     if row["value"] is not None:
-        words.append(f"value {row['value']}")
+        words.append(f"value {number_name(row['value'])}")
     if row["at_ns"] is not None:
         words.append(f"at {moment(row['at_ns'])}")
     return ", ".join(words)
@@ -219,7 +220,7 @@ def _holding(row: LogRow, picture: LogPicture) -> str:
         return f"has no such offset: its log ends at {count(row.log_end or 0)}"
     if cell.agreement == "absent":
         return "has nothing at this offset"
-    record = f"the record {cell.value} of leader epoch {cell.leader_epoch}"
+    record = f"the record {number_name(cell.value)} of leader epoch {cell.leader_epoch}"
     if picture.value is None:
         return f"holds {record}"
     return f"holds it (leader epoch {cell.leader_epoch})" if cell.value == picture.value else f"holds {record} instead"
@@ -234,7 +235,9 @@ def _operation_time(joined: Joined, row: dict[str, Any]) -> tuple[int, str] | No
     if row["op"] is None:
         return None
     found = int(joined.operations.rows_of(np.asarray([row["op"]], dtype=np.int64))[0])
-    return None if found == UNKNOWN else (int(joined.operations.invoked_ns[found]), f"operation {row['op']}")
+    return (
+        None if found == UNKNOWN else (int(joined.operations.invoked_ns[found]), f"operation {number_name(row['op'])}")
+    )
 
 
 def _offset_of(run: Run, value: int | None) -> int | None:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from common.wording import capital, count, enumeration, partition_name, plural
 from history.anomalies import CATALOGUE, MALFORMED
 from history.contract import ACKS_LEADER, ACKS_NONE
+from history.processes import number_name
 from incidents import Cause, Incident
 from incidents.evidence import Evidence, Fault
 from incidents.headlines import gravest
@@ -248,8 +249,8 @@ def _record(run: Run, row: Mapping[str, Any]) -> str:
     if not values:
         return f"{place}{offset} (what stood there no client was told)"
     if row["anomaly"] == "stale-read" and offset:
-        return f"value {values[0]}, which a read of {place} that ended at{offset} did not return"
-    writes = " and ".join(f"the write of value {value}" for value in values)
+        return f"value {number_name(values[0])}, which a read of {place} that ended at{offset} did not return"
+    writes = " and ".join(f"the write of value {number_name(value)}" for value in values)
     return f"{writes} to {place}{offset}" if offset else f"{writes} to {place}"
 
 

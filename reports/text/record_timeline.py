@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from common.wording import count, moment, node, partition_name
-from history.processes import process_name
+from history.processes import number_name, process_name
 from incidents.partition_history import NO_LEADER, PartitionHistory
 from reports.data.joined import UNKNOWN, Joined
 from reports.data.stored_run import Run, integers, is_one_of, rows_where
@@ -92,11 +92,12 @@ def _sending(run: Run, value: int | None) -> tuple[list[TimelineEvent], int | No
     moments: list[TimelineEvent] = []
     acknowledged_ns: int | None = None
     for send in sends.slice(0, 2).to_pylist():
+        number = number_name(send["op"])
         for operation in rows_where(operations, op=send["op"]).slice(0, 1).to_pylist():
             by = process_name(operation["process"])
             if operation["client"]:
                 by += f" ({operation['client']})"
-            moments.append(TimelineEvent(operation["invoked_ns"], f"{by} sent it, operation {send['op']}", "client"))
+            moments.append(TimelineEvent(operation["invoked_ns"], f"{by} sent it, operation {number}", "client"))
             completed_ns = operation["completed_ns"]
             if operation["status"] == "ok":
                 acknowledged_ns = completed_ns
@@ -149,7 +150,8 @@ def _others(
 
 
 def _replacement(other: Observation, tone: Tone) -> TimelineEvent:
-    text = f"{process_name(other.process)} read another record ({other.value}) at offset {count(other.offset)}"
+    record = f"another record ({number_name(other.value)})"
+    text = f"{process_name(other.process)} read {record} at offset {count(other.offset)}"
     return TimelineEvent(other.at_ns, text, tone)
 
 

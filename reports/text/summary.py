@@ -15,6 +15,11 @@ from reports.text.verdict import WordedVerdict, verdict_of
 
 METRICS: Mapping[str, str] = {"without_acknowledged_writes_ms_max": "longest write outage (ms)"}
 """Metrics whose names in `results.json` are no words for a reader."""
+OF_AN_ENSEMBLE: Mapping[str, str] = {
+    "controllers": "ZooKeeper servers",
+    "controller_elections": "elections of the ensemble's leader",
+}
+"""Metrics of the quorum, where that is a ZooKeeper ensemble."""
 STATUSES = ("ok", "fail", "info")
 
 
@@ -143,9 +148,10 @@ def _metrics(run: Run) -> tuple[tuple[str, str], ...]:
     metrics = run.results.get("metrics")
     if not isinstance(metrics, Mapping):
         return ()
+    words = {**METRICS, **(OF_AN_ENSEMBLE if run.on_zookeeper else {})}
     return tuple(
         (
-            METRICS.get(str(name)) or str(name).replace("_", " "),
+            words.get(str(name)) or str(name).replace("_", " "),
             f"{value:,.6g}" if isinstance(value, float) else str(value),
         )
         for name, value in sorted(metrics.items())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from incidents.deeds import DEEDS, EVENTS, RECIPES
+from incidents.deeds import DEEDS, EVENTS, RECIPES, meaning
 from incidents.evidence import Evidence, Fault, partition_of_file
 from nemesis.kinds import LISTED_KINDS
 from tests.incidents.stored import fault, run_in
@@ -10,6 +10,8 @@ from tests.incidents.stored import fault, run_in
 
 def test_every_kind_of_fault_is_told_in_words_and_none_that_does_not_exist():
     assert DEEDS.keys() | EVENTS.keys() | RECIPES.keys() == LISTED_KINDS.keys()
+    assert all(meaning(kind) for kind in LISTED_KINDS)
+    assert (meaning("pause"), meaning("unheard-of")) == ("a node was paused", "")
     assert {kind for kind, listed in LISTED_KINDS.items() if listed.family == "recipe"} == RECIPES.keys()
 
 

@@ -41,6 +41,10 @@ def test_a_story_knows_causes_states_and_where_the_start_up_ends(tmp_path):
     assert story.steps[2].state["log-0"]["log"] == [[2, 0, 4], [3, 4, 6]]
     assert [step.cause for step in story.steps] == [None, 0, None, None, None, 2, 5, 5]
     assert story.steps[3].folded == {"heartbeat": 7}
+    assert story.columns == (
+        "flt. the faults that were injected (a violation has a row there, too), cl. the clients, b1 broker 1,"
+        " c100 controller 100"
+    )
     assert not set(story.steps[6].text) & set("\x1b\u202e")
 
 
@@ -138,7 +142,7 @@ def test_the_chart_is_walked_by_keys_from_the_violation_back_to_its_cause(tmp_pa
         assert browser.run(current).startswith("VIOLATION of P-12")
         said = browser.run("document.getElementById('chart-said').textContent")
         assert " s: VIOLATION of P-12" in said
-        assert "nemesis" not in said
+        assert "faults" not in said
         shown = browser.run(texts)
         assert shown[0] == "▸ start-up: 2 steps"
         assert shown[2] == "▸ heartbeat: 7, timer: 1, flush: 1"

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from common.wording import duration, moment, nodes
+from history.processes import number_name
 from history.schema import ANOMALIES, TABLES
 from incidents.partition_history import NO_LEADER, partition_history
 from reports.data.availability import outages, quiet_gap_ns
@@ -213,12 +214,15 @@ def test_the_picture_of_the_logs_shows_agreement_and_where_the_record_is_missing
     assert not any(cell.missing for row in replicas for cell in row.cells if cell.offset != 1)
 
 
-def test_long_values_are_shown_by_as_many_last_digits_as_distinguish_them(tmp_path):
-    run = run_of(tmp_path, logs=log(1, [1_099_511_632_159, 4_429, 32_159, 1_099_511_732_159]))
-    picture = log_picture(run, Joined(run), "t", 0, 0, None)
-    shown = [picture.brief(cell.value) for cell in picture.rows[1].cells[:4]]
-    assert shown == ["…632159", "4429", "32159", "…732159"]
-    assert picture.shortened
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [
+        (0, "0"), (4_429, "4429"), ((1 << 40) - 1, "1099511627775"), (1 << 40, "1:0"), ((3 << 40) + 4_383, "3:4383"),
+        (1_764_318_471_234_567_890, "1764318471234567890"), (-1, "-1"), (None, "unknown"),
+    ],
+)  # fmt: skip
+def test_a_number_of_a_later_worker_is_named_by_worker_and_its_own_number(number, name):
+    assert number_name(number) == name
 
 
 def test_a_read_of_its_offset_before_a_record_was_written_is_no_sign_of_loss(tmp_path):

@@ -276,10 +276,12 @@ def test_rendering_again_replaces_the_page_and_leaves_nothing_else(copy_of):
 
 def test_the_numbers_of_later_workers_are_explained_where_they_are_named(copy_of):
     run = copy_of("invalid")
-    explained = "the second client worker"
+    explained = "1:17 is number 17 of worker 1"
     assert explained not in render(run).read_text()
     part = next((run / "anomalies").iterdir())
     rows = pq.read_table(part).to_pylist()
     rows[0]["value"] = NUMBERS_PER_WORKER + 7
     pq.write_table(pa.Table.from_pylist(rows, schema=ANOMALIES), part)
-    assert explained in render(run).read_text()
+    page = render(run).read_text()
+    assert explained in page
+    assert "value 1:7" in page

@@ -37,7 +37,7 @@ def test_every_transition_is_drawn_with_its_lane(tmp_path):
     diagram = drawn(stored_transitions(tmp_path, STEPS))
     assert (diagram.shown, diagram.left_out) == (5, 0)
     shown = texts(diagram.svg)
-    assert shown[:4] == ["nemesis", "clients", "broker 1", "controller 100"]
+    assert shown[:4] == ["faults", "clients", "broker 1", "controller 100"]
     assert [step["text"] for step in STEPS] == [text for text in shown if text in {step["text"] for step in STEPS}]
     assert diagram.svg.count("marker-end") == 2
     assert diagram.svg.count("<circle") == 3

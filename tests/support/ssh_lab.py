@@ -87,7 +87,9 @@ class NamespaceFleet(GivenFleet):
         (place / "authorized").write_text(f"{keys['user'].get_name()} {keys['user'].get_base64()}\n")
         (place / "sshd_config").write_text(_CONFIGURATION.format(place=place))
         known = f"{keys['host'].get_name()} {keys['host'].get_base64()}"
-        (place / "known").write_text("".join(f"{address(node_id)} {known}\n" for node_id in range(1, 110)))
+        (place / "known").write_text(
+            "".join(f"{address(node_id)} {known}\n" for node_id in (*range(1, 110), *range(200, 210)))
+        )
         host = SshHost("", "", key=place / "user", known_hosts=place / "known", python=bare_python(place))
         super().__init__([host] * count)
 

@@ -13,18 +13,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from common.wording import FIRST_CONTROLLER
 from harness.environments.base import NodePlan, System
 from nemesis.capabilities.cluster import LOG_LINES, Endpoint, NodeError, NodeRole
 
-FIRST_CONTROLLER = 100
 
-
-def roles(brokers: int, controllers: int, *, combined: bool = False) -> Mapping[int, NodeRole]:
-    """Node ids in order, with the role of each."""
+def roles(
+    brokers: int, controllers: int, *, combined: bool = False, controllers_from: int = FIRST_CONTROLLER
+) -> Mapping[int, NodeRole]:
+    """Node ids in order, with the role of each. `controllers_from` is the id of the first controller."""
     made: dict[int, NodeRole] = dict.fromkeys(range(1, brokers + 1), "broker")
     if combined:
         return made | dict.fromkeys(range(1, controllers + 1), "combined")
-    return made | dict.fromkeys(range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers), "controller")
+    return made | dict.fromkeys(range(controllers_from, controllers_from + controllers), "controller")
 
 
 def plan_nodes(
@@ -35,10 +36,11 @@ def plan_nodes(
     storage: Literal["files", "page-cache"],
     *,
     combined: bool = False,
+    controllers_from: int = FIRST_CONTROLLER,
 ) -> Sequence[NodePlan]:
     """Plan brokers, then controllers, in a run's directory; `sockets` is short enough for AF_UNIX.
 
-    `combined`: the first of the brokers are the controllers.
+    `combined`: the first of the brokers are the controllers. `controllers_from`: the id of the first of others.
     """
     directory = run_directory.absolute() / "nodes"
     return tuple(
@@ -50,7 +52,7 @@ def plan_nodes(
             socket=sockets / f"{node_id}.sock",
             storage=storage,
         )
-        for node_id, role in roles(brokers, controllers, combined=combined).items()
+        for node_id, role in roles(brokers, controllers, combined=combined, controllers_from=controllers_from).items()
     )
 
 

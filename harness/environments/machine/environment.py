@@ -47,7 +47,16 @@ class MachineEnvironment(ClusterEnvironment[MachineNode, NetworkEngine]):
         super().__init__(system, needs=needs, journal=journal)
         self._chosen = chosen
         storage: Literal["files", "page-cache"] = "page-cache" if chosen.page_cache == "page-cache" else "files"
-        self._lay_out(plan_nodes(run_directory, self._sockets, brokers, controllers, storage, combined=combined))
+        plans = plan_nodes(
+            run_directory,
+            self._sockets,
+            brokers,
+            controllers,
+            storage,
+            combined=combined,
+            controllers_from=system.traits.controllers_from,
+        )
+        self._lay_out(plans)
 
     @abstractmethod
     def _host(self, plan: NodePlan) -> NodeHost:

@@ -52,7 +52,15 @@ class SshEnvironment(ClusterEnvironment[SshNode, OnTheMachines]):
         self._fleet = fleet
         self._capabilities = capabilities
         self._disk = capabilities.select_disk(page_cache, needs)
-        plans = plan_nodes(run_directory, self._sockets, brokers, controllers, "files", combined=combined)
+        plans = plan_nodes(
+            run_directory,
+            self._sockets,
+            brokers,
+            controllers,
+            "files",
+            combined=combined,
+            controllers_from=system.traits.controllers_from,
+        )
         self._lay_out([replace(plan, pace=PACE_OF_VMS if fleet.ours else 1) for plan in plans])
 
     @property

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from common.wording import FIRST_SERVER
 from harness.environments.base import Addresses, LogRecord, NodePlan, ReplicaState, Traits
 from harness.environments.machine.helpers.programs import module_command
 from harness.spec.designs import LEADER_RACES, WITH_EPOCHS
@@ -58,8 +59,9 @@ class HarrowOnZooKeeper(HarrowBroker):
 
     @property
     def traits(self) -> Traits:
-        """An ensemble's members end in their own way."""
+        """An ensemble's members end in their own way, and are not numbered as controllers are."""
         return Traits(
+            controllers_from=FIRST_SERVER,
             orderly_exits=frozenset({0, *_ENDED_BY_SIGTERM}),
             versions={"ensemble": self._version_of_ensemble},
             flaw_summaries=self.planted,

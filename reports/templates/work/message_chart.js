@@ -76,7 +76,7 @@
         return element;
       }
       const step = story.steps[row.index];
-      const kind = [row.index === current && "current", chain.has(row.index) && "chain", step.noise && "noise", step.lane === 0 && "nemesis",
+      const kind = [row.index === current && "current", chain.has(row.index) && "chain", step.noise && "noise", step.lane === 0 && "fault",
         isViolation(step) && "violated", row.inside && "inside"].filter(Boolean).join(" ");
       const ends = [names.get(step.source), names.get(step.lane)];
       const who = step.source === undefined ? names.get(step.lane) : (step.message === "lost" ? ends.reverse() : ends).join(" to ");

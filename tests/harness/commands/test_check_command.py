@@ -108,3 +108,21 @@ def test_repair_can_be_switched_off(
     monkeypatch.setattr("harness.run.judging.results_of", results_of)
     assert harrow("check", "--json", *flags, str(tmp_path)) == ExitStatus.VALID
     assert asked == [repair]
+
+
+def test_the_page_of_a_run_is_written_again_with_its_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [tmp_path / "with-page", tmp_path / "without"]
+    for run in runs:
+        (run / "history" / "runs").mkdir(parents=True)
+    page = runs[0] / "report.html"
+    page.write_text("of an earlier verdict")
+
+    def results_of(runs: Sequence[Path], **_: object) -> list[RunResult]:
+        for run in runs:
+            (run / "results.json").write_text('{"verdict": "valid", "incidents": []}')
+        return [RunResult("run", run, "valid", (), {}, {}, {}) for run in runs]
+
+    monkeypatch.setattr("harness.run.judging.results_of", results_of)
+    assert harrow("check", *map(str, runs)) == ExitStatus.VALID
+    assert "<h1>valid<" in page.read_text()
+    assert not (runs[1] / "report.html").exists()

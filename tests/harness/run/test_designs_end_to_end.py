@@ -89,7 +89,7 @@ def assert_both_were_survived(run: Path) -> None:
         ("kill", True, True),
         ("restart", True, True),
     ]
-    assert done[1]["targets"][0] >= 100
+    assert done[1]["targets"][0] >= 200
     operations = read_table(run, "operations").to_pylist()
     sent = [one for one in operations if one["kind"] == "send" and one["status"] == "ok"]
     assert [one for one in sent if one["invoked_ns"] > done[1]["ended_ns"]]
@@ -111,7 +111,7 @@ def test_a_design_serves_all_clients_without_a_leader_and_without_a_member(gener
         ("pause", True, True),
         ("kill", True, True),
     ]
-    assert [target >= 100 for fault in faults for target in fault["targets"]] == [False, False, True]
+    assert [target >= 200 for fault in faults for target in fault["targets"]] == [False, False, True]
     operations = read_table(tmp_path, "operations").to_pylist()
     for fault in faults:
         for client in CLIENTS:

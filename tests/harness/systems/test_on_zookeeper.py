@@ -33,7 +33,7 @@ from nemesis.faults import KINDS
 from tests.harness.systems.test_harrow_broker import answering
 from tests.support import ssh_lab
 
-NODES = (1, 2, 3, 100, 101, 102)
+NODES = (1, 2, 3, 200, 201, 202)
 PORTS = {"CLIENT": 1000, "BROKER": 2000, "ZOOKEEPER": 3000, "PEER": 4000, "VOTE": 5000}
 
 
@@ -61,7 +61,7 @@ def plans(directory: Path) -> list[NodePlan]:
     for node_id in NODES:
         own = directory / str(node_id)
         own.mkdir(exist_ok=True)
-        role = "controller" if node_id >= 100 else "broker"
+        role = "controller" if node_id >= 200 else "broker"
         made.append(NodePlan(node_id, role, own, own / "data", directory / f"{node_id}.sock", "page-cache"))
     return made
 
@@ -260,7 +260,7 @@ def test_the_page_cache_of_a_member_is_not_said_to_be_lost_where_there_is_no_led
 def test_a_broker_reaches_every_member_and_every_other_broker(configured: list[NodePlan]) -> None:
     settings = load(configured[1].directory / SETTINGS_NAME)
     assert settings.generation == "zk-v2"
-    assert settings.zookeeper_connect == tuple((f"127.0.2.{member}", 3000) for member in (100, 101, 102))
+    assert settings.zookeeper_connect == tuple((f"127.0.2.{member}", 3000) for member in (200, 201, 202))
     assert dict(settings.peer_addresses) == {1: ("127.0.2.1", 2000), 3: ("127.0.2.3", 2000)}
     assert settings.flaws == ("zk-keeps-reassignment",)
 
@@ -269,15 +269,15 @@ def test_a_member_binds_its_own_address_and_reaches_the_others(configured: list[
     member = configured[4]
     lines = dict(line.split("=", 1) for line in (member.directory / "zoo.cfg").read_text().splitlines())
     assert lines["dataDir"] == str(member.data)
-    assert (lines["clientPortAddress"], lines["clientPort"]) == ("10.0.0.101", "3000")
+    assert (lines["clientPortAddress"], lines["clientPort"]) == ("10.0.0.201", "3000")
     servers = {key: value for key, value in lines.items() if key.startswith("server.")}
     assert servers == {
-        "server.1": "127.0.101.100:4000:5000",
-        "server.2": "10.0.0.101:4000:5000",
-        "server.3": "127.0.101.102:4000:5000",
+        "server.1": "127.0.201.200:4000:5000",
+        "server.2": "10.0.0.201:4000:5000",
+        "server.3": "127.0.201.202:4000:5000",
     }
     config = MemberConfig.load(member.directory / MEMBER_NAME)
-    assert (config.member, config.address, config.socket) == (2, ("10.0.0.101", 3000), str(member.socket))
+    assert (config.member, config.address, config.socket) == (2, ("10.0.0.201", 3000), str(member.socket))
     assert config.command[0] == "java"
     assert config.command[-1] == str(member.directory / "zoo.cfg")
 
@@ -312,12 +312,12 @@ def members(tmp_path: Path) -> Iterator[list[NodePlan]]:
 def test_members_are_the_voters_and_follow_the_leader_of_their_epoch(members: list[NodePlan]) -> None:
     system = HarrowOnZooKeeper(spec_of())
     assert system.voters(members) == [
-        VoterView(100, "leader", -1, 1, 7, 7),
-        VoterView(101, "leader", 101, 2, 9, 9),
-        VoterView(102, "follower", 101, 2, 8, 8),
+        VoterView(200, "leader", -1, 1, 7, 7),
+        VoterView(201, "leader", 201, 2, 9, 9),
+        VoterView(202, "follower", 201, 2, 8, 8),
     ]
-    assert system.active_controller(members) == 101
-    assert system.voters(members[2:]) == [VoterView(102, "follower", -1, 2, 8, 8)]
+    assert system.active_controller(members) == 201
+    assert system.voters(members[2:]) == [VoterView(202, "follower", -1, 2, 8, 8)]
 
 
 def test_the_partitions_are_those_of_the_tree_that_the_leader_of_the_ensemble_has(members: list[NodePlan]) -> None:
