@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 
 help:
 	@echo 'make demo   install Harrow into $(VENV) and run it: a cluster, a minute of faults, a verdict, a report'
-	@echo 'make test   install the development requirements, lint, and run the tests except slow ones: a quarter of an hour on two cores'
+	@echo 'make test   install the development requirements, lint, and run the tests except slow ones: some minutes on two cores'
 	@echo 'make test-all  like make test, with slow tests: everything that this machine can run'
 	@echo 'make lint   lint only'
 	@echo 'make format format the sources'

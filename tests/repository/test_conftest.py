@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import harness
 
 ROOT = Path(harness.__file__).parents[1]
@@ -75,6 +77,7 @@ def test_where({needs}number):
 """
 
 
+@pytest.mark.slow
 def test_files_stay_together_and_so_do_all_that_share_the_session(tmp_path: Path) -> None:
     sharing, alone = WHERE.format(needs="spark, "), WHERE.format(needs="")
     files = {"one": sharing, "two": sharing, **{f"alone_{number}": alone for number in range(4)}}

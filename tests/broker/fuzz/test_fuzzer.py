@@ -14,7 +14,6 @@ from benchmarks.broker.fuzz.session import Plan, run
 from broker.shell.codec import frames
 from broker.shell.codec.apis import LISTENER_APIS
 from broker.shell.codec.wire import DecodeError
-from tests.support.quick import first_quick
 
 SEED = 14
 
@@ -44,7 +43,8 @@ def test_a_node_that_does_not_validate_requests_is_found_out_and_the_saved_file_
 
 @pytest.mark.cluster
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("listener", first_quick(LISTENER_APIS))
+@pytest.mark.slow
+@pytest.mark.parametrize("listener", LISTENER_APIS)
 def test_nothing_is_found_in_the_broker_in_some_seconds(listener, tmp_path):
     outcome = run(Plan(listener, 8.0, SEED, tmp_path))
     assert [failure.text for failure in outcome.failures] == []

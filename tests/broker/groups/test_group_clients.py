@@ -108,6 +108,7 @@ def coordinator_of(cluster: LocalCluster, group: str) -> int:
     return cluster.leader_of(OFFSETS_TOPIC, partition_of(group, len(cluster.partitions(OFFSETS_TOPIC))))
 
 
+@pytest.mark.slow
 def test_two_share_and_the_one_that_stays_takes_over(join):
     first, second = join(), join()
     share(first, second)

@@ -23,7 +23,8 @@ VICTIM = 2
 FLOW_S_MAX = 20.0
 
 
-@pytest.mark.parametrize("way_down", ["kill", pytest.param("stop", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("way_down", ["kill", "stop"])
 @pytest.mark.parametrize("name", CLIENTS)
 def test_what_was_acknowledged_is_read_once_through_a_restart(cluster, name, way_down):
     client = CLIENTS[name]()

@@ -80,16 +80,17 @@ def need(*clients):
             pytest.skip(f"{client} is not installed: pip install harrow[clients]")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("clients", "assignor"),
     [
-        pytest.param(("kafka-python", "kafka-python"), "eager", marks=pytest.mark.slow),
-        pytest.param(("aiokafka", "kafka-python"), "eager", marks=pytest.mark.slow),
+        (("kafka-python", "kafka-python"), "eager"),
+        (("aiokafka", "kafka-python"), "eager"),
         (("confluent-kafka", "aiokafka"), "eager"),
-        pytest.param(("kafka-python", "confluent-kafka"), "eager", marks=pytest.mark.slow),
+        (("kafka-python", "confluent-kafka"), "eager"),
         (("kafka-python", "confluent-kafka"), "cooperative"),
-        pytest.param(("confluent-kafka", "confluent-kafka"), "cooperative", marks=pytest.mark.slow),
-        pytest.param(("kafka-python", "kafka-python"), "cooperative", marks=pytest.mark.slow),
+        (("confluent-kafka", "confluent-kafka"), "cooperative"),
+        (("kafka-python", "kafka-python"), "cooperative"),
     ],
     ids=lambda value: value if isinstance(value, str) else "+".join(value),
 )

@@ -36,6 +36,7 @@ def read_only(lost: Path) -> Iterator[Path]:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_run_is_judged_through_links(spark: SparkSession, tmp_path: Path, lost: Path) -> None:
     directory = linked(lost, tmp_path / "here")
     (through_links,) = check([directory], spark)

@@ -27,9 +27,6 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
-QUICK = ("zk-v2", "C3")
-"""The latest of both kinds; the others are marked slow."""
-
 SURVIVED = (
     ScheduledFault(1, 2_000, "kill", FaultTarget("leader"), 3_000, {}),
     ScheduledFault(2, 9_000, "pause", FaultTarget("leader", partition=1), 6_000, {}),
@@ -97,9 +94,8 @@ def assert_both_were_survived(run: Path) -> None:
 
 
 @pytest.mark.clients
-@pytest.mark.parametrize(
-    "generation", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in ON_ZOOKEEPER]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("generation", ON_ZOOKEEPER)
 def test_a_design_serves_all_clients_without_a_leader_and_without_a_member(generation: str, tmp_path: Path) -> None:
     settings = {"clients": CLIENTS, "duration": 25.0, "rate": 90.0, "concurrency": 6, "faults": ("kill", "pause")}
     spec = resolve({"generation": generation, **settings}, 1_900_101)

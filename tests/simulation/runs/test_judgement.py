@@ -72,6 +72,7 @@ def test_aggressive_recovery_promises_no_more_than_unclean_elections(tmp_path: P
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_one_spark_job_finds_the_lies_and_clears_the_rest(dataset: Path, spark: SparkSession) -> None:
     judgements = check_histories(dataset)
     assert len(judgements) == 24
