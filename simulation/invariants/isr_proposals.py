@@ -1,9 +1,11 @@
-"""Checks how leaders ask for changes of the ISR: one at a time, and each that is pending (P-22)."""
+"""Checks how leaders ask for changes of the ISR: one at a time, each that is pending, until the answer (P-22)."""
 
 from __future__ import annotations
 
 from broker.core.broker_node.state import BrokerState
-from broker.core.messages import AlterPartitionRequest
+from broker.core.messages import AlterPartitionRequest, AlterPartitionResponse
+from broker.core.messages.errors import ErrorCode
+from broker.core.ports.events import RequestFailed, ResponseReceived
 from broker.core.replica.state import Role
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
 
@@ -22,6 +24,33 @@ def request_sent(known: Knowledge, broker: BrokerMirror, request_id: int, reques
                 f"partition epoch {part.partition_epoch} while the first is not answered",
             )
     broker.alterations[request_id] = change
+
+
+def answered(
+    known: Knowledge, broker: BrokerMirror, state: BrokerState, event: ResponseReceived | RequestFailed
+) -> None:
+    """P-22, after a step in which a change may have been answered: what the controller has granted is adopted."""
+    asked = broker.alterations.pop(event.request_id, None)
+    response = event.response if isinstance(event, ResponseReceived) else None
+    if asked is None or not isinstance(response, AlterPartitionResponse) or response.error_code != ErrorCode.NONE:
+        return
+    topic, partition, leader_epoch, _ = asked
+    replica = state.replicas.get((topic, partition))
+    for granted in response.partitions:
+        if (
+            granted.error_code == ErrorCode.NONE
+            and replica is not None
+            and replica.role is Role.LEADER
+            and replica.leader_epoch == leader_epoch == granted.leader_epoch
+            and granted.topic_id in ("", replica.topic_id)
+            and replica.partition_epoch < granted.partition_epoch
+        ):
+            known.fail(
+                known.ghost(replica.topic, replica.topic_id, replica.partition),
+                "P-22",
+                f"broker {broker.broker_id} was granted the ISR {list(granted.isr)} in partition epoch "
+                f"{granted.partition_epoch}, and stays in {replica.partition_epoch}",
+            )
 
 
 def check(known: Knowledge, broker: BrokerMirror, state: BrokerState) -> None:

@@ -82,6 +82,9 @@ class BrokerMirror:
     unseen: tuple[int, int] = (0, 0)
     """After and up to which offset of the metadata its process before may have come in a step that it did not end."""
 
+    logs_at_end: dict[tuple[str, int], tuple[int, int, int]] | None = None
+    """Where its logs began and ended, and how often they were cut, when it ended before the controller of its node."""
+
     clean_epoch: int = -1
     """The broker epoch of an incarnation that ended cleanly, until the next one starts; else -1."""
 
@@ -167,6 +170,12 @@ class OpenReports:
     fenced: dict[int, tuple[int, bool]] = field(default_factory=dict)
     """Of a heartbeat: the broker, and whether it was fenced when the heartbeat had been handled."""
 
+    fenced_brokers: set[tuple[int, int, int]] = field(default_factory=set)
+    """Quorum epoch, broker and its epoch, of brokers that were fenced when their last heartbeat had been handled."""
+
+    assigned: dict[int, int] = field(default_factory=dict)
+    """Of a report of replicas' directories: how many replicas it is about."""
+
 
 @dataclass(slots=True)
 class Version:
@@ -244,6 +253,9 @@ class Knowledge:
 
     leaders: dict[int, int] = field(default_factory=dict)
     """Quorum epoch -> its leader, according to the first voter that named one."""
+
+    led_in: dict[int, int] = field(default_factory=dict)
+    """Quorum epoch -> the incarnation of the voter that led it."""
 
     committed_in: dict[int, int] = field(default_factory=dict)
     """Quorum epoch -> how far its leader has committed the metadata log."""

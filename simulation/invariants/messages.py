@@ -18,7 +18,7 @@ from simulation.engine.cluster import EventStep
 from simulation.engine.transport import CLIENTS_FROM
 from simulation.invariants import clients, isr_proposals, log_starts
 from simulation.invariants.administration import answers, deletion, passed_on
-from simulation.invariants.answers import controllers_asked, errors, of_leaders, producer_ids, sessions
+from simulation.invariants.answers import controllers_asked, errors, of_leaders, producer_ids, sessions, sizes
 from simulation.invariants.answers import metadata as metadata_answers
 from simulation.invariants.groups import checks, silent
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
@@ -61,6 +61,7 @@ def sent(known: Knowledge, broker: BrokerMirror, state: BrokerState, step: Event
                 producer_ids.answered(known, broker.broker_id, step.event, effect.response)
             if broker.asked:
                 sessions.answered(broker, effect.request_id, effect.response)
+                sizes.answered(broker, effect.request_id, effect.response, state.settings.fetch_max_bytes)
                 errors.answered(known, broker, state, effect.request_id, effect.response, before)
             if broker.writes or broker.reads:
                 clients.answered(known, broker, state, effect.request_id, effect.response)

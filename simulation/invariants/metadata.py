@@ -256,7 +256,9 @@ def _is_complete(ghost: Ghost, member: int) -> bool:
 
 
 def _check_reassignment(known: Knowledge, ghost: Ghost, old: PartitionState, new: PartitionState) -> None:
-    """P-23: nobody who may be complete is given up while nobody leads; the ISR at the end that was not cancelled."""
+    """P-23: nobody who may be complete is given up while nobody leads; the ISR at the end that was not cancelled; and
+    an end as soon as enough of the replicas to come are in sync, the added ones among them (RA-3).
+    """
     if old.replicas != new.replicas and not old.isr and not losses_accepted(known, ghost):
         before = {*old.elr, *(old.last_known_elr if known.generation == "K5" else ())}
         complete = [member for member in sorted(before) if _is_complete(ghost, member)]
@@ -276,7 +278,18 @@ def _check_reassignment(known: Knowledge, ghost: Ghost, old: PartitionState, new
                 f"{sorted(eligible - given_up)} are complete, min ISR {known.min_isr(ghost)}; before it were "
                 f"{sorted(eligible)}",
             )
-    if new.adding or new.removing or set(new.replicas) == set(old.replicas):
+    if new.adding or new.removing:
+        target = set(new.replicas) - set(new.removing)
+        remaining = target & set(new.isr)
+        enough = len(new.removing) <= len(new.adding) and len(remaining) >= min(known.min_isr(ghost), len(target))
+        if remaining and set(new.adding) <= remaining and (target <= remaining or enough):
+            what = (
+                f"{ghost}: the reassignment of {list(new.replicas)} goes on, which adds {list(new.adding)} and removes "
+                f"{list(new.removing)}, with the ISR {list(new.isr)} and min ISR {known.min_isr(ghost)}"
+            )
+            raise Violation("P-23", what)
+        return
+    if set(new.replicas) == set(old.replicas):
         return
     if old.adding and set(new.replicas) == set(old.replicas) - set(old.adding):
         return

@@ -120,7 +120,7 @@ class PropertyObserver:
         voter = known.voters[step.node_id]
         before = len(voter.entries)
         quorum.stepped(known, voter, node.state, incarnation, event)
-        quorum.answered(voter, event, step.effects)
+        quorum.answered(known, voter, event, step.effects)
         topics.controller_stepped(known, step.node_id, step.effects)
         answers.controller_stepped(known, step.node_id, event, step.effects, before)
         to_brokers.stepped(known, node.state, incarnation, event, step.effects)
@@ -147,7 +147,7 @@ class PropertyObserver:
             assert isinstance(event, RequestReceived)
             messages.arrived(known, broker, event)
         elif broker.alterations and isinstance(event, (ResponseReceived, RequestFailed)):
-            broker.alterations.pop(event.request_id, None)
+            isr_proposals.answered(known, broker, state, event)
         before = broker.image_end
         if state.image.end_offset != before:
             broker.image_end = state.image.end_offset
@@ -181,7 +181,9 @@ class PropertyObserver:
             messages.sent(known, broker, state, step, before)
         if broker.proposed:
             isr_proposals.check(known, broker, state)
-        if not has_ended:
+        if has_ended:
+            processes.check_at_rest(broker, state)
+        else:
             controllers_asked.stepped(known, broker, state, event)
         if event.__class__ is RequestReceived and state.produces:
             assert isinstance(event, RequestReceived)

@@ -1,4 +1,5 @@
-"""Follows the processes of brokers and controllers: their starts, their ends, and what a loss of power may take.
+"""Follows the processes of brokers and controllers: their starts, their ends, what a loss of power may take, and that a
+broker that has ended leaves its logs alone (P-77).
 
 The end of a process is seen in its last step, where it exits, or outside of it, where it is killed or its power fails.
 """
@@ -17,6 +18,7 @@ from simulation.invariants.administration import answers
 from simulation.invariants.answers.asked import AsksControllers
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
+from simulation.invariants.properties import Violation
 
 
 def started(known: Knowledge, broker: BrokerMirror, incarnation: int, state: BrokerState) -> None:
@@ -27,6 +29,7 @@ def started(known: Knowledge, broker: BrokerMirror, incarnation: int, state: Bro
     broker.incarnation = incarnation
     broker.up = True
     broker.has_started = False
+    broker.logs_at_end = None
     broker.broker_epoch = -1
     broker.image_end = 0
     broker.failed_directories = state.failed_directories
@@ -108,6 +111,20 @@ def exited(known: Knowledge, step: EventStep, machine: SimulatedMachine) -> None
             log_files.closed(known, broker, machine.disk)
             directories.closed(broker, machine)
             _ended(broker, clean_epoch=-1 if broker.failed_directories else broker.broker_epoch)
+
+
+def check_at_rest(broker: BrokerMirror, state: BrokerState) -> None:
+    """P-77, after a step of a node of both roles whose broker has ended: what its marker says holds (BL-8)."""
+    logs = {key: (one.log.start_offset, one.log.end_offset, one.log.truncations) for key, one in state.replicas.items()}
+    if broker.logs_at_end is None:
+        broker.logs_at_end = logs
+    for key, before in broker.logs_at_end.items():
+        if logs.get(key) != before:
+            raise Violation(
+                "P-77",
+                f"broker {broker.broker_id} has stopped, and then changed its log of {key[0]}-{key[1]} (start, end, "
+                f"cuts) from {before} to {logs.get(key)}",
+            )
 
 
 def _is_closed(broker: BrokerMirror) -> bool:

@@ -118,6 +118,14 @@ def _check_leader(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None
                 f"voter {mirror.holder} takes {quorum.leader} for the leader of quorum epoch {quorum.epoch}; "
                 f"{leader} leads it",
             )
+    if quorum.leads:
+        led_in = known.led_in.setdefault(quorum.epoch, mirror.incarnation)
+        if led_in != mirror.incarnation:
+            raise Violation(
+                "P-R1",
+                f"voter {mirror.holder} leads quorum epoch {quorum.epoch} after a restart; its process before has led "
+                "it (KAFKA-10527)",
+            )
 
 
 def _check_vote(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
@@ -132,15 +140,25 @@ def _check_vote(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
             )
 
 
-def answered(mirror: VoterMirror, event: Event, effects: Sequence[Effect]) -> None:
-    """P-R5, after a step in which a voter was asked for its vote: it gives it to no log that is behind its own."""
+def answered(known: Knowledge, mirror: VoterMirror, event: Event, effects: Sequence[Effect]) -> None:
+    """P-R5, after a step in which a voter was asked for its vote.
+
+    It gives it to no log that is behind its own, and to nobody in an epoch that it has led, before a restart either.
+    """
     if not isinstance(event, RequestReceived) or not isinstance(event.request, VoteRequest):
         return
     request, last = event.request, mirror.entries[-1] if mirror.entries else None
     candidate = (request.last_epoch, request.last_epoch_end_offset)
+    led = known.leaders.get(request.candidate_epoch)
     for effect in effects:
         if not isinstance(effect, Reply) or not isinstance(effect.response, VoteResponse):
             continue
+        if effect.response.vote_granted and not request.pre_vote and led == mirror.holder:
+            raise Violation(
+                "P-R5",
+                f"voter {mirror.holder} votes for {request.candidate_id} in quorum epoch {request.candidate_epoch}, "
+                "which it has led itself",
+            )
         own = (-1, 0) if last is None else (last.epoch, len(mirror.entries))
         if effect.response.vote_granted and candidate < own:
             raise Violation(
@@ -281,11 +299,16 @@ def _check_snapshot(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> No
 
 
 def _check_contents(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
-    """P-R4: a snapshot that a voter has just written, or fetched, is on its disk, and has what was committed."""
+    """P-R4: a snapshot that a voter has just written, or fetched, is on its disk, alone, with what was committed."""
     disk = known.cluster.machines[mirror.holder].disk
     found = snapshots.read(disk, METADATA_DIRECTORY, quorum.snapshot_id)
     if not isinstance(found, Image):
         raise Violation("P-R4", f"voter {mirror.holder} has a snapshot {quorum.snapshot_id} that is not there: {found}")
+    others = [one for one in snapshots.find(disk, METADATA_DIRECTORY) if one < quorum.snapshot_id]
+    if others:
+        raise Violation(
+            "P-R4", f"voter {mirror.holder} has a snapshot {quorum.snapshot_id}, and keeps the older ones {others}"
+        )
     different = metadata.difference(known, found)
     if different:
         raise Violation("P-R4", f"voter {mirror.holder} has in its snapshot {quorum.snapshot_id} {different}")

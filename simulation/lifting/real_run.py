@@ -144,6 +144,7 @@ _CALM: Final[Mapping[str, object]] = {
     "clock_error_ms": 0,
     "producer_expiration_ms": 0,
     "log_directories": 1,
+    "fetch_bytes": 0,
     "min_isr_of_brokers": 0,
     "sole_survivor": False,
 }

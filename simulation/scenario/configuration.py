@@ -176,6 +176,9 @@ class Configuration:
     log_directories: int = 1
     """How many log directories each broker has."""
 
+    fetch_bytes: int = 0
+    """How many bytes followers and readers ask for at once; 0: more than there are."""
+
     search: str = "usual"
     """Which simulations the seeds are spent on (`simulation.scenario.search`)."""
 
@@ -284,6 +287,13 @@ def draw_directories(stream: Stream) -> int:
     It has a stream of its own, so that the other seeds are what they were before there was such a choice.
     """
     return 1 + (stream.draw("two log directories", 5) == 4)
+
+
+def draw_fetch_bytes(stream: Stream) -> int:
+    """How many bytes a fetch asks for: few in a fifth of the seeds; for that there is a stream of its own, too."""
+    if stream.draw("fetches of few bytes", 5) == 4:
+        return stream.pick("bytes of a fetch", (2_000, 500, 100))
+    return 0
 
 
 def draw_recipes(stream: Stream, drawn: Configuration) -> Configuration:

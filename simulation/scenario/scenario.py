@@ -86,6 +86,8 @@ def settings_of(configuration: Configuration) -> list[Settings]:
                 if node_id in controllers
                 else configuration.fetch_wait_ms,
                 metadata_retry_backoff_ms=_RETRY_MS,
+                replica_fetch_max_bytes=configuration.fetch_bytes or Settings.replica_fetch_max_bytes,
+                replica_fetch_response_max_bytes=configuration.fetch_bytes or Settings.replica_fetch_response_max_bytes,
                 metadata_snapshot_records=configuration.metadata_snapshot_records,
                 metadata_fetch_max_bytes=configuration.metadata_fetch_bytes,
                 metadata_snapshot_fetch_max_bytes=max(configuration.metadata_fetch_bytes, _SNAPSHOT_PIECE_BYTES),

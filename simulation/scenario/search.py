@@ -19,6 +19,7 @@ from simulation.scenario.configuration import (
     Configuration,
     draw_configuration,
     draw_directories,
+    draw_fetch_bytes,
     draw_later,
     draw_recipes,
 )
@@ -130,7 +131,8 @@ def configuration_of(choices: ChoiceSequence, overrides: Mapping[str, object] | 
     searched = SEARCHES[str(given.get("search", USUAL))](stream, drawn)
     later = draw_later(stream, searched)
     several = replace(later, log_directories=draw_directories(choices["directories"]))
-    configuration = replace(several, **given)  # type: ignore[arg-type]
+    limited = replace(several, fetch_bytes=draw_fetch_bytes(choices["traffic"]))
+    configuration = replace(limited, **given)  # type: ignore[arg-type]
     if configuration.log_directories > 1 and "faults" not in given:
         return replace(configuration, faults=(*configuration.faults, *DIRECTORY_FAULTS))
     return configuration

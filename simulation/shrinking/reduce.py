@@ -71,6 +71,7 @@ SHAPE: Mapping[str, Lane] = {
     "settings": Lane(LaneKind.NOISE),
     "zookeeper": Lane(LaneKind.NOISE),
     "directories": Lane(LaneKind.NOISE),
+    "traffic": Lane(LaneKind.NOISE),
     "recipes": Lane(LaneKind.NOISE),
 }
 
@@ -102,6 +103,7 @@ _SIMPLER: _Choices = (
     (("combined",), ((False,), (True,))),
     (("brokers", "replication_factor"), ((2, 2), (3, 3), (4, 3))),
     (("log_directories",), ((1,), (2,))),
+    (("fetch_bytes",), ((0,), (2_000,), (500,))),
     (("flush_messages", "flush_ms"), ((0, 0),)),
     (("metadata_snapshot_records",), ((5_000,),)),
     (("metadata_fetch_bytes",), ((8 << 20,),)),

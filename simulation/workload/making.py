@@ -65,6 +65,7 @@ def _model(
             history,
             poll_interval_ms(configuration),
             looks_up_times=looks_up_times(configuration),
+            fetch_bytes=configuration.fetch_bytes,
         )
         for number in readers
     ]

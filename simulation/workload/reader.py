@@ -21,6 +21,9 @@ from simulation.engine.event_queue import MS
 from simulation.workload.clients import RETRY_MS, TOPIC, LeaderCache
 from simulation.workload.recording import OperationRow, PollRow, SimulatedHistory
 
+_UNLIMITED = 1 << 16
+"""More bytes than a simulated log has."""
+
 
 class SimulatedReader:
     """One logical process that reads all partitions by assignment, and sometimes asks for their ends."""
@@ -34,12 +37,15 @@ class SimulatedReader:
         interval_ms: int,
         *,
         looks_up_times: bool = False,
+        fetch_bytes: int = 0,
     ) -> None:
+        """`fetch_bytes`: how many bytes it asks for before the final phase; 0: more than there are."""
         self.client_id = client_id
         self.partitions = partitions
         self.history = history
         self.interval_ms = interval_ms
         self.looks_up_times = looks_up_times
+        self.fetch_bytes = fetch_bytes
         self.process = history.new_process()
         self.route = LeaderCache(brokers)
         self.positions = dict.fromkeys(range(partitions), 0)
@@ -92,8 +98,9 @@ class SimulatedReader:
             self._ask_for_offset(cluster, partition, leader, epoch)
         else:
             self._asked = "poll"
-            part = FetchPartition(TOPIC, partition, self.positions[partition], 1 << 16, epoch)
-            self._send(cluster, leader, FetchRequest((part,), max_wait_ms=100))
+            limit = self.fetch_bytes if self.phase == "main" and self.fetch_bytes else _UNLIMITED
+            part = FetchPartition(TOPIC, partition, self.positions[partition], limit, epoch)
+            self._send(cluster, leader, FetchRequest((part,), max_wait_ms=100, max_bytes=limit))
 
     def _ask_for_offset(self, cluster: SimulatedCluster, partition: int, leader: int, epoch: int) -> None:
         """Ask for the end of the log; sometimes for the first record of a time, whose answer the observer checks."""

@@ -61,6 +61,7 @@ def configured(drawn: Configuration) -> Configuration:
         group_members=0,
         changing_settings=False,
         log_directories=1,
+        fetch_bytes=0,
         in_flight=1,
         retention_ms=0,
         retention_bytes=0,

@@ -25,6 +25,7 @@ QUICK: dict[str, object] = {
     "clock_error_ms": 0,
     "producer_expiration_ms": 0,
     "log_directories": 1,
+    "fetch_bytes": 0,
 }
 """A seed of this takes some ten milliseconds."""
 

@@ -1,5 +1,5 @@
-"""Checks how a broker asks controllers: whom next (P-69), one report at a time (P-70), at once when it has caught up
-(V-29).
+"""Checks how a broker asks controllers: whom next (P-69), one report at a time (P-70), with what it knows (P-74), at
+once when it has caught up (V-29).
 """
 
 from __future__ import annotations
@@ -28,10 +28,17 @@ CHECKED = frozenset({*_ONE_AT_A_TIME, BrokerHeartbeatRequest, FetchRequest})
 
 
 def sent(known: Knowledge, broker: BrokerMirror, effect: Send) -> None:
-    """P-70 and V-29, when a broker has sent a request to a controller."""
+    """P-70, P-74 and V-29, when a broker has sent a request to a controller."""
     kind = effect.request.__class__
     asking = broker.asking
     if kind is BrokerHeartbeatRequest:
+        assert isinstance(effect.request, BrokerHeartbeatRequest)
+        if effect.request.current_metadata_offset != broker.image_end - 1:
+            raise Violation(
+                "P-74",
+                f"broker {broker.broker_id} says in a heartbeat that it knows the metadata up to offset "
+                f"{effect.request.current_metadata_offset}; it knows them up to {broker.image_end - 1}",
+            )
         since_us, asking.caught_up_us = asking.caught_up_us, -1
         if since_us < 0:
             return

@@ -1,5 +1,5 @@
-"""Checks that controllers do nothing for a broker's ended incarnations (P-40), judge by no older state (P-41), and tell
-a broker truly whether it is fenced (P-67).
+"""Checks that controllers do nothing for a broker's ended incarnations (P-40), judge by no older state (P-41), tell a
+broker truly whether it is fenced (P-67), unfence none that wants to stop (P-75), and answer whole reports (P-76).
 
 All are asked when a request has been handled by an active controller: by the registrations and partitions as that
 controller has decided them, committed or not.
@@ -17,6 +17,7 @@ from broker.core.messages import (
     AlterPartitionResponse,
     AnyResponse,
     AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
 )
@@ -36,7 +37,7 @@ _AHEAD = (ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_BROKER_EPOCH)
 def stepped(
     known: Knowledge, state: ControllerState, incarnation: int, event: Event, effects: Sequence[Effect]
 ) -> None:
-    """P-40 and P-41, of what an active controller answers now or later to a request that has just come."""
+    """P-40, P-41 and P-75, of what an active controller answers now or later to a request that has just come."""
     node_id = state.settings.node_id
     reports = known.reports.get(node_id)
     if reports is None or reports.incarnation != incarnation:
@@ -48,10 +49,14 @@ def stepped(
             if isinstance(event.request, BrokerHeartbeatRequest):
                 held = state.image.brokers.get(event.request.broker_id)
                 if held is not None:
+                    if held.epoch == event.request.broker_epoch:
+                        _check_unfenced(reports, state, event.request, is_fenced=held.fenced)
                     reports.fenced[event.request_id] = event.request.broker_id, held.fenced
+            elif isinstance(event.request, AssignReplicasToDirsRequest):
+                reports.assigned[event.request_id] = len(set(event.request.assignments))
             elif isinstance(event.request, AlterPartitionRequest):
                 _check_refusal(state, event.request_id, event.request, effects)
-    if not (reports.stale or reports.ahead or reports.fenced):
+    if not (reports.stale or reports.ahead or reports.fenced or reports.assigned):
         return
     for effect in effects:
         if effect.__class__ is Reply:
@@ -83,6 +88,24 @@ def _arrived(reports: OpenReports, state: ControllerState, event: RequestReceive
                 f"leader epoch {part.leader_epoch}, partition epoch {part.partition_epoch}; the controller is in "
                 f"{held.leader_epoch}, {held.partition_epoch}"
             )
+
+
+def _check_unfenced(
+    reports: OpenReports, state: ControllerState, request: BrokerHeartbeatRequest, *, is_fenced: bool
+) -> None:
+    """P-75: a heartbeat alone ends the fencing of a broker, and none that asks for fencing or to shut down (HB-2)."""
+    held = state.quorum.epoch, request.broker_id, request.broker_epoch
+    was_fenced = held in reports.fenced_brokers
+    if was_fenced and not is_fenced and (request.want_fence or request.want_shut_down):
+        raise Violation(
+            "P-75",
+            f"controller {state.settings.node_id} has unfenced broker {request.broker_id}, which wants to "
+            f"{'be fenced' if request.want_fence else 'shut down'}",
+        )
+    if is_fenced:
+        reports.fenced_brokers.add(held)
+    else:
+        reports.fenced_brokers.discard(held)
 
 
 def _check_refusal(
@@ -130,6 +153,12 @@ def _answered(node_id: int, reports: OpenReports, request_id: int, response: Any
             "P-67",
             f"controller {node_id} tells broker {broker_id} that it is {_FENCED[response.is_fenced]}; it has decided "
             f"that it is {_FENCED[is_fenced]}",
+        )
+    assigned = reports.assigned.pop(request_id, None)
+    if isinstance(response, AssignReplicasToDirsResponse) and not error and len(response.results) != assigned:
+        raise Violation(
+            "P-76",
+            f"controller {node_id} answers {len(response.results)} of {assigned} reports of where replicas are",
         )
     ahead = reports.ahead.pop(request_id, None)
     if ahead is None or not isinstance(response, AlterPartitionResponse):

@@ -44,6 +44,7 @@ def stepped(
             else:
                 _check(known, broker, seen, event, now_ms)
             _check_assignment(broker, shard, group)
+            _check_waiting(broker, group)
             _note(seen, now_ms)
             broker.groups_seen[group.group_id] = seen
 
@@ -113,6 +114,22 @@ def _check_assignment(broker: BrokerMirror, shard: Shard, group: Group) -> None:
             "V-26",
             f"broker {broker.broker_id} lets the members of generation {group.generation} of group {group.group_id} "
             "wait for their assignment, which it has, and is not storing",
+        )
+
+
+def _check_waiting(broker: BrokerMirror, group: Group) -> None:
+    """V-26: who waits for a generation waits for one that is being prepared, who for an assignment for one to come."""
+    for member in group.members.values():
+        if member.waiting_join is not None and group.state is not GroupState.PREPARING_REBALANCE:
+            what = "a generation"
+        elif member.waiting_sync is not None and group.state is not GroupState.COMPLETING_REBALANCE:
+            what = "its assignment"
+        else:
+            continue
+        raise Violation(
+            "V-26",
+            f"broker {broker.broker_id} lets member {member.member_id} of group {group.group_id} wait for {what}, "
+            f"which does not come while the group is {group.state.value}",
         )
 
 

@@ -53,6 +53,7 @@ SIMPLEST: dict[str, object] = {
     "clock_error_ms": 0,
     "producer_expiration_ms": 0,
     "log_directories": 1,
+    "fetch_bytes": 0,
 }
 """A small cluster to which nothing happens but what a test asks for."""
 

@@ -110,6 +110,11 @@ def test_a_rebalance_that_goes_on_when_all_have_joined_breaks_v_26(monkeypatch: 
     assert broken(range(1)) == {"V-26"}
 
 
+def test_members_that_are_not_told_of_another_rebalance_break_v_26(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rebalancing, "_cancel_assignment", lambda _broker, _group, _error: None)
+    assert "V-26" in broken()
+
+
 # --- what a step may do -----------------------------------------------------------------------------------------------
 
 
@@ -241,6 +246,17 @@ def test_members_wait_for_their_leader_or_for_the_log(
     group.members["a"].waiting_sync = 7 if sent else None
     shard = Shard(0, 1, None, writes={offset: Write(purpose) for offset, purpose in enumerate(stored)})
     assert broken_by(lambda: rebalances._check_assignment(BrokerMirror(1), shard, group)) == broken
+
+
+@pytest.mark.parametrize("waits", ["waiting_join", "waiting_sync"])
+@pytest.mark.parametrize("state", list(GroupState))
+def test_members_wait_only_for_what_comes(waits: str, state: GroupState) -> None:
+    group = Group("group", state, "consumer", generation=1, leader="a")
+    group.members["a"] = Member("a", None, "a", SESSION_MS, REBALANCE_MS, (("consumer", b""),))
+    assert broken_by(lambda: rebalances._check_waiting(BrokerMirror(1), group)) is None
+    setattr(group.members["a"], waits, 7)
+    comes = GroupState.PREPARING_REBALANCE if waits == "waiting_join" else GroupState.COMPLETING_REBALANCE
+    assert broken_by(lambda: rebalances._check_waiting(BrokerMirror(1), group)) == (None if state is comes else "V-26")
 
 
 @pytest.mark.parametrize("missing", ["nobody", "a member", "a member that has only an id"])

@@ -24,6 +24,7 @@ from simulation.scenario.configuration import (
     draw_later,
 )
 from simulation.scenario.overrides import check_overrides, repeat_command
+from simulation.scenario.scenario import settings_of
 from simulation.scenario.search import FOCUSED_KINDS, SEARCHES, configuration_of
 from simulation.shrinking.reduce import ShrinkTarget, reduce
 from tests.simulation.small import QUICK, without_later_recipes
@@ -33,7 +34,9 @@ LYING = {**QUICK, "search": "focused", "flaws": ("ack-before-replication",)}
 
 def drawn(seed: int, **overrides: object) -> Configuration:
     """As a seed is drawn without the recipes of the later stream."""
-    return configuration_of(ChoiceSequence(seed), without_later_recipes(seed, **{"log_directories": 1, **overrides}))
+    return configuration_of(
+        ChoiceSequence(seed), without_later_recipes(seed, **{"log_directories": 1, "fetch_bytes": 0, **overrides})
+    )
 
 
 def test_every_search_may_have_the_recipes_of_the_later_stream() -> None:
@@ -57,6 +60,17 @@ def test_every_search_lets_single_log_directories_fail_where_there_are_several(s
     assert two == replace(one, log_directories=2, faults=(*one.faults, *DIRECTORY_FAULTS))
     every = configuration_of(ChoiceSequence(7), {"search": search, "log_directories": 2})
     assert set(two.faults) | set(LATER_RECIPES) >= set(every.faults) >= set(two.faults)
+
+
+def test_a_fifth_of_the_seeds_fetches_few_bytes_at_once_and_is_as_it_was_otherwise() -> None:
+    with_limit = 0
+    for seed in range(1, 501):
+        one = configuration_of(ChoiceSequence(seed))
+        with_limit += one.fetch_bytes > 0
+        assert configuration_of(ChoiceSequence(seed), {"fetch_bytes": 0}) == replace(one, fetch_bytes=0)
+    assert 75 < with_limit < 125
+    for node in settings_of(Configuration(fetch_bytes=500)):
+        assert (node.replica_fetch_max_bytes, node.replica_fetch_response_max_bytes) == (500, 500)
 
 
 def test_a_dense_seed_has_more_faults_of_the_kinds_that_it_has_anyway() -> None:

@@ -48,6 +48,7 @@ class Cleaning:
         """Compact these closed segments, the log's first; `now_ms` is the time of day."""
         assert log.config.compaction is not None
         self.log = log
+        self.ends = segments[-1].end_offset
         self.bytes_before = sum(segment.size for segment in segments)
         self.bytes_after = 0
         self._files = files

@@ -1,0 +1,204 @@
+"""What nodes tell each other is so, and what they were asked for is done in full: P-73 to P-77, P-22, P-23, P-A1, V-28,
+and voters that go on in an epoch that they have led (P-R1, P-R5) or keep old snapshots (P-R4).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.core.broker_node import compaction, lifecycle
+from broker.core.configuration import cleanup
+from broker.core.controller import membership
+from broker.core.controller.requests import replica_reports
+from broker.core.log.log import Log
+from broker.core.messages import (
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from broker.core.node import CombinedNode
+from broker.core.ports.events import Reply, RequestReceived
+from broker.core.quorum import snapshots
+from broker.core.records import encode_batch
+from broker.core.rules.cluster_metadata import ReassignmentRules
+from broker.core.rules.insync_replicas import AfterAnswer, InsyncReplicaRules
+from broker.core.rules.quorum import QuorumRules
+from simulation.engine.cluster import EventStep, SimulatedCluster
+from simulation.invariants.answers import sizes
+from simulation.invariants.knowledge import BrokerMirror, Knowledge, VoterMirror
+from simulation.invariants.quorum import answered
+from simulation.scenario.configuration import SimulatedFault
+from simulation.scenario.scenario import _COMPACTED_TOPIC
+from tests.simulation.invariants.planting import Plant, broken_by, observe
+
+BATCH = encode_batch([(None, b"value")] * 4, 0, 0, timestamp_ms=0)
+MOVES = [SimulatedFault(3_000 + 1_500 * number, "reassignment", 0, 400, number) for number in range(10)]
+RESTARTS = [SimulatedFault(4_000 + 2_000 * number, "restart", number % 3, 1_000, 0) for number in range(8)]
+LIMITED = {"fetch_bytes": 100, "operations": 200}
+
+
+# --- fetches (P-73) ---------------------------------------------------------------------------------------------------
+
+
+def test_fetches_of_few_bytes_break_nothing() -> None:
+    assert observe(faults=[SimulatedFault(5_000, "kill", 1, 6_000, 0)], **LIMITED).failure is None
+
+
+def test_a_broker_that_sends_more_than_it_was_asked_for_breaks_p_73(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Log.read
+
+    def read(log: Log, offset: int, _size: int, *upto: int, **kept: bool) -> bytes:
+        return honest(log, offset, 1 << 20, *upto, **kept)
+
+    monkeypatch.setattr(Log, "read", read)
+    assert observe(faults=[SimulatedFault(5_000, "kill", 1, 6_000, 0)], **LIMITED).failed_property == "P-73"
+
+
+@pytest.mark.parametrize(
+    ("records", "of_part", "in_all", "breaks"),
+    [
+        ((BATCH,), 10, 10, None),  # the first batch
+        ((BATCH, BATCH), 2 * len(BATCH), 2 * len(BATCH), None),
+        ((BATCH + BATCH,), len(BATCH), 1 << 20, "P-73"),
+        ((BATCH, BATCH), 1 << 20, len(BATCH), "P-73"),
+        ((b"", BATCH, BATCH), 10, 1 << 20, "P-73"),
+        ((b"", BATCH), 10, 10, None),
+    ],
+)
+def test_only_the_first_batch_may_be_larger(
+    records: tuple[bytes, ...], of_part: int, in_all: int, breaks: str | None
+) -> None:
+    broker = BrokerMirror(1)
+    asked = tuple(FetchPartition("log", number, 0, of_part, 0) for number in range(len(records)))
+    broker.asked[7] = FetchRequest(asked, max_bytes=in_all)
+    answer = FetchResponse(
+        tuple(FetchedPartition("log", number, 0, records=data) for number, data in enumerate(records))
+    )
+    assert broken_by(lambda: sizes.answered(broker, 7, answer, 1 << 20)) == breaks
+
+
+# --- brokers and controllers (P-74 to P-77, P-22, P-23) ---------------------------------------------------------------
+
+
+def test_a_broker_that_claims_to_know_more_metadata_breaks_p_74(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = lifecycle.BrokerHeartbeatRequest
+
+    def boasting(broker_id: int, epoch: int, offset: int, **wishes: bool) -> Any:
+        return honest(broker_id, epoch, offset + 1, **wishes)
+
+    monkeypatch.setattr(lifecycle, "BrokerHeartbeatRequest", boasting)
+    assert observe().failed_property == "P-74"
+
+
+def test_a_broker_that_is_unfenced_as_it_shuts_down_breaks_p_75(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = membership.next_state
+
+    def next_state(controller: Any, broker: Any, request: Any) -> Any:
+        return honest(controller, broker, request._replace(want_shut_down=False, want_fence=False))
+
+    monkeypatch.setattr(membership, "next_state", next_state)
+    assert observe().failed_property == "P-75"
+
+
+def test_a_report_that_is_answered_in_part_breaks_p_76(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = replica_reports.AssignReplicasToDirsResponse
+    monkeypatch.setattr(
+        replica_reports, "AssignReplicasToDirsResponse", lambda error, results=(): honest(error, results[1:])
+    )
+    failing = [SimulatedFault(5_000, "directory-error", 1, 4_000, 0)]
+    assert observe(log_directories=2, partitions=2, faults=failing).failed_property == "P-76"
+
+
+def test_a_stopped_broker_whose_log_grows_breaks_p_77() -> None:
+    def lie(cluster: SimulatedCluster, step: EventStep) -> bool:
+        node = cluster.machines[step.node_id].node
+        if not isinstance(node, CombinedNode) or not node.broker_has_ended:
+            return False
+        broker = known_to_rest.get(step.node_id)
+        known_to_rest[step.node_id] = cluster.now_us
+        if broker is None or broker == cluster.now_us:
+            return False
+        for replica in node.broker.state.replicas.values():
+            replica.log.truncations += 1
+        return True
+
+    known_to_rest: dict[int, int] = {}
+    nodes = {"combined": True, "controllers": 3, "brokers": 3, "duration_ms": 40_000}
+    assert observe(Plant(lie), faults=RESTARTS, **nodes).failed_property == "P-77"
+
+
+def test_a_leader_that_asks_again_for_what_it_was_granted_breaks_p_22(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = InsyncReplicaRules.after_answer
+
+    def after_answer(rules: Any, error: int | None) -> AfterAnswer:
+        return AfterAnswer.RETRY if error == 0 else honest(rules, error)
+
+    monkeypatch.setattr(InsyncReplicaRules, "after_answer", after_answer)
+    unseen = [SimulatedFault(4_900, "late-metadata", number, 8_000, 0) for number in range(3)]
+    assert observe(faults=[*unseen, SimulatedFault(5_000, "kill", 1, 6_000, 0)]).failed_property == "P-22"
+
+
+def test_a_reassignment_that_waits_for_all_replicas_breaks_p_23(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = ReassignmentRules.is_complete
+
+    def is_complete(rules: Any, moved: Any, isr: tuple[int, ...], min_isr: int) -> bool:
+        return honest(rules, moved, isr, min_isr) and set(moved.target) <= set(isr) and len(isr) > 3
+
+    monkeypatch.setattr(ReassignmentRules, "is_complete", is_complete)
+    assert observe(brokers=4, replication_factor=3, faults=MOVES).failed_property == "P-23"
+
+
+def test_records_that_are_not_deleted_for_a_reason_that_is_none_break_p_a1(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleanup, "may_delete_records", lambda *_topic: False)
+    asked = [SimulatedFault(4_000 + 1_000 * number, "deleted-records", 0, 100, number) for number in range(5)]
+    assert observe(faults=asked).failed_property == "P-A1"
+
+
+def test_a_compaction_with_too_little_memory_breaks_v_28(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = compaction.Cleaning
+    monkeypatch.setattr(compaction, "Cleaning", lambda *given: honest(*given[:-1], 1))
+    assert dict(_COMPACTED_TOPIC)["cleanup.policy"] == "compact"
+    assert observe(compacted=True, operations=100).failed_property == "V-28"
+
+
+# --- the quorum (P-R1, P-R4, P-R5) ------------------------------------------------------------------------------------
+
+
+def test_a_leader_that_leads_again_after_a_restart_breaks_p_r1(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(QuorumRules, "may_act_in_stored_epoch", lambda _rules, was_leader: True)
+    assert observe(faults=[SimulatedFault(5_000, "kill", 4, 60, 0)]).failed_property == "P-R1"
+
+
+@pytest.mark.parametrize(
+    ("led", "pre_vote", "granted", "breaks"),
+    [(100, False, True, "P-R5"), (100, False, False, None), (100, True, True, None), (101, False, True, None)],
+)
+def test_a_voter_votes_for_nobody_in_an_epoch_that_it_has_led(
+    knowledge: Knowledge, led: int, pre_vote: bool, granted: bool, breaks: str | None
+) -> None:
+    knowledge.leaders[7] = led
+    event = RequestReceived(5, 1, VoteRequest("cluster", 100, 102, 7, 0, 0, pre_vote))
+    answer = Reply(5, VoteResponse(0, vote_granted=granted))
+    assert broken_by(lambda: answered(knowledge, VoterMirror(100), event, [answer])) == breaks
+
+
+def test_a_voter_that_keeps_its_snapshots_breaks_p_r4(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = snapshots._write
+
+    def write(stored: Any, snapshot_id: tuple[int, int], data: bytes) -> None:
+        directory = stored.log.directory
+        names = [snapshots.file_name(directory, one) for one in snapshots.find(stored.files, directory)]
+        kept = {name: stored.files.read(name, 0, 1 << 20) for name in names}
+        honest(stored, snapshot_id, data)
+        for name, content in kept.items():
+            stored.files.replace(name, content)
+
+    monkeypatch.setattr(snapshots, "_write", write)
+    changes = [SimulatedFault(3_000 + 500 * number, "reassignment", 0, 400, number) for number in range(30)]
+    found = observe(brokers=4, metadata_snapshot_records=20, faults=changes, duration_ms=40_000)
+    assert (found.failed_property, "keeps the older ones" in str(found.failure)) == ("P-R4", True)
