@@ -256,8 +256,9 @@ def _is_complete(ghost: Ghost, member: int) -> bool:
 
 
 def _check_reassignment(known: Knowledge, ghost: Ghost, old: PartitionState, new: PartitionState) -> None:
-    """P-23: nobody who may be complete is given up while nobody leads; the ISR at the end that was not cancelled; and
-    an end as soon as enough of the replicas to come are in sync, the added ones among them (RA-3).
+    """P-23: nobody who may be complete is given up while nobody leads; the ISR at the end that was not cancelled.
+
+    P-78: it ends when enough of the replicas that it leaves are in sync, the added ones among them (RA-3).
     """
     if old.replicas != new.replicas and not old.isr and not losses_accepted(known, ghost):
         before = {*old.elr, *(old.last_known_elr if known.generation == "K5" else ())}
@@ -287,7 +288,7 @@ def _check_reassignment(known: Knowledge, ghost: Ghost, old: PartitionState, new
                 f"{ghost}: the reassignment of {list(new.replicas)} goes on, which adds {list(new.adding)} and removes "
                 f"{list(new.removing)}, with the ISR {list(new.isr)} and min ISR {known.min_isr(ghost)}"
             )
-            raise Violation("P-23", what)
+            raise Violation("P-78", what)
         return
     if set(new.replicas) == set(old.replicas):
         return

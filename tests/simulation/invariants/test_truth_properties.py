@@ -1,4 +1,4 @@
-"""What nodes tell each other is so, and what they were asked for is done in full: P-73 to P-77, P-22, P-23, P-A1, V-28,
+"""What nodes tell each other is so, and what they were asked for is done in full: P-73 to P-78, P-22, P-A1, V-28,
 and voters that go on in an epoch that they have led (P-R1, P-R5) or keep old snapshots (P-R4).
 """
 
@@ -82,7 +82,7 @@ def test_only_the_first_batch_may_be_larger(
     assert broken_by(lambda: sizes.answered(broker, 7, answer, 1 << 20)) == breaks
 
 
-# --- brokers and controllers (P-74 to P-77, P-22, P-23) ---------------------------------------------------------------
+# --- brokers and controllers (P-74 to P-78, P-22) ---------------------------------------------------------------
 
 
 def test_a_broker_that_claims_to_know_more_metadata_breaks_p_74(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,14 +143,14 @@ def test_a_leader_that_asks_again_for_what_it_was_granted_breaks_p_22(monkeypatc
     assert observe(faults=[*unseen, SimulatedFault(5_000, "kill", 1, 6_000, 0)]).failed_property == "P-22"
 
 
-def test_a_reassignment_that_waits_for_all_replicas_breaks_p_23(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reassignment_that_waits_for_more_replicas_breaks_p_78(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = ReassignmentRules.is_complete
 
     def is_complete(rules: Any, moved: Any, isr: tuple[int, ...], min_isr: int) -> bool:
         return honest(rules, moved, isr, min_isr) and set(moved.target) <= set(isr) and len(isr) > 3
 
     monkeypatch.setattr(ReassignmentRules, "is_complete", is_complete)
-    assert observe(brokers=4, replication_factor=3, faults=MOVES).failed_property == "P-23"
+    assert observe(brokers=4, replication_factor=3, faults=MOVES).failed_property == "P-78"
 
 
 def test_records_that_are_not_deleted_for_a_reason_that_is_none_break_p_a1(monkeypatch: pytest.MonkeyPatch) -> None:
