@@ -66,6 +66,8 @@ def headline(
     """
     name = gravest(anomalies)
     number = sum(anomalies[name])
+    if first and number == sum(span.length for span in spans):
+        first = 0  # the stretches between the first ones have all of them
     effect = _effect(name, number, where(spans, first=first), causes, "at least " if at_least else "")
     if effect is not None and all(anomalies[name]):
         effect = f"{effect}, {anomalies[name][1]:,} of them within the contract"

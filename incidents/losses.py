@@ -32,13 +32,17 @@ class Takeover(NamedTuple):
 
 
 _ELR_FEATURE = "eligible.leader.replicas.version"
-_KNOWN_GAP = "a known gap of the protocol"
+KNOWN_GAP = "a known gap of the protocol"
+"""What a cause says, in `allowed_by`, of a loss that the protocol does not prevent."""
 
 UNLESS_ELR = (
-    f"Without eligible leader replicas (ELR, KIP-966) this is {_KNOWN_GAP}; with them it would be a bug"
+    f"Without eligible leader replicas (ELR, KIP-966) this is {KNOWN_GAP}; with them it would be a bug"
     " of the implementation. No sample of this run shows an ELR."
 )
 """What is said of a loss that only ELR prevents, where nothing shows whether it is in force."""
+
+_WITH_ELR = ("K4", "K5")
+"""Versions of Harrow's own broker that have eligible leader replicas, whatever samples show."""
 
 _UNCONDITIONAL = (
     "Leaders of this design write the ISR whatever is there, also one that was replaced and does not know that (Z-02):"
@@ -182,8 +186,10 @@ def _by_takeover(evidence: Evidence, loss: Loss, takeover: Takeover) -> list[Cau
     had = [sample for sample in since if (sample.log_end or 0) > first_offset]
     name = partition_name(history.topic, history.partition)
     first_seen = f"Broker {leader} was first seen as leader of {name} at {moment(takeover.seen_ns)}"
-    epoch = f"in leader epoch {takeover.epoch}, " if takeover.epoch >= 0 else ""
-    seen = [f"{first_seen}, {epoch}with a log that ended at {count(takeover.log_end or 0)}."]
+    epoch = f", in leader epoch {takeover.epoch}" if takeover.epoch >= 0 else ""
+    has_grown = any(sample.at_ns == takeover.seen_ns and sample.log_end != takeover.log_end for sample in mine)
+    log = "; before that its log was last seen to end at" if has_grown else ", with a log that ended at"
+    seen = [f"{first_seen}{epoch}{log} {count(takeover.log_end or 0)}."]
     lossy = [
         fault
         for fault in evidence.faults_on(leader, loss.first_ns - SLACK_NS, takeover.seen_ns)
@@ -192,7 +198,9 @@ def _by_takeover(evidence: Evidence, loss: Loss, takeover: Takeover) -> list[Cau
     if lossy:
         return [_storage_loss(evidence, loss, takeover, history, lossy[-1], seen)]
     if had:
-        return _cut(evidence, takeover, history, had[-1], seen)
+        kept = sorted(broker for broker, held in _held(evidence, loss).items() if held == len(loss.rows))
+        still = [f"After the run {nodes(kept)} {'holds' if len(kept) == 1 else 'hold'} them still."] if kept else []
+        return _cut(evidence, takeover, history, had[-1], [*seen, *still])
     return _never_had(evidence, loss, takeover, history, seen)
 
 
@@ -222,12 +230,21 @@ def _storage_loss(
         for other in sorted(left)
         for excuse in [f for f in evidence.faults_on(other, fault.started_ns, fault.started_ns) if f != fault]
     ]
+    named = {excuse for _, excuse in (*others, *outside)}
+    ended = [
+        (other, excuse)
+        for other in isr
+        if other != leader
+        for excuse in evidence.faults_on(other, fault.started_ns, takeover.seen_ns)
+        if excuse.kind in ENDING_A_PROCESS and excuse != fault and excuse not in named
+    ]
     until = f"before fault #{fault.number}" if fault.number else "before that"
     name = partition_name(history.topic, history.partition)
     last = f"The ISR of {name} last seen {until} was {_set(isr)}, at {moment(before[-1].at_ns)}." if isr else ""
     spoken = [*seen, last] if last else [*seen]
     spoken += [f"Broker {other} {excuse.deed} and could not be elected." for other, excuse in others]
     spoken += [f"Broker {other} {excuse.deed}, had left the ISR and could not be elected." for other, excuse in outside]
+    spoken += [f"Broker {other} {excuse.deed}, before that election." for other, excuse in ended]
     acknowledged = "acknowledged them alone, " if alone else ""
     sentence = f"broker {leader} {acknowledged}{fault.deed} and was elected {'again' if led else 'leader'}"
     return Cause(
@@ -236,7 +253,9 @@ def _storage_loss(
         tuple(spoken),
         fault.started_ns,
         leader,
-        (fault.number, *(excuse.number for _, excuse in (*others, *outside))) if fault.number else (),
+        tuple(dict.fromkeys((fault.number, *(excuse.number for _, excuse in (*others, *outside, *ended)))))
+        if fault.number
+        else (),
         _why_it_could_lead(evidence, loss, history, leader, isr),
     )
 
@@ -266,10 +285,15 @@ def _why_it_could_lead(
         elected = "A replica that had come back from an unclean stop without its log was elected from the ISR"
         if any(sample.elr for sample in history.samples):
             return f"{elected}, although eligible leader replicas (KIP-966), which samples show, forbid that."
+        version = settings.get("generation") if settings.get("system") == "harrow" else None
+        if version in _WITH_ELR:
+            return f"{elected}. The ELR of version {version} forbids that (KIP-966): it is a bug of the software."
+        if version is not None:
+            return f"{elected}. Version {version} has no ELR, which would forbid that: it is {KNOWN_GAP} (KIP-966)."
         level = evidence.feature(_ELR_FEATURE)
         if level == 0:
             without = f"The cluster runs without eligible leader replicas ({_ELR_FEATURE}=0), which would forbid that"
-            return f"{elected}. {without}: it is {_KNOWN_GAP} (KIP-966)."
+            return f"{elected}. {without}: it is {KNOWN_GAP} (KIP-966)."
         if level is not None:
             with_them = f"although the cluster runs with eligible leader replicas ({_ELR_FEATURE}={level})"
             return f"{elected}, {with_them}, which forbid that: it is a bug of the software (KIP-966)."

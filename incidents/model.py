@@ -27,6 +27,11 @@ class Span:
         return partition_name(self.topic, self.partition)
 
     @property
+    def length(self) -> int:
+        """How many offsets it has; 0 if it is about none."""
+        return 0 if self.first_offset is None or self.last_offset is None else self.last_offset - self.first_offset + 1
+
+    @property
     def offsets(self) -> str:
         """The offsets: "offset 5" or "offsets 2,683 to 2,830"; empty if it is about none."""
         if self.first_offset is None or self.last_offset is None:

@@ -84,7 +84,7 @@ def _sentence(fault: dict[str, Any], reference: tuple[int, str] | None) -> str:
     started_ns, ended_ns = fault["started_ns"], fault["ended_ns"]
     until = moment(ended_ns) if ended_ns is not None else "the end of the run"
     role = fault_role(fault)
-    hit = nodes(fault["targets"]) + (f" ({role})" if role else "")
+    hit = nodes(fault["targets"]) + (f" (chosen as {role})" if role else "")
     sentence = f"{fault['kind'] or 'unknown'} on {hit}, from {moment(started_ns)} to {until}"
     if not fault["took_hold"]:
         sentence += " (did not take effect)"

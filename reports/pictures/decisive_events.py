@@ -131,11 +131,14 @@ def _silences(
 def _changes(before: Sample | None, now: Sample) -> list[str]:
     told = []
     if before is None or (before.role, before.leader, before.leader_epoch) != now[2:5]:
+        epoch = f" in leader epoch {now.leader_epoch}" if now.leader_epoch >= 0 else ""
         if now.role == "leader":
             took_over = before is not None and (before.role != "leader" or before.leader_epoch != now.leader_epoch)
-            told.append(f"{_TOOK_OVER if took_over else 'leads'} in leader epoch {now.leader_epoch}")
+            told.append(f"{_TOOK_OVER if took_over else 'leads'}{epoch}")
+        elif now.leader == now.broker:
+            told.append(f"is to lead{epoch}, and does not yet")
         elif now.leader >= 0:
-            told.append(f"follows broker {now.leader} in leader epoch {now.leader_epoch}")
+            told.append(f"follows broker {now.leader}{epoch}")
         else:
             told.append("knows no leader")
     if before is not None and before.log_end is not None and now.log_end is not None and now.log_end < before.log_end:

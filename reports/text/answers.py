@@ -17,7 +17,7 @@ from history.processes import number_name
 from incidents import Cause, Incident
 from incidents.evidence import Evidence, Fault
 from incidents.headlines import gravest
-from incidents.losses import UNLESS_ELR
+from incidents.losses import KNOWN_GAP, UNLESS_ELR
 from incidents.model import where
 from incidents.needed import Needed
 from incidents.reads import NOT_IDEMPOTENT
@@ -30,6 +30,9 @@ _ROWS_READ = 100
 FAULTS_NAMED = 6
 _ONLY_NEAR = frozenset({"leader-change", "no-progress"})
 """Kinds of cause whose sentence names the fault before it, and no evidence says that it had to be."""
+
+_AWAY = ("could not be elected", "before that election")
+"""How evidence says that a fault kept another node from being elected (`incidents.losses`)."""
 
 
 @dataclass(frozen=True)
@@ -139,16 +142,18 @@ def _by_evidence(incident: Incident, evidence: Evidence, before: Sequence[Fault]
         story = capital("; ".join(evidence.stories(guilty)))
         return f"{story}. The evidence points to {those}; the run was not repeated without.{others}"
     near = cause.faults if cause is not None else ()
-    nearest = f" Near it: {'; '.join(evidence.stories(near))}." if near else ""
+    if near:
+        story, it = capital("; ".join(evidence.stories(near))), "it" if len(near) == 1 else "they"
+        return f"{story}: {it} came just before the harm. Whether {it} had to was not tried."
     which = "the fault" if len(before) == 1 else f"any of the {count(len(before))} faults"
-    return f"The evidence does not tell whether {which} before it had to do with it.{nearest}"
+    return f"The evidence does not tell whether {which} before it had to do with it."
 
 
 def _decisive(cause: Cause) -> tuple[int, ...]:
     """The faults that the cause rests on: named in its sentence, or because they kept another node from leading."""
     if cause.kind in _ONLY_NEAR:
         return ()
-    decisive = [cause.sentence, *(line for line in cause.evidence if "could not be elected" in line)]
+    decisive = [cause.sentence, *(line for line in cause.evidence if any(words in line for words in _AWAY))]
     return tuple(number for number in cause.faults if any(f"fault #{number})" in line for line in decisive))
 
 
@@ -180,6 +185,8 @@ def _whose_mistake(run: Run, incident: Incident, needed: Needed | None) -> str:
         return f"The protocol's, not this implementation's. {allowed_by} No flaw is planted."
     if allowed_by.endswith(UNLESS_ELR):
         return f"The protocol's or the broker software's, not the configuration's or the clients'. {allowed_by}"
+    if KNOWN_GAP in allowed_by:
+        return f"The protocol's, not this implementation's or the configuration's. {allowed_by}"
     generation = run.settings.get("generation")
     own = run.settings.get("system") == "harrow" and generation
     which = f" It is Harrow's own broker, by the protocol {generation}, with no flaw planted." if own else ""

@@ -35,6 +35,7 @@ def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offs
     touched: dict[int, Ghost] = {}
     changed_isr = False
     stopped_cleanly: set[int] = set()
+    sets_any_min_isr = any(isinstance(record, ConfigChanged) and record.key == _MIN_ISR for _, record in records)
     for offset, record in records:
         before = image.brokers.get(record.broker_id) if isinstance(record, BrokerRegistered) else None
         sets_min_isr = isinstance(record, ConfigChanged) and record.key == _MIN_ISR
@@ -50,6 +51,8 @@ def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offs
                     for epoch in range(old.leader_epoch, record.state.leader_epoch):
                         ghost.superseded[epoch] = len(ghost.committed)
                     _check_transition(known, ghost, old, record.state)
+                    if not sets_any_min_isr:  # what is complete by another min ISR ends with the next change
+                        _check_goes_on(known, ghost, record.state)
                     _check_eligible(known, ghost, old, record.state, stopped_cleanly)
             case BrokerRegistered():
                 if _registered(known, record, before.epoch if before is not None else -1):
@@ -256,10 +259,7 @@ def _is_complete(ghost: Ghost, member: int) -> bool:
 
 
 def _check_reassignment(known: Knowledge, ghost: Ghost, old: PartitionState, new: PartitionState) -> None:
-    """P-23: nobody who may be complete is given up while nobody leads; the ISR at the end that was not cancelled.
-
-    P-78: it ends when enough of the replicas that it leaves are in sync, the added ones among them (RA-3).
-    """
+    """P-23: nobody who may be complete is given up while nobody leads; the ISR at the end that was not cancelled."""
     if old.replicas != new.replicas and not old.isr and not losses_accepted(known, ghost):
         before = {*old.elr, *(old.last_known_elr if known.generation == "K5" else ())}
         complete = [member for member in sorted(before) if _is_complete(ghost, member)]
@@ -279,18 +279,7 @@ def _check_reassignment(known: Knowledge, ghost: Ghost, old: PartitionState, new
                 f"{sorted(eligible - given_up)} are complete, min ISR {known.min_isr(ghost)}; before it were "
                 f"{sorted(eligible)}",
             )
-    if new.adding or new.removing:
-        target = set(new.replicas) - set(new.removing)
-        remaining = target & set(new.isr)
-        enough = len(new.removing) <= len(new.adding) and len(remaining) >= min(known.min_isr(ghost), len(target))
-        if remaining and set(new.adding) <= remaining and (target <= remaining or enough):
-            what = (
-                f"{ghost}: the reassignment of {list(new.replicas)} goes on, which adds {list(new.adding)} and removes "
-                f"{list(new.removing)}, with the ISR {list(new.isr)} and min ISR {known.min_isr(ghost)}"
-            )
-            raise Violation("P-78", what)
-        return
-    if set(new.replicas) == set(old.replicas):
+    if new.adding or new.removing or set(new.replicas) == set(old.replicas):
         return
     if old.adding and set(new.replicas) == set(old.replicas) - set(old.adding):
         return
@@ -302,6 +291,22 @@ def _check_reassignment(known: Knowledge, ghost: Ghost, old: PartitionState, new
             f"{list(new.isr)}, min ISR {known.min_isr(ghost)}; before it was {list(old.isr)}"
         )
         raise Violation("P-23", with_excuse(what, known.generation, excuse))
+
+
+def _check_goes_on(known: Knowledge, ghost: Ghost, new: PartitionState) -> None:
+    """P-78: a reassignment ends when enough of the replicas that it leaves are in sync, the added ones too (RA-3)."""
+    if not new.adding and not new.removing:
+        return
+    target = set(new.replicas) - set(new.removing)
+    remaining = target & set(new.isr)
+    enough = len(new.removing) <= len(new.adding) and len(remaining) >= min(known.min_isr(ghost), len(target))
+    if remaining and set(new.adding) <= remaining and (target <= remaining or enough):
+        known.fail(
+            ghost,
+            "P-78",
+            f"the reassignment that leaves {sorted(target)} goes on, though its added replicas {list(new.adding)} are "
+            f"in the ISR {list(new.isr)}; removed are {list(new.removing)}, min ISR is {known.min_isr(ghost)}",
+        )
 
 
 def _check_shape(known: Knowledge, ghost: Ghost) -> None:

@@ -43,6 +43,22 @@ def test_a_page_cache_loss_of_the_last_replica_is_named_with_its_fault(tmp_path)
     assert any("Broker 1 was paused at 16.560 s (fault #1)" in sentence for sentence in incident.cause.evidence)
 
 
+def test_faults_that_ended_the_other_replicas_before_the_election_made_the_loss_possible_too(tmp_path):
+    cluster = [leads(9, 3, 0, 20, (1, 2, 3)), leads(40, 3, 2, 5, (3,))]
+    faults = [
+        fault(1, "page-cache-loss", [3], 22, 24),
+        fault(2, "kill", [1, 2], 23, 38),
+        fault(3, "kill", [1], 41, 45),
+        fault(4, "slow-disk", [2], 25, 30),
+    ]
+    cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
+    assert cause.faults == (1, 2)
+    assert cause.evidence[-2:] == (
+        "Broker 1 was killed at 23.000 s (fault #2), before that election.",
+        "Broker 2 was killed at 23.000 s (fault #2), before that election.",
+    )
+
+
 def lost_by_a_last_replica(directory, *, pauses):
     """Broker 1 leaves the ISR after a record is acknowledged, then broker 3 loses its page cache."""
     cluster = [leads(9, 3, 0, 20, (1, 3)), leads(12, 3, 0, 20, (3,)), leads(27, 3, 2, 0, (3,))]
@@ -76,6 +92,21 @@ def test_whether_the_protocol_or_the_software_is_to_blame_is_what_the_cluster_ru
     runs = [settings(spec=json.dumps({"versions": versions}))]
     incident = only(run_in(tmp_path, runs=runs, cluster=cluster, faults=faults, anomalies=[lost(15, 10)]))
     assert said in incident.cause.allowed_by
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("K5", "The ELR of version K5 forbids that (KIP-966): it is a bug of the software."),
+        ("K3", "Version K3 has no ELR, which would forbid that: it is a known gap of the protocol (KIP-966)."),
+    ],
+)
+def test_of_harrow_s_own_broker_the_version_says_whether_there_is_an_elr(tmp_path, version, said):
+    cluster = [leads(9, 3, 0, 20, (1, 3)), leads(12, 3, 0, 20, (3,)), leads(27, 3, 2, 0, (3,))]
+    runs = [settings(system="harrow", generation=version)]
+    faults = [fault(3, "page-cache-loss", [3], 22, 26)]
+    incident = only(run_in(tmp_path, runs=runs, cluster=cluster, faults=faults, anomalies=[lost(15, 10)]))
+    assert incident.cause.allowed_by.endswith(said)
 
 
 def test_a_fault_that_was_over_when_the_leader_lost_its_data_is_none_of_them(tmp_path):
@@ -321,7 +352,9 @@ def test_without_epochs_a_new_leader_is_known_by_its_log_before_it_led(tmp_path)
     assert cause.kind == "wrong-cut"
     assert cause.node == 2
     assert cause.sentence == "broker 2 cut them off its log between 9.100 s and 11.000 s, and was then elected"
-    assert cause.evidence[0] == "Broker 2 was first seen as leader of t-0 at 15.000 s, with a log that ended at 12."
+    assert cause.evidence[0] == (
+        "Broker 2 was first seen as leader of t-0 at 15.000 s; before that its log was last seen to end at 12."
+    )
 
 
 def test_without_epochs_a_new_leader_that_had_the_record_last_is_not_blamed(tmp_path):

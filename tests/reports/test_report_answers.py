@@ -206,6 +206,18 @@ def test_a_planted_flaw_is_blamed_as_far_as_simulations_without_it_allow(tmp_pat
     assert said in told(run)["Whose mistake"]
 
 
+@pytest.mark.parametrize(
+    ("version", "whose"),
+    [
+        ("K3", "The protocol's, not this implementation's or the configuration's. A replica that had come back"),
+        ("K5", "The broker software's: neither its configuration nor anything that the clients did excuses it."),
+    ],
+)
+def test_a_loss_that_a_version_cannot_prevent_is_the_protocols(tmp_path, version, whose):
+    runs = [settings(system="harrow", generation=version)]
+    assert told(checked(tmp_path, **{**LOST_PAGE_CACHE, "runs": runs}))["Whose mistake"].startswith(whose)
+
+
 def test_the_first_records_are_named_with_value_and_offset_and_lead_to_all(tmp_path):
     *_, records = answers(load_run(checked(tmp_path, **LOST_PAGE_CACHE)))
     assert records.text == (

@@ -97,7 +97,7 @@ def test_the_page_names_the_record_the_replica_and_the_fault(pages, stored_runs)
     assert f"events-1, offset {lost['offset']:,}, value {lost['value']}" in text
     assert "Broker 2 holds it (leader epoch 2)." in text
     assert "Broker 1 holds the record" in text
-    assert "page-cache-loss on broker 1 (the leader of events-1), from 36.000 s to 41.000 s: it began" in text
+    assert "page-cache-loss on broker 1 (chosen as the leader of events-1), from 36.000 s to 41.000 s: it began" in text
     assert "broker 1 acknowledged it at offset" in text
     assert "read another record" in text
     cells = [
