@@ -97,7 +97,7 @@ def losses_in(evidence: Evidence, rows: Iterable[Row]) -> list[Loss]:
             loss = found.setdefault(key, Loss(row["topic"], row["partition"], takeover))
             loss.rows.append(row)
     for loss in found.values():
-        if loss.takeover is not None and _holds_all(evidence, loss, loss.takeover.leader):
+        if loss.takeover is not None and loss.takeover.leader in _holders_of_all(evidence, loss):
             loss.takeover = None  # the sample that showed its log was older than they are
     return list(found.values())
 
@@ -198,7 +198,7 @@ def _by_takeover(evidence: Evidence, loss: Loss, takeover: Takeover) -> list[Cau
     if lossy:
         return [_storage_loss(evidence, loss, takeover, history, lossy[-1], seen)]
     if had:
-        kept = sorted(broker for broker, held in _held(evidence, loss).items() if held == len(loss.rows))
+        kept = _holders_of_all(evidence, loss)
         still = [f"After the run {nodes(kept)} {'holds' if len(kept) == 1 else 'hold'} them still."] if kept else []
         return _cut(evidence, takeover, history, had[-1], [*seen, *still])
     return _never_had(evidence, loss, takeover, history, seen)
@@ -433,9 +433,10 @@ def _held(evidence: Evidence, loss: Loss) -> Mapping[int, int]:
     return evidence.holders_of(loss.topic, loss.partition, lost)
 
 
-def _holds_all(evidence: Evidence, loss: Loss, broker: int) -> bool:
+def _holders_of_all(evidence: Evidence, loss: Loss) -> list[int]:
+    """The brokers that hold all of the records at their places after the run."""
     offsets = {row["offset"] for row in loss.rows if row["offset"] is not None}
-    return bool(offsets) and _held(evidence, loss).get(broker, 0) == len(offsets)
+    return sorted(broker for broker, held in _held(evidence, loss).items() if held == len(offsets))
 
 
 def _by_one_replaced(loss: Loss, leading: Sequence[Sample]) -> Cause | None:

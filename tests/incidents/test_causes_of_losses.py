@@ -357,6 +357,20 @@ def test_without_epochs_a_new_leader_is_known_by_its_log_before_it_led(tmp_path)
     )
 
 
+def test_a_replica_that_holds_all_of_the_lost_records_after_the_run_is_named(tmp_path):
+    cluster = [
+        leads(9, 1, NO_EPOCH, 20, (1, 2)),
+        follows(9.1, 2, 1, NO_EPOCH, 20),
+        follows(11, 2, 1, NO_EPOCH, 12),
+        leads(15, 2, NO_EPOCH, 12, (2,)),
+    ]
+    rows = [lost(offset, 8, anomaly=anomaly) for offset in (14, 15) for anomaly in ("lost-acked-write", "lost-read")]
+    held = [{**written(offset, NO_EPOCH), "broker": 3, "value": 1000 + offset} for offset in (14, 15)]
+    still = "After the run broker 3 holds them still."
+    assert still in only(run_in(tmp_path / "all", cluster=cluster, logs=held, anomalies=rows)).cause.evidence
+    assert still not in only(run_in(tmp_path / "one", cluster=cluster, logs=held[1:], anomalies=rows)).cause.evidence
+
+
 def test_without_epochs_a_new_leader_that_had_the_record_last_is_not_blamed(tmp_path):
     assert cut_and_elected(tmp_path, epoch=NO_EPOCH, seen_at=(11, 20)).kind == "acknowledged-early"
 
