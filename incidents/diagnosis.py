@@ -13,10 +13,11 @@ from history.reader import load_table
 from incidents.elections import decisive_election
 from incidents.evidence import Evidence, Finding, as_the_simulator_found
 from incidents.headlines import gravest, headline
-from incidents.losses import LOST, Loss, causes_of, losses_in
+from incidents.losses import causes_of
 from incidents.model import Cause, Incident, Span
 from incidents.reads import COMMITS, NOT_IDEMPOTENT, STALE, causes_of_row, details_of, is_retried
 from incidents.simulated import OWN_LAYERS, causes_of_finding
+from incidents.takeovers import LOST, Loss, losses_in
 
 Row = Mapping[str, Any]
 Totals = Mapping[str, tuple[int, int]]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from incidents.evidence import Evidence
-from incidents.losses import Loss
 from incidents.model import Election
 from incidents.partition_history import PartitionHistory, Sample
+from incidents.takeovers import Loss
 
 
 def decisive_election(evidence: Evidence, losses: Iterable[Loss], name: str) -> Election | None:

@@ -1,0 +1,146 @@
+"""Sorts lost records by the leader that first lacked them, and says who holds them still."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from incidents.evidence import Evidence
+from incidents.partition_history import PartitionHistory, Sample
+
+Row = Mapping[str, Any]
+
+LOST = ("lost-acked-write", "lost-read", "P-12")
+"""Anomalies that say that a record is gone."""
+
+
+class Takeover(NamedTuple):
+    """The first leader that lacked a record: seen at `seen_ns`, elected after `not_before_ns`."""
+
+    epoch: int
+    leader: int
+    not_before_ns: int
+    seen_ns: int
+    log_end: int | None
+
+
+@dataclass
+class Loss:
+    """Records of one partition that one leader lacked."""
+
+    topic: str
+    partition: int
+    takeover: Takeover | None
+    rows: list[Row] = field(default_factory=list)
+
+    @property
+    def offsets(self) -> tuple[int, int]:
+        """The first and the last lost offset."""
+        known = [row["offset"] for row in self.rows if row["offset"] is not None]
+        return (min(known), max(known)) if known else (0, 0)
+
+    @property
+    def last_ns(self) -> int:
+        """When the last of the records was acknowledged or read."""
+        return max((row["at_ns"] or 0 for row in self.rows), default=0)
+
+    @property
+    def was_acknowledged(self) -> bool:
+        """Whether a client was promised one of the records; else they had only been read."""
+        return any(row["anomaly"] != "lost-read" for row in self.rows)
+
+    @property
+    def acknowledged_by(self) -> int | None:
+        """The broker that acknowledged all of those that were acknowledged; None if it is not one, or unknown."""
+        by = {row.get("broker") for row in self.rows if row["anomaly"] == "lost-acked-write"}
+        return next(iter(by)) if len(by) == 1 else None
+
+    @property
+    def first_ns(self) -> int:
+        """When the first of the records was acknowledged or read."""
+        return min((row["at_ns"] or 0 for row in self.rows), default=0)
+
+
+def losses_in(evidence: Evidence, rows: Iterable[Row]) -> list[Loss]:
+    """Sort lost records by partition and by the leader that first lacked them."""
+    found: dict[tuple[Any, ...], Loss] = {}
+    for row in rows:
+        if row["anomaly"] in LOST and row["topic"] is not None and row["partition"] is not None:
+            takeover = _takeover(evidence, row)
+            key = (row["topic"], row["partition"], takeover and takeover[:2])
+            loss = found.setdefault(key, Loss(row["topic"], row["partition"], takeover))
+            loss.rows.append(row)
+    for loss in found.values():
+        if loss.takeover is not None and loss.takeover.leader in holders_of_all(evidence, loss):
+            loss.takeover = None  # the sample that showed its log was older than they are
+    return list(found.values())
+
+
+def _takeover(evidence: Evidence, row: Row) -> Takeover | None:
+    """Find the first leader after the record's acknowledgement that did not have it.
+
+    Samples show it by the end of the leader's log; the logs after the run by the leader epoch of what is at the
+    record's offset. The earlier of the two counts. A system without leader epochs has only samples: there the last one
+    of a new leader from before it led shows it, too.
+    """
+    offset, at_ns = row["offset"], row["at_ns"] or 0
+    if offset is None:
+        return None
+    history = evidence.history_of(row["topic"], row["partition"])
+    leading = history.leading
+    written_in = evidence.final_epochs(row["topic"], row["partition"]).get(offset, frozenset())
+    before = [sample for sample in leading if sample.at_ns <= at_ns]
+    before = before or _of_the_first_leader(evidence, leading, offset, written_in)
+    epoch = before[-1].leader_epoch if before else -1
+    end_before = before[-1].log_end or 0 if before else 0
+    previous_ns = before[-1].at_ns if before else 0
+    for sample in leading[len(before) :]:
+        log_end = sample.log_end or 0
+        is_other = sample.leader_epoch > epoch or log_end < end_before  # else the sample is older than the record
+        replaced = sample.leader_epoch > epoch and sample.leader_epoch in written_in
+        if (is_other and log_end <= offset) or replaced:
+            return Takeover(sample.leader_epoch, sample.broker, previous_ns, sample.at_ns, sample.log_end)
+        if before and not evidence.logs_have_epochs and sample.broker != before[-1].broker:
+            brought = _brought(history, sample, at_ns)
+            if brought is not None and brought <= offset:
+                return Takeover(sample.leader_epoch, sample.broker, previous_ns, sample.at_ns, brought)
+        previous_ns, end_before = sample.at_ns, max(end_before, log_end)
+    return None
+
+
+def _of_the_first_leader(
+    evidence: Evidence, leading: Sequence[Sample], offset: int, written_in: frozenset[int]
+) -> list[Sample]:
+    """Return the samples of the first leader up to the one that shows a record from before all samples, if one does.
+
+    Those before that one are dated after the record, but show the log from before it. A later sample may also show what
+    replaced the record: where the logs after the run have another record of that epoch, it does.
+    """
+    shown: list[Sample] = []
+    for sample in leading:
+        if shown and (sample.broker, sample.leader_epoch) != (shown[0].broker, shown[0].leader_epoch):
+            return []
+        shown.append(sample)
+        if (sample.log_end or 0) > offset:
+            replaced = not evidence.logs_have_epochs or sample.leader_epoch in written_in
+            return shown if len(shown) == 1 or not replaced else []
+    return []
+
+
+def _brought(history: PartitionHistory, leads: Sample, after_ns: int) -> int | None:
+    """Return where the log of a new leader ended when it was last seen before it led, if that was after `after_ns`."""
+    own = [one for one in history.samples if one.broker == leads.broker and after_ns < one.at_ns < leads.at_ns]
+    return own[-1].log_end if own and own[-1].role != "leader" else None
+
+
+def held(evidence: Evidence, loss: Loss) -> Mapping[int, int]:
+    """How many of the records each broker holds at their places after the run; of some the value is not known."""
+    lost = {row["offset"]: row["value"] for row in loss.rows if None not in (row["offset"], row.get("value"))}
+    return evidence.holders_of(loss.topic, loss.partition, lost)
+
+
+def holders_of_all(evidence: Evidence, loss: Loss) -> list[int]:
+    """The brokers that hold all of the records at their places after the run."""
+    offsets = {row["offset"] for row in loss.rows if row["offset"] is not None}
+    return sorted(broker for broker, held in held(evidence, loss).items() if held == len(offsets))
