@@ -227,7 +227,7 @@ def _records(run: Run, incident: Incident) -> Answer:
     if not named:
         return Answer("Records", f"No single one: this is about {where(incident.spans)}.")
     least = "at least " if name in incident.at_least else ""
-    many = f"{least}{count(total)} outside the contract" if violations and within else f"{least}{count(total)} in all"
+    many = f"{least}{plural(total, 'violation')}" if violations and within else f"{least}{count(total)} in all"
     first = f"{many}, first " if total > len(named) or least else ""
     anchor = f"{'violations' if violations else 'allowed'}-{name}"
     listed = name in CATALOGUE or rows

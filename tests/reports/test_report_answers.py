@@ -230,7 +230,7 @@ def test_the_first_records_are_named_with_value_and_offset_and_lead_to_all(tmp_p
 def test_what_is_within_the_contract_is_not_counted_with_what_is_not(tmp_path):
     rows = [{**row, "within_contract": number < 6} for number, row in enumerate(LOST_PAGE_CACHE["anomalies"])]
     *_, records = answers(load_run(checked(tmp_path, **{**LOST_PAGE_CACHE, "anomalies": rows})))
-    assert records.text.startswith("4 outside the contract, first the write of value 1016 to t-0 offset 16; ")
+    assert records.text.startswith("4 violations, first the write of value 1016 to t-0 offset 16; ")
 
 
 def test_commands_are_set_as_code_and_no_line_ends_within_a_time_or_number():
