@@ -59,6 +59,7 @@ class SeenFollower(NamedTuple):
     fetched_ms: int
     leader_end: int
     caught_up_ms: int
+    log_end: int
 
 
 @dataclass(slots=True)

@@ -39,6 +39,9 @@ class AsksControllers:
     open: dict[int, tuple[type, int]] = field(default_factory=dict)
     """Open requests: the kind, and the controller that was asked."""
 
+    is_to_stop: bool = False
+    """Whether it was asked to stop in a step before this one."""
+
     is_caught_up: bool = False
     caught_up_us: int = -1
     """When it learned that it has caught up with the metadata, until its next heartbeat; in virtual microseconds."""

@@ -16,7 +16,7 @@ from broker.core.messages import (
     FetchRequest,
 )
 from broker.core.messages.errors import ErrorCode
-from broker.core.ports.events import Event, RequestFailed, ResponseReceived, Send, TimerFired
+from broker.core.ports.events import Event, RequestFailed, ResponseReceived, Send, StopRequested, TimerFired
 from simulation.engine.event_queue import MS
 from simulation.invariants import intervals
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
@@ -38,6 +38,10 @@ def sent(known: Knowledge, broker: BrokerMirror, effect: Send) -> None:
                 "P-74",
                 f"broker {broker.broker_id} says in a heartbeat that it knows the metadata up to offset "
                 f"{effect.request.current_metadata_offset}; it knows them up to {broker.image_end - 1}",
+            )
+        if asking.is_to_stop and not effect.request.want_shut_down:
+            raise Violation(
+                "P-74", f"broker {broker.broker_id} was asked to stop, and says in a heartbeat that it goes on"
             )
         since_us, asking.caught_up_us = asking.caught_up_us, -1
         if since_us < 0:
@@ -64,6 +68,7 @@ def stepped(known: Knowledge, broker: BrokerMirror, state: BrokerState, event: E
     if state.caught_up and not asking.is_caught_up:
         asking.caught_up_us = known.cluster.now_us
     asking.is_caught_up = state.caught_up
+    asking.is_to_stop |= isinstance(event, StopRequested)
     if isinstance(event, (RequestFailed, ResponseReceived)):
         kind, to = asking.open.pop(event.request_id, (None, -1))
         failed = kind in (BrokerRegistrationRequest, FetchRequest) and isinstance(event, RequestFailed)

@@ -16,6 +16,8 @@ def fetched(broker: BrokerMirror, state: BrokerState, request: FetchRequest) -> 
     had then. Otherwise it would leave the ISR though it follows closely (KAFKA-1546).
     """
     member = request.replica_id
+    names = state.image.topic_names
+    asked = {(part.topic or names.get(part.topic_id, ""), part.partition) for part in request.partitions}
     for replica in state.replicas.values():
         remote = replica.remotes.get(member)
         if remote is None or replica.role is not Role.LEADER:
@@ -23,13 +25,25 @@ def fetched(broker: BrokerMirror, state: BrokerState, request: FetchRequest) -> 
         key = (replica.topic, replica.partition, member)
         before = broker.followers.get(key)
         now = SeenFollower(
-            replica, replica.leader_epoch, remote.last_fetch_ms, remote.leader_end_at_last_fetch, remote.caught_up_ms
+            replica,
+            replica.leader_epoch,
+            remote.last_fetch_ms,
+            remote.leader_end_at_last_fetch,
+            remote.caught_up_ms,
+            remote.log_end,
         )
         if now == before:
             continue
         broker.followers[key] = now
         if before is None or before.replica is not replica or before.leader_epoch != now.leader_epoch:
             continue
+        has_moved = key[:2] in asked and before.log_end != now.log_end
+        if has_moved and now.fetched_ms != state.runtime.now_ms:
+            raise Violation(
+                "P-63",
+                f"{replica.topic}-{replica.partition}: broker {member} has fetched from {remote.log_end} at "
+                f"{state.runtime.now_ms} ms; leader {broker.broker_id} takes it to have fetched at {now.fetched_ms} ms",
+            )
         if before.fetched_ms == now.fetched_ms:
             continue  # two fetches in one millisecond
         expected_ms = before.caught_up_ms

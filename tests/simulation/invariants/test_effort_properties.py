@@ -78,6 +78,18 @@ def test_a_follower_that_never_counts_as_caught_up_breaks_p_63(monkeypatch: pyte
     assert observe().failed_property == "P-63"
 
 
+def test_a_follower_whose_fetches_are_not_dated_breaks_p_63(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = leader.record_fetch
+
+    def record(remote: Any, **fetch: Any) -> None:
+        before_ms = remote.last_fetch_ms
+        honest(remote, **fetch)
+        remote.last_fetch_ms = before_ms
+
+    monkeypatch.setattr(leader, "record_fetch", record)
+    assert observe().failed_property == "P-63"
+
+
 def test_a_write_that_is_left_unanswered_until_something_else_happens_breaks_v_30(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -95,6 +95,16 @@ def test_a_broker_that_claims_to_know_more_metadata_breaks_p_74(monkeypatch: pyt
     assert observe().failed_property == "P-74"
 
 
+def test_a_broker_that_keeps_to_itself_that_it_is_to_stop_breaks_p_74(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = lifecycle.BrokerHeartbeatRequest
+
+    def secretive(*known: int, want_fence: bool, want_shut_down: bool) -> Any:
+        return honest(*known, want_fence=want_fence, want_shut_down=False)
+
+    monkeypatch.setattr(lifecycle, "BrokerHeartbeatRequest", secretive)
+    assert observe(faults=RESTARTS).failed_property == "P-74"
+
+
 def test_a_broker_that_is_unfenced_as_it_shuts_down_breaks_p_75(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = membership.next_state
 
