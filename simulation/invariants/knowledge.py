@@ -108,6 +108,12 @@ class BrokerMirror:
     fetches: dict[int, tuple[int, dict[tuple[str, int], tuple[int, int]]]] = field(default_factory=dict)
     """Open fetches from leaders: request id -> leader, and (log end, leader epoch) of what it follows there."""
 
+    fetch_epochs: dict[int, int] = field(default_factory=dict)
+    """Leader -> the epoch of the fetch session that its last fetch from there had."""
+
+    sessions_accepted: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Leader that has answered its last fetch without an error -> the fetch session, and its epoch in that fetch."""
+
     writes: dict[int, dict[tuple[str, int], bytes]] = field(default_factory=dict)
     """Open produce requests with acks=all: request id -> partition -> the batch."""
 

@@ -259,7 +259,18 @@ def _is_complete(ghost: Ghost, member: int) -> bool:
 
 
 def _check_reassignment(known: Knowledge, ghost: Ghost, old: PartitionState, new: PartitionState) -> None:
-    """P-23: nobody who may be complete is given up while nobody leads; the ISR at the end that was not cancelled."""
+    """P-23: nobody who may be complete is given up while nobody leads; the ISR at its beginning, and at an end that was
+    not cancelled.
+    """
+    if set(new.adding) - set(old.adding):
+        staying = [one for one in old.isr if one in new.replicas and one not in new.offline]
+        left = [one for one in staying if one not in new.isr and known.image.is_active(one)]
+        if left:
+            raise Violation(
+                "P-23",
+                f"{ghost}: a reassignment that adds {list(new.adding)} began, and brokers {left} left the ISR "
+                f"{list(old.isr)}, which is {list(new.isr)} now",
+            )
     if old.replicas != new.replicas and not old.isr and not losses_accepted(known, ghost):
         before = {*old.elr, *(old.last_known_elr if known.generation == "K5" else ())}
         complete = [member for member in sorted(before) if _is_complete(ghost, member)]

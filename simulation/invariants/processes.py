@@ -50,6 +50,7 @@ def _forget_requests(broker: BrokerMirror) -> None:
     """None of these will be answered."""
     broker.alterations.clear()
     broker.fetches.clear()
+    broker.sessions_accepted.clear()
     broker.reads.clear()
     broker.writes.clear()
     broker.group_requests.clear()

@@ -1,5 +1,6 @@
 """Checks what followers ask of leaders, and make of the answers.
 
+A follower goes on in the fetch session that its leader has accepted, in the next epoch, or begins another (P-45).
 An answer is taken only for the log end and leader epoch with which it was asked for (P-42, TR-5). Where every record is
 synced before it counts, a follower asks for what comes after those that are (P-61). After an error it asks for nothing
 until its pause is over, and only an error or the silence of the leader that it follows makes it pause (P-62, TR-7).
@@ -7,6 +8,7 @@ until its pause is over, and only an error or the silence of the leader that it 
 
 from __future__ import annotations
 
+from broker.core.broker_node.requests.fetch_sessions import INITIAL_EPOCH, NO_SESSION
 from broker.core.broker_node.state import BrokerState
 from broker.core.messages import FetchRequest, FetchResponse
 from broker.core.messages.errors import ErrorCode
@@ -27,9 +29,21 @@ def asked(broker: BrokerMirror, state: BrokerState, sent: Send) -> None:
         if replica.role is Role.FOLLOWER and replica.leader == sent.to
     }
     broker.fetches[sent.request_id] = sent.to, positions
+    _check_session(broker, sent.to, sent.request)
     _check_claims(broker, state, sent.request)
     for key in state.leader_sessions[sent.to].asked:
         _check_pause(broker, state, key)
+
+
+def _check_session(broker: BrokerMirror, leader: int, request: FetchRequest) -> None:
+    broker.fetch_epochs[leader] = request.session_epoch
+    session_id, epoch = broker.sessions_accepted.pop(leader, (NO_SESSION, 0))
+    if session_id != NO_SESSION and request.session_epoch != INITIAL_EPOCH and request.session_epoch != epoch + 1:
+        raise Violation(
+            "P-45",
+            f"broker {broker.broker_id} goes on with epoch {request.session_epoch} of fetch session "
+            f"{request.session_id}, of which leader {leader} has accepted epoch {epoch} of session {session_id}",
+        )
 
 
 def _check_claims(broker: BrokerMirror, state: BrokerState, request: FetchRequest) -> None:
@@ -85,6 +99,8 @@ def check(broker: BrokerMirror, state: BrokerState, event: Event) -> None:
     if fetched is None or isinstance(event, RequestFailed):
         return
     if isinstance(event, ResponseReceived) and isinstance(event.response, FetchResponse):
+        if event.response.error_code == ErrorCode.NONE:
+            broker.sessions_accepted[leader] = event.response.session_id, broker.fetch_epochs[leader]
         _note_errors(broker, state, event.response, fetched)
     for key, mirror in broker.mirrors.items():
         replica = state.replicas.get(key)

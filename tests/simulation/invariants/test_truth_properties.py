@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.core.broker_node import compaction, lifecycle
+from broker.core.broker_node import compaction, lifecycle, replication
 from broker.core.configuration import cleanup
 from broker.core.controller import membership
 from broker.core.controller.requests import replica_reports
@@ -21,6 +21,7 @@ from broker.core.messages import (
     VoteRequest,
     VoteResponse,
 )
+from broker.core.metadata.records import PartitionState
 from broker.core.node import CombinedNode
 from broker.core.ports.events import Reply, RequestReceived
 from broker.core.quorum import snapshots
@@ -30,7 +31,9 @@ from broker.core.rules.insync_replicas import AfterAnswer, InsyncReplicaRules
 from broker.core.rules.quorum import QuorumRules
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.invariants.answers import sizes
+from simulation.invariants.ghost import Ghost
 from simulation.invariants.knowledge import BrokerMirror, Knowledge, VoterMirror
+from simulation.invariants.metadata import _check_reassignment
 from simulation.invariants.quorum import answered
 from simulation.scenario.configuration import SimulatedFault
 from simulation.scenario.scenario import _COMPACTED_TOPIC
@@ -161,6 +164,26 @@ def test_a_reassignment_that_waits_for_more_replicas_breaks_p_78(monkeypatch: py
 
     monkeypatch.setattr(ReassignmentRules, "is_complete", is_complete)
     assert observe(brokers=4, replication_factor=3, faults=MOVES).failed_property == "P-78"
+
+
+@pytest.mark.parametrize(
+    ("isr", "offline", "breaks"),
+    [((1, 2), (), None), ((1, 2, 3), (), None), ((1,), (), "P-23"), ((1,), (2,), None), ((), (), "P-23")],
+)
+def test_the_beginning_of_a_reassignment_takes_nobody_out_of_the_isr(
+    knowledge: Knowledge, isr: tuple[int, ...], offline: tuple[int, ...], breaks: str | None
+) -> None:
+    old = PartitionState((1, 2), (1, 2), 1, 4, 9)
+    new = old._replace(replicas=(1, 2, 3), adding=(3,), isr=isr, offline=offline)
+    assert broken_by(lambda: _check_reassignment(knowledge, Ghost("log", 0), old, new)) == breaks
+
+
+def test_a_follower_that_repeats_an_epoch_of_its_fetch_session_breaks_p_45(monkeypatch: pytest.MonkeyPatch) -> None:
+    def advance(session: Any, session_id: int) -> None:
+        session.session_id, session.epoch = session_id, max(session.epoch, 1)
+
+    monkeypatch.setattr(replication, "_advance", advance)
+    assert observe().failed_property == "P-45"
 
 
 def test_records_that_are_not_deleted_for_a_reason_that_is_none_break_p_a1(monkeypatch: pytest.MonkeyPatch) -> None:
