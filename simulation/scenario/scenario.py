@@ -41,6 +41,9 @@ _QUORUM_FETCH_WAIT_MS = 1_000
 _SNAPSHOT_PIECE_BYTES = 256
 """At least: a snapshot sent byte by byte takes ten thousand requests, and tests nothing that five would not."""
 
+_FETCH_BYTES = 1 << 20
+"""What a follower asks for of one partition; of all together ten times as much. The broker's defaults."""
+
 _COMPACTED_TOPIC = (("cleanup.policy", "compact"), ("segment.bytes", "300"), ("min.cleanable.dirty.ratio", "0"))
 _COMPACTION_MS = 500
 
@@ -86,8 +89,8 @@ def settings_of(configuration: Configuration) -> list[Settings]:
                 if node_id in controllers
                 else configuration.fetch_wait_ms,
                 metadata_retry_backoff_ms=_RETRY_MS,
-                replica_fetch_max_bytes=configuration.fetch_bytes or Settings.replica_fetch_max_bytes,
-                replica_fetch_response_max_bytes=configuration.fetch_bytes or Settings.replica_fetch_response_max_bytes,
+                replica_fetch_max_bytes=configuration.fetch_bytes or _FETCH_BYTES,
+                replica_fetch_response_max_bytes=configuration.fetch_bytes or 10 * _FETCH_BYTES,
                 metadata_snapshot_records=configuration.metadata_snapshot_records,
                 metadata_fetch_max_bytes=configuration.metadata_fetch_bytes,
                 metadata_snapshot_fetch_max_bytes=max(configuration.metadata_fetch_bytes, _SNAPSHOT_PIECE_BYTES),
