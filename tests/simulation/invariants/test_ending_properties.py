@@ -25,7 +25,7 @@ def broken(*faults: SimulatedFault, **overrides: object) -> str | None:
 
 
 def never_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifecycle, "request_stop", lambda _broker: None)
+    monkeypatch.setattr(lifecycle, "finish", lambda _broker: None)
 
 
 def test_brokers_that_stop_break_nothing() -> None:

@@ -181,6 +181,7 @@ TOO_FEW: dict[str, tuple[str, list[Change | tuple[Change, ...]]]] = {
     "a replica was given up that nobody had to remember": (
         "P-18",
         [
+            BEFORE._replace(isr=(1,), elr=(2,)),
             BEFORE._replace(isr=(1,), elr=(2,), adding=(3,)),
             BEFORE._replace(replicas=(1, 2), isr=(1,), elr=(2,)),
             nobody(1)._replace(replicas=(1, 2)),
@@ -189,6 +190,7 @@ TOO_FEW: dict[str, tuple[str, list[Change | tuple[Change, ...]]]] = {
     "all others that were eligible were given up": (
         "P-23",
         [
+            BEFORE._replace(isr=(1,), elr=(3,)),
             BEFORE._replace(isr=(1,), elr=(3,), adding=(3,)),
             BEFORE._replace(replicas=(1, 2), isr=(1,)),
             nobody(1)._replace(replicas=(1, 2)),
@@ -198,6 +200,7 @@ TOO_FEW: dict[str, tuple[str, list[Change | tuple[Change, ...]]]] = {
         EXCUSED,
         [
             ConfigChanged("log", "unclean.leader.election.enable", "true"),
+            BEFORE._replace(isr=(1,), elr=(3,)),
             BEFORE._replace(isr=(1,), elr=(3,), adding=(3,)),
             BEFORE._replace(replicas=(1, 2), isr=(1,)),
             nobody(1)._replace(replicas=(1, 2)),
