@@ -28,7 +28,6 @@ _LIST_MAX: Final = 200
 MESSAGES: Final = ("request", "answer", "lost")
 _ANSWER: Final = re.compile(r"[A-Z]\w*: ")
 _SHORT: Final = {NEMESIS: "flt.", CLIENTS: "cl.", ENSEMBLE: "ens."}
-_COLUMNS: Final = {NEMESIS: "the faults that were injected (a violation has a row there, too)", CLIENTS: "the clients"}
 
 State = dict[str, dict[str, Any]]
 """Partition → what a node knows of it."""
@@ -129,7 +128,12 @@ class Story:
         kinds: dict[str, int] = {}
         for lane in self.lanes:
             kinds.setdefault(_short_name(lane)[0] if lane not in (NEMESIS, CLIENTS) else _short_name(lane), lane)
-        return ", ".join(f"{_short_name(lane)} {_COLUMNS.get(lane) or node(lane)}" for lane in kinds.values())
+        has_violation = self.violation is not None and self.steps[self.violation].lane == NEMESIS
+        faults = (
+            "the faults that were injected, and the violation" if has_violation else "the faults that were injected"
+        )
+        named = {NEMESIS: faults, CLIENTS: "the clients"}
+        return ", ".join(f"{_short_name(lane)} {named.get(lane) or node(lane)}" for lane in kinds.values())
 
     def to_json(self) -> dict[str, Any]:
         """Return what the script of the message chart works with."""

@@ -42,8 +42,7 @@ def test_a_story_knows_causes_states_and_where_the_start_up_ends(tmp_path):
     assert [step.cause for step in story.steps] == [None, 0, None, None, None, 2, 5, 5]
     assert story.steps[3].folded == {"heartbeat": 7}
     assert story.columns == (
-        "flt. the faults that were injected (a violation has a row there, too), cl. the clients, b1 broker 1,"
-        " c100 controller 100"
+        "flt. the faults that were injected, and the violation, cl. the clients, b1 broker 1, c100 controller 100"
     )
     assert not set(story.steps[6].text) & set("\x1b\u202e")
 
