@@ -111,7 +111,7 @@ def _storage_loss(
         (other, excuse)
         for other in isr
         if other != leader
-        for excuse in evidence.faults_on(other, fault.started_ns, takeover.seen_ns)
+        for excuse in evidence.faults_on(other, max(fault.started_ns, takeover.not_before_ns), takeover.seen_ns)
         if excuse.kind in ENDING_A_PROCESS and excuse != fault and excuse not in named
     ]
     until = f"before fault #{fault.number}" if fault.number else "before that"

@@ -57,6 +57,9 @@ def test_faults_that_ended_the_other_replicas_before_the_election_made_the_loss_
         "Broker 1 was killed at 23.000 s (fault #2), before that election.",
         "Broker 2 was killed at 23.000 s (fault #2), before that election.",
     )
+    led_meanwhile = [*cluster[:1], leads(39, 1, 1, 20, (1, 2, 3)), cluster[1]]
+    run = run_in(tmp_path / "back", cluster=led_meanwhile, faults=faults, anomalies=[lost(15, 10)])
+    assert only(run).cause.faults == (1,)  # they were back before it
 
 
 def lost_by_a_last_replica(directory, *, pauses):
