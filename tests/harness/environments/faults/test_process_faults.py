@@ -107,10 +107,13 @@ def test_what_a_fault_left_is_mended(environment: MachineEnvironment, site: Site
 
     node = environment.cluster.nodes[1]
     node.throttle(2)
-    node.limit_memory()
     assert mend(site) == []
     assert node.running_percent(0.2) == 100
+    node.pause()  # so that it needs no more memory meanwhile, of which it would die
+    node.limit_memory()
+    assert mend(site) == []
     assert node.memory_limit() is None
+    assert not node.is_paused()
 
 
 def test_every_kind_of_process_fault_is_shown_here() -> None:
