@@ -13,7 +13,7 @@ from simulation.invariants.knowledge import BrokerMirror, Knowledge
 def request_sent(known: Knowledge, broker: BrokerMirror, request_id: int, request: AlterPartitionRequest) -> None:
     """P-22: at most one change of one state of a partition is in flight."""
     part = request.partitions[0]
-    change = (part.topic, part.partition, part.leader_epoch, part.partition_epoch)
+    change = (part.topic, part.topic_id, part.partition, part.leader_epoch, part.partition_epoch)
     if change in broker.alterations.values():
         ghost = known.ghost_of(part.topic, part.partition)
         if ghost is not None:
@@ -34,7 +34,7 @@ def answered(
     response = event.response if isinstance(event, ResponseReceived) else None
     if asked is None or not isinstance(response, AlterPartitionResponse) or response.error_code != ErrorCode.NONE:
         return
-    topic, partition, leader_epoch, _ = asked
+    topic, _, partition, leader_epoch, _ = asked
     replica = state.replicas.get((topic, partition))
     for granted in response.partitions:
         if (
@@ -61,7 +61,9 @@ def check(known: Knowledge, broker: BrokerMirror, state: BrokerState) -> None:
         if pending is None or replica.role is not Role.LEADER or state.rules.isr.ms_until_request():
             continue
         request = pending.request
-        if (*replica.key, request.leader_epoch, request.partition_epoch) not in broker.alterations.values():
+        epochs = request.leader_epoch, request.partition_epoch
+        change = (request.topic, request.topic_id, request.partition, *epochs)
+        if change not in broker.alterations.values():
             known.fail(
                 known.ghost(replica.topic, replica.topic_id, replica.partition),
                 "P-22",

@@ -96,8 +96,8 @@ class BrokerMirror:
     """What its process holds to be the log directories that have failed, and why."""
 
     mirrors: dict[tuple[str, int], ReplicaMirror] = field(default_factory=dict)
-    alterations: dict[int, tuple[str, int, int, int]] = field(default_factory=dict)
-    """Open AlterPartition requests: request id -> (topic, partition, leader epoch, partition epoch)."""
+    alterations: dict[int, tuple[str, str, int, int, int]] = field(default_factory=dict)
+    """Open AlterPartition requests: request id -> (topic, topic id, partition, leader epoch, partition epoch)."""
 
     proposed: list[Replica] = field(default_factory=list)
     """Partitions for which a change of the ISR has become pending in its last step."""

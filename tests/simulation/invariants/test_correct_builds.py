@@ -109,6 +109,7 @@ def test_seeds_that_once_failed_pass(seed: int) -> None:
         pytest.param(1_798_498, id="a leader by unclean election that begins above where all was given up"),
         pytest.param(4_000_083, id="power that fails while a replica is created, whose topic is deleted meanwhile"),
         pytest.param(4_000_202, id="a compacted segment without indexes, at a start that knows no settings yet"),
+        pytest.param(35_004_014, id="a topic that is created again while a change of the earlier one's ISR is open"),
     ],
 )
 def test_seeds_of_the_whole_world_that_once_failed_pass(seed: int) -> None:
