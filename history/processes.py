@@ -12,7 +12,7 @@ NUMBERS_PER_WORKER: Final = 1 << 40
 """Values of records, and numbers of operations, of each worker: those of worker n begin at n times as many."""
 
 _WORKERS_NAMED: Final = 1 << 10
-"""Runs have fewer workers; greater numbers are not from a run, but from somebody else's history."""
+"""Runs have fewer workers; greater numbers are from the history of another tool."""
 
 MEMBERS_FROM: Final = 1 << 32
 """First number of the members of groups; those of producers and readers stay below it."""

@@ -66,7 +66,7 @@ _ROWS: Final = (
     Kind("wrong-lookup", "A lookup by time gave a wrong offset.", "LO-5, LO-6"),
     Kind("wrong-refusal", "A node refused a request for a reason that did not hold.", "AP-4, FE-11, PR-5"),
     Kind("oversized-answer", "A broker sent more than it was asked for."),
-    Kind("untrue", "What a node told others, or left on its disk, was not so.", "BL-2, BL-8, HB-2"),
+    Kind("untrue", "A node reported, or left on its disk, what is not true.", "BL-2, BL-8, HB-2"),
     Kind("metadata", "The controllers' decisions or answers contradicted each other.", "CT-1, HB-4, MD-3"),
     Kind("quorum", "The controllers' quorum broke its own rules.", "QU-1, QU-8, QU-11, QU-12"),
     Kind("no-progress", "A service that was to be back once the faults were healed did not come back."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from common.wording import count, moment, nodes, partition_name
 from history.contract import ACKS_ALL, ACKS_LEADER, ACKS_NONE, shutdowns_survived
@@ -94,26 +94,13 @@ def _storage_loss(
     meanwhile = [sample for sample in before if sample.at_ns >= loss.first_ns]
     alone = bool(meanwhile) and all(sample.broker == leader and sample.isr == (leader,) for sample in meanwhile)
     led = any(sample.broker == leader for sample in before)
-    others = [
-        (other, excuse)
-        for other in isr
-        if other != leader
-        for excuse in [f for f in evidence.faults_on(other, fault.started_ns, fault.started_ns) if f != fault]
-    ]
+    members = [other for other in isr if other != leader]
+    others = _faults_of(evidence, members, (fault.started_ns, fault.started_ns), {fault})
     left = {member for sample in _since(before, loss.first_ns) for member in sample.isr} - {leader, *isr}
-    outside = [
-        (other, excuse)
-        for other in sorted(left)
-        for excuse in [f for f in evidence.faults_on(other, fault.started_ns, fault.started_ns) if f != fault]
-    ]
-    named = {excuse for _, excuse in (*others, *outside)}
-    ended = [
-        (other, excuse)
-        for other in isr
-        if other != leader
-        for excuse in evidence.faults_on(other, max(fault.started_ns, takeover.not_before_ns), takeover.seen_ns)
-        if excuse.kind in ENDING_A_PROCESS and excuse != fault and excuse not in named
-    ]
+    outside = _faults_of(evidence, sorted(left), (fault.started_ns, fault.started_ns), {fault})
+    until_elected = max(fault.started_ns, takeover.not_before_ns), takeover.seen_ns
+    later = _faults_of(evidence, members, until_elected, {fault, *(excuse for _, excuse in (*others, *outside))})
+    ended = [(other, excuse) for other, excuse in later if excuse.kind in ENDING_A_PROCESS]
     until = f"before fault #{fault.number}" if fault.number else "before that"
     name = partition_name(history.topic, history.partition)
     last = f"The ISR of {name} last seen {until} was {_set(isr)}, at {moment(before[-1].at_ns)}." if isr else ""
@@ -134,6 +121,18 @@ def _storage_loss(
         else (),
         _why_it_could_lead(evidence, loss, history, leader, isr),
     )
+
+
+def _faults_of(
+    evidence: Evidence, brokers: Iterable[int], stretch_ns: tuple[int, int], besides: Collection[Fault]
+) -> list[tuple[int, Fault]]:
+    """The faults that touched each of these brokers in a stretch of time, besides those that are known already."""
+    return [
+        (broker, fault)
+        for broker in brokers
+        for fault in evidence.faults_on(broker, *stretch_ns)
+        if fault not in besides
+    ]
 
 
 def _since(samples: Sequence[Sample], at_ns: int) -> list[Sample]:

@@ -127,7 +127,7 @@ class Story:
         """What the short names above the columns stand for: the first of each kind of lane."""
         kinds: dict[str, int] = {}
         for lane in self.lanes:
-            kinds.setdefault(_short_name(lane)[0] if lane not in (NEMESIS, CLIENTS) else _short_name(lane), lane)
+            kinds.setdefault(_short_name(lane).rstrip("0123456789"), lane)
         has_violation = self.violation is not None and self.steps[self.violation].lane == NEMESIS
         faults = (
             "the faults that were injected, and the violation" if has_violation else "the faults that were injected"

@@ -105,11 +105,8 @@ class BrokerMirror:
     reads: dict[int, dict[tuple[str, int], tuple[int, int]]] = field(default_factory=dict)
     """Open reads of consumers: request id -> partition -> (fetch offset, acknowledged end at the arrival)."""
 
-    fetches: dict[int, tuple[int, dict[tuple[str, int], tuple[int, int]]]] = field(default_factory=dict)
-    """Open fetches from leaders: request id -> leader, and (log end, leader epoch) of what it follows there."""
-
-    fetch_epochs: dict[int, int] = field(default_factory=dict)
-    """Leader -> the epoch of the fetch session that its last fetch from there had."""
+    fetches: dict[int, tuple[int, int, dict[tuple[str, int], tuple[int, int]]]] = field(default_factory=dict)
+    """Open fetches: request id -> leader, session epoch, and (log end, leader epoch) of what it follows there."""
 
     sessions_accepted: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Leader that has answered its last fetch without an error -> the fetch session, and its epoch in that fetch."""

@@ -35,11 +35,10 @@ def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offs
     touched: dict[int, Ghost] = {}
     changed_isr = False
     stopped_cleanly: set[int] = set()
-    sets_any_min_isr = any(isinstance(record, ConfigChanged) and record.key == _MIN_ISR for _, record in records)
+    sets_any_min_isr = any(_sets_min_isr(record) for _, record in records)
     for offset, record in records:
         before = image.brokers.get(record.broker_id) if isinstance(record, BrokerRegistered) else None
-        sets_min_isr = isinstance(record, ConfigChanged) and record.key == _MIN_ISR
-        min_isrs = _configured_min_isrs(known) if sets_min_isr else {}
+        min_isrs = _configured_min_isrs(known) if _sets_min_isr(record) else {}
         image.apply(offset, record)
         match record:
             case PartitionSet():
@@ -84,6 +83,10 @@ def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offs
     if changed_isr:
         for ghost in known.partitions.values():
             committed.check_candidates(known, ghost)
+
+
+def _sets_min_isr(record: MetadataRecord) -> bool:
+    return isinstance(record, ConfigChanged) and record.key == _MIN_ISR
 
 
 def _configured_min_isrs(known: Knowledge) -> dict[tuple[str, int], int]:

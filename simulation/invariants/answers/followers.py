@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.core.broker_node.state import BrokerState
 from broker.core.messages import UNKNOWN, FetchRequest
-from broker.core.replica.state import Role
+from broker.core.replica.state import Replica, Role
 from simulation.invariants.knowledge import BrokerMirror, SeenFollower
 from simulation.invariants.properties import Violation
 
@@ -16,8 +16,6 @@ def fetched(broker: BrokerMirror, state: BrokerState, request: FetchRequest) -> 
     had then. Otherwise it would leave the ISR though it follows closely (KAFKA-1546).
     """
     member = request.replica_id
-    names = state.image.topic_names
-    asked = {(part.topic or names.get(part.topic_id, ""), part.partition) for part in request.partitions}
     for replica in state.replicas.values():
         remote = replica.remotes.get(member)
         if remote is None or replica.role is not Role.LEADER:
@@ -37,7 +35,7 @@ def fetched(broker: BrokerMirror, state: BrokerState, request: FetchRequest) -> 
         broker.followers[key] = now
         if before is None or before.replica is not replica or before.leader_epoch != now.leader_epoch:
             continue
-        has_moved = key[:2] in asked and before.log_end != now.log_end
+        has_moved = before.log_end != now.log_end and _names(request, replica)
         if has_moved and now.fetched_ms != state.runtime.now_ms:
             raise Violation(
                 "P-63",
@@ -59,3 +57,12 @@ def fetched(broker: BrokerMirror, state: BrokerState, request: FetchRequest) -> 
                 f"at {before.fetched_ms} ms, when it ended at {before.leader_end}; the leader takes it to have caught "
                 f"up at {now.caught_up_ms} ms, not {expected_ms} ms",
             )
+
+
+def _names(request: FetchRequest, replica: Replica) -> bool:
+    """Whether a fetch names a replica's partition; one of a session names those alone that it has news of."""
+    return any(
+        part.partition == replica.partition
+        and (part.topic == replica.topic if part.topic else part.topic_id == replica.topic_id)
+        for part in request.partitions
+    )

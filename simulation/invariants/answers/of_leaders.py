@@ -28,7 +28,7 @@ def asked(broker: BrokerMirror, state: BrokerState, sent: Send) -> None:
         for key, replica in state.replicas.items()
         if replica.role is Role.FOLLOWER and replica.leader == sent.to
     }
-    broker.fetches[sent.request_id] = sent.to, positions
+    broker.fetches[sent.request_id] = sent.to, sent.request.session_epoch, positions
     _check_session(broker, sent.to, sent.request)
     _check_claims(broker, state, sent.request)
     for key in state.leader_sessions[sent.to].asked:
@@ -36,7 +36,6 @@ def asked(broker: BrokerMirror, state: BrokerState, sent: Send) -> None:
 
 
 def _check_session(broker: BrokerMirror, leader: int, request: FetchRequest) -> None:
-    broker.fetch_epochs[leader] = request.session_epoch
     session_id, epoch = broker.sessions_accepted.pop(leader, (NO_SESSION, 0))
     if session_id != NO_SESSION and request.session_epoch != INITIAL_EPOCH and request.session_epoch != epoch + 1:
         raise Violation(
@@ -94,13 +93,13 @@ def check(broker: BrokerMirror, state: BrokerState, event: Event) -> None:
     """P-42 and P-62, before the mirrors are brought up to date: what the step has changed shows beside them."""
     if not isinstance(event, (ResponseReceived, RequestFailed)):
         return
-    leader, fetched = broker.fetches.pop(event.request_id, (-1, None))
+    leader, epoch_asked, fetched = broker.fetches.pop(event.request_id, (-1, -1, None))
     _check_reasons(broker, state, leader)
     if fetched is None or isinstance(event, RequestFailed):
         return
     if isinstance(event, ResponseReceived) and isinstance(event.response, FetchResponse):
         if event.response.error_code == ErrorCode.NONE:
-            broker.sessions_accepted[leader] = event.response.session_id, broker.fetch_epochs[leader]
+            broker.sessions_accepted[leader] = event.response.session_id, epoch_asked
         _note_errors(broker, state, event.response, fetched)
     for key, mirror in broker.mirrors.items():
         replica = state.replicas.get(key)

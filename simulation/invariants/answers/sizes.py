@@ -16,12 +16,13 @@ def answered(broker: BrokerMirror, request_id: int, response: AnyResponse, bytes
     request = broker.asked.get(request_id)
     if not isinstance(response, FetchResponse) or not isinstance(request, FetchRequest):
         return
+    parts = [part for part in response.partitions if part.records]
+    if not parts:
+        return
     asked = {(part.topic, part.topic_id, part.partition): part.max_bytes for part in request.partitions}
     total = 0
-    for part in response.partitions:
+    for part in parts:
         size = len(part.records)
-        if not size:
-            continue
         is_first_batch = not total and size == int.from_bytes(part.records[8:PREFIX_BYTES], "big") + PREFIX_BYTES
         total += size
         of_part = asked.get((part.topic, part.topic_id, part.partition), bytes_max)

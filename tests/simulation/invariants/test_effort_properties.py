@@ -66,25 +66,16 @@ def test_a_follower_that_asks_again_at_once_after_an_error_breaks_p_62(monkeypat
     assert "P-62" in found_in_mixed_seeds(1, 2)
 
 
-def test_a_follower_that_never_counts_as_caught_up_breaks_p_63(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("forgotten", ["caught_up_ms", "last_fetch_ms"])
+def test_a_leader_that_forgets_when_a_follower_fetched_or_caught_up_breaks_p_63(
+    monkeypatch: pytest.MonkeyPatch, forgotten: str
+) -> None:
     honest = leader.record_fetch
 
     def record(remote: Any, **fetch: Any) -> None:
-        before_ms = remote.caught_up_ms
+        before_ms = getattr(remote, forgotten)
         honest(remote, **fetch)
-        remote.caught_up_ms = before_ms
-
-    monkeypatch.setattr(leader, "record_fetch", record)
-    assert observe().failed_property == "P-63"
-
-
-def test_a_follower_whose_fetches_are_not_dated_breaks_p_63(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = leader.record_fetch
-
-    def record(remote: Any, **fetch: Any) -> None:
-        before_ms = remote.last_fetch_ms
-        honest(remote, **fetch)
-        remote.last_fetch_ms = before_ms
+        setattr(remote, forgotten, before_ms)
 
     monkeypatch.setattr(leader, "record_fetch", record)
     assert observe().failed_property == "P-63"

@@ -48,7 +48,7 @@ class Cleaning:
         """Compact these closed segments, the log's first; `now_ms` is the time of day."""
         assert log.config.compaction is not None
         self.log = log
-        self.ends = segments[-1].end_offset
+        self.ends = segments[-1].end_offset  # the log is compacted up to there, if all keys fit
         self.bytes_before = sum(segment.size for segment in segments)
         self.bytes_after = 0
         self._files = files
