@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from history.anomalies import CATALOGUE
 from history.reader import load_table
+from incidents.early_designs import with_known_gaps
 from incidents.elections import decisive_election
 from incidents.evidence import Evidence, Finding, as_the_simulator_found
 from incidents.headlines import gravest, headline
@@ -276,7 +277,7 @@ def _incident(evidence: Evidence, group: _Group) -> Incident:
         within_contract=all(violations == 0 for violations, _ in anomalies.values()),
         anomalies=dict(sorted(anomalies.items(), key=lambda pair: _rank(pair[0]))),
         spans=spans,
-        causes=group.causes,
+        causes=with_known_gaps(evidence, group.causes),
         at_ns=min(times, default=None),
         findings=tuple(str(finding) for finding in group.findings),
         election=election,

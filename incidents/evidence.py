@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -175,7 +175,7 @@ class Evidence:
         inside = {number for rest in parts.values() for number in rest}
         return [
             (by_number[number].story if number in by_number else f"fault #{number}")
-            + (f" with its parts {enumeration([f'#{part}' for part in parts[number]])}" if number in parts else "")
+            + (_with_parts(parts[number]) if number in parts else "")
             for number in numbers
             if number and number not in inside
         ]
@@ -373,3 +373,7 @@ def _json(path: Path) -> object:
     except (OSError, ValueError, RecursionError):
         return None
     return content
+
+
+def _with_parts(numbers: Sequence[int]) -> str:
+    return f" with its part{'' if len(numbers) == 1 else 's'} {enumeration([f'#{number}' for number in numbers])}"

@@ -198,7 +198,7 @@ def _cut(
         leader,
         tuple(fault.number for fault in ended if fault.number),
     )
-    if had.role == "leader" and had.leader_epoch == takeover.epoch:
+    if had.role == "leader" and had.leader_epoch == takeover.epoch and takeover.epoch >= 0:
         return [
             Cause(
                 "wrong-cut",

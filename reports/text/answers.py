@@ -59,7 +59,9 @@ def answers(run: Run) -> tuple[Answer, ...]:
     if bound_ms is not None and name == "unavailable":
         promise += f" Here that is within {bound_ms / 1000:g} s."
     if incident.within_contract and {cause.kind for cause in incident.causes} != {NOT_IDEMPOTENT}:
-        promise += " The contract has exceptions, and this is one."
+        promise += (
+            " The contract, which is what this cluster's documents and settings promise, has exceptions: this is one."
+        )
     promised = [Answer("The rule" if incident.within_contract else "Promised", promise)] if promise else []
     return (
         *promised,
@@ -80,7 +82,7 @@ def _faults(run: Run, incident: Incident, evidence: Evidence) -> Answer:
     elif evidence.needed is not None and incident.findings:
         later = incident.found_first != gravest(incident.anomalies)
         what_for = f" for the first violation, {incident.found_first}" if later else ""
-        text = _by_simulating(evidence, evidence.needed, what_for)
+        text = _by_simulating(incident, evidence, evidence.needed, what_for)
     else:
         question = "Faults behind it"
         before = [fault for fault in evidence.faults if incident.at_ns is None or fault.started_ns <= incident.at_ns]
@@ -92,7 +94,7 @@ def _faults(run: Run, incident: Incident, evidence: Evidence) -> Answer:
     return Answer(question, text, "faults", "all faults")
 
 
-def _by_simulating(evidence: Evidence, needed: Needed, what_for: str) -> str:
+def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_for: str) -> str:
     """Say what simulations without some of the faults have shown; `what_for` says of which harm."""
     tries = f"{needed.redraws + 1} tries: with the same random choices, and with {needed.redraws} others"
     stories, others = evidence.stories(needed.needed), needed.not_needed
@@ -107,6 +109,13 @@ def _by_simulating(evidence: Evidence, needed: Needed, what_for: str) -> str:
         if others:
             named = "the other fault" if len(others) == 1 else f"the other {count(len(others))} faults"
             sentences.append(f"Not needed: {named} before the violation.")
+            in_headline = [number for number in others if f"fault #{number})" in incident.headline]
+            if in_headline:
+                without = "it" if len(in_headline) == 1 else "them"
+                sentences.append(
+                    f"{capital(_numbers(in_headline))} did it this time; without {without} the needed ones lead to the"
+                    " same violation in another way."
+                )
     elif not needed.untested:
         why = f"it occurs without {_numbers(others)}, too" if others else "none had begun by then"
         sentences.append(f"No fault was needed{what_for}: {why}.")

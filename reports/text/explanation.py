@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.wording import count, printable
+from common.wording import plural, printable
 from incidents import Cause, Incident
 from reports.data.joined import Joined
 from reports.data.stored_run import load_run
@@ -50,7 +50,7 @@ def _incidents(incidents: Sequence[Incident]) -> Iterator[str]:
             yield f"{_INDENT}candidate {place} of {len(incident.causes)}: {candidate.sentence}"
             yield from _support(candidate, 2 * _INDENT, incident.common_evidence)
     if len(incidents) > INCIDENTS_SHOWN:
-        yield f"and {count(len(incidents) - INCIDENTS_SHOWN)} more incidents in the report"
+        yield f"and {plural(len(incidents) - INCIDENTS_SHOWN, 'more incident')} in the report"
 
 
 def _support(cause: Cause, indent: str, common: Collection[str] = ()) -> Iterator[str]:

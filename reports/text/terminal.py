@@ -63,7 +63,7 @@ def _incidents(incidents: Sequence[Incident]) -> list[Text]:
         allowed = [cause.allowed_by for cause in incident.causes if cause.allowed_by]
         lines += [Text(f"     {sentence}") for sentence in dict.fromkeys(allowed)]
     if len(incidents) > INCIDENTS_SHOWN:
-        lines.append(Text(f"  and {count(len(incidents) - INCIDENTS_SHOWN)} more incidents in the report"))
+        lines.append(Text(f"  and {plural(len(incidents) - INCIDENTS_SHOWN, 'more incident')} in the report"))
     return lines
 
 

@@ -10,6 +10,7 @@ from common.wording import enumeration, plural
 from history.anomalies import CATALOGUE
 from history.contract import ACKS_LEADER, ACKS_NONE
 from incidents import Incident
+from incidents.headlines import gravest
 from reports.data.stored_run import Run
 from reports.text.totals import AnomalyTotal, allowed_total
 
@@ -119,12 +120,19 @@ def _why(incident: Incident) -> str:
 def _invalid_sentence(run: Run, totals: Sequence[AnomalyTotal], reasons: tuple[str, ...]) -> str:
     violating = [incident for incident in run.incidents if not incident.within_contract]
     if violating:
-        more = len(violating) - 1
-        return violating[0].headline + (f" {plural(more, 'more incident')}." if more else "")
+        return f"{violating[0].headline}{_others(violating[1:])}"
     broken = [total for total in totals if total.violations]
     if not broken:
         return reasons[0] if reasons else "The checkers found a violation and did not record which."
     return f"{enumeration([f'{total.violations:,} {_breach(total.name)}' for total in broken])}.".capitalize()
+
+
+def _others(incidents: Sequence[Incident]) -> str:
+    """Say how many more there are, and of which kinds."""
+    if not incidents:
+        return ""
+    kinds = list(dict.fromkeys(_breach(gravest(incident.anomalies)) for incident in incidents))
+    return f" {plural(len(incidents), 'more incident')}: {enumeration(kinds)}."
 
 
 def _breach(name: str) -> str:

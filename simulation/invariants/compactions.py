@@ -1,11 +1,15 @@
-"""Checks compactions: when one may begin, that it comes to something, and what it leaves (P-64, V-28)."""
+"""Checks compactions: when one may begin, that it comes to something, and what it leaves (P-64, V-28).
+
+A log that holds something else than batches cannot be compacted, and its broker says so; of a log that can be read it
+may not.
+"""
 
 from __future__ import annotations
 
 from broker.core.broker_node.state import BrokerState
 from broker.core.log.compaction.cleaning import Cleaning
 from broker.core.log.log import Log
-from broker.core.records import MalformedBatch, decode_records, iterate_headers
+from broker.core.records import MalformedBatch, check_crc, decode_records, iterate_headers
 from broker.core.replica.state import Replica
 from simulation.invariants.ghost import Ghost, ReplicaMirror, pieces
 from simulation.invariants.knowledge import BrokerMirror, CompactionUnderWay, Knowledge
@@ -64,11 +68,15 @@ def _ended(known: Knowledge, ended: CompactionUnderWay, state: BrokerState) -> N
     The memory for keys suffices in any simulation.
     """
     replica, log = ended.replica, ended.replica.log
-    if state.replicas.get(replica.key) is not replica or replica.is_damaged or state.failed_directories:
+    if state.replicas.get(replica.key) is not replica or state.failed_directories:
         return
     if log.truncations != ended.truncations:
         return
     ghost = known.ghost(replica.topic, replica.topic_id, replica.partition)
+    if replica.is_damaged:
+        if _can_be_read(log):
+            known.fail(ghost, "V-28", f"broker {state.broker_id} takes a log for damaged that has whole batches alone")
+        return
     if log.compacted_offset > ended.compacted:
         _check_keys(known, ghost, state, replica)
     if log.start_offset == ended.start and log.compacted_offset < ended.cleaning.ends:
@@ -79,6 +87,19 @@ def _ended(known: Knowledge, ended: CompactionUnderWay, state: BrokerState) -> N
             f"the log up to {log.compacted_offset}, before {ended.compacted}; its closed segments ended at "
             f"{ended.cleaning.ends}",
         )
+
+
+def _can_be_read(log: Log) -> bool:
+    """Whether a log has whole batches from its start to its end."""
+    at = log.start_offset
+    try:
+        for data, batches in pieces(log, at):
+            if not all(check_crc(data, position, header.size) for position, header in iterate_headers(data)):
+                return False
+            at = batches[-1].last + 1
+    except MalformedBatch:
+        return False
+    return at >= log.end_offset
 
 
 def _check_keys(known: Knowledge, ghost: Ghost, state: BrokerState, replica: Replica) -> None:

@@ -158,6 +158,9 @@ class VoterMirror(Mirror):
     image_end: int = 0
     snapshot_end: int = 0
     leads: bool = False
+    stored: tuple[int, int] | None = None
+    """The quorum epoch and the vote that were found on its disk last."""
+
     checked_ms: dict[Hashable, tuple[tuple[int, int], int | None]] = field(default_factory=dict)
     """Timer of a check -> the incarnation and the quorum epoch in which it came last, and when by its clock (P-71)."""
 
@@ -290,6 +293,9 @@ class Knowledge:
 
     members_seen: dict[tuple[int, str, str], tuple[Member, int]] = field(default_factory=dict)
     """By coordinator, group and member: the member, and since when it has not been waiting for an answer."""
+
+    complete_groups: dict[tuple[int, str], tuple[tuple[Member, ...], int]] = field(default_factory=dict)
+    """By coordinator and group that prepares a generation: its members, which have all joined, and since when (us)."""
 
     reported: dict[int, int] = field(default_factory=dict)
     """By controller that was active: how many unclean elections it has counted (P-37)."""

@@ -1,4 +1,4 @@
-"""Checks the controllers' quorum: elections, votes, the metadata log (P-R1 … P-R5, and P-20 for standby images)."""
+"""Checks the controllers' quorum: elections, votes, the metadata log (P-R1 … P-R5, P-79, P-20 for standby images)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from broker.core.metadata.image import Image
 from broker.core.metadata.records import METADATA_DIRECTORY, decode_change
 from broker.core.ports.events import Effect, Event, Reply, RequestReceived
 from broker.core.quorum import snapshots
-from broker.core.quorum.state import Quorum
+from broker.core.quorum.state import Quorum, read_stored
 from broker.core.records import PREFIX_BYTES
 from simulation.invariants import metadata, replicas
 from simulation.invariants.ghost import batches_in, bytes_of, describe
@@ -50,6 +50,7 @@ def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, 
     mirror.epoch = quorum.epoch
     _check_leader(known, mirror, quorum)
     _check_vote(known, mirror, quorum)
+    _check_stored(known, mirror, quorum)
     _check_log(known, mirror, quorum)
     _check_high_watermark(known, mirror, quorum)
     written = quorum.snapshot_id[0] != mirror.snapshot_end and not has_started
@@ -140,10 +141,28 @@ def _check_vote(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
             )
 
 
+def _check_stored(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:
+    """P-79: a voter that can write its disk has there what the next start must not take back (QU-8)."""
+    disk = known.cluster.machines[mirror.holder].disk
+    knows = (quorum.epoch, quorum.voted_for)
+    if knows == mirror.stored or knows == (0, NO_LEADER) or disk.failing:
+        return
+    stored = read_stored(disk)
+    if stored is None or (stored[0], stored[2]) != knows:
+        found = "nothing" if stored is None else f"epoch {stored[0]} and the vote {stored[2]}"
+        raise Violation(
+            "P-79",
+            f"voter {mirror.holder} is in quorum epoch {quorum.epoch}, has voted for {quorum.voted_for}, and has "
+            f"{found} on its disk",
+        )
+    mirror.stored = knows
+
+
 def answered(known: Knowledge, mirror: VoterMirror, event: Event, effects: Sequence[Effect]) -> None:
     """P-R5, after a step in which a voter was asked for its vote.
 
     It gives it to no log that is behind its own, and to nobody in an epoch that it has led, before a restart either.
+    One that leads, before and after the step, says no to who asks whether it would get votes (KIP-996).
     """
     if not isinstance(event, RequestReceived) or not isinstance(event.request, VoteRequest):
         return
@@ -158,6 +177,12 @@ def answered(known: Knowledge, mirror: VoterMirror, event: Event, effects: Seque
                 "P-R5",
                 f"voter {mirror.holder} votes for {request.candidate_id} in quorum epoch {request.candidate_epoch}, "
                 "which it has led itself",
+            )
+        if effect.response.vote_granted and request.pre_vote and mirror.leads and led == mirror.holder:
+            raise Violation(
+                "P-R5",
+                f"voter {mirror.holder}, which leads quorum epoch {request.candidate_epoch}, tells "
+                f"{request.candidate_id} that it would vote for it",
             )
         own = (-1, 0) if last is None else (last.epoch, len(mirror.entries))
         if effect.response.vote_granted and candidate < own:

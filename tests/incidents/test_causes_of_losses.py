@@ -154,6 +154,32 @@ def test_where_leaders_write_the_isr_whatever_is_there_an_election_outside_of_it
     assert ("(Z-02)" in " ".join(cause.evidence)) == says
 
 
+@pytest.mark.parametrize(
+    ("version", "known"), [("zk-v1", "(Z-01)"), ("zk-v2", "(Z-01)"), ("C1", "(B-11)"), ("C2", ""), ("K5", "")]
+)
+def test_a_version_that_is_known_for_wrong_cuts_says_so_of_one(tmp_path, version, known):
+    cluster = [leads(9, 1, 0, 20, (1, 3)), follows(11, 3, 1, 0, 20), leads(15, 3, 1, 10, (3,))]
+    runs = [settings(system="harrow", generation=version)]
+    cause = only(run_in(tmp_path, runs=runs, cluster=cluster, anomalies=[lost(15, 10)])).cause
+    assert cause.kind == "wrong-cut"
+    assert cause.allowed_by == "" if not known else known in cause.allowed_by
+    assert ("a known gap of the protocol" in cause.allowed_by) == bool(known)
+
+
+def test_of_a_flaw_of_a_system_that_is_not_ours_no_version_is_known_for_it(tmp_path):
+    cluster = [leads(9, 1, 0, 20, (1, 3)), follows(11, 3, 1, 0, 20), leads(15, 3, 1, 10, (3,))]
+    runs = [settings(system="apache-kafka", generation="zk-v1")]
+    assert only(run_in(tmp_path, runs=runs, cluster=cluster, anomalies=[lost(15, 10)])).cause.allowed_by == ""
+
+
+@pytest.mark.parametrize(("epoch", "led"), [(1, True), (-1, False)])
+def test_without_leader_epochs_nothing_shows_that_a_leader_led_all_the_time(tmp_path, epoch, led):
+    cluster = [leads(9, 3, epoch, 20, (1, 3)), leads(15, 3, epoch, 10, (3,))]
+    sentence = only(run_in(tmp_path, cluster=cluster, anomalies=[lost(15, 10)])).cause.sentence
+    assert ("while it led" in sentence) == led
+    assert ("and was then elected" in sentence) != led
+
+
 def test_an_unclean_election_that_the_setting_allows_says_so(tmp_path):
     cluster = [leads(9, 1, 0, 20, (1,)), leads(15, 3, 1, 10, (3,))]
     rows = [lost(15, 10, within_contract=True)]

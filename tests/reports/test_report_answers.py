@@ -118,16 +118,33 @@ def test_a_simulated_failure_tells_what_simulations_without_the_faults_have_show
     assert said in told(checked(tmp_path, **SIMULATED))["Faults needed" if tried else "Faults behind it"]
 
 
+def test_a_fault_that_the_headline_names_and_the_failure_does_not_need_is_told_apart(tmp_path):
+    what = "log-0: broker 3 of epoch 4 is in the ISR (ISR [1, 3], ELR []) and has nothing at 5, where 5…5 is committed"
+    rows = {
+        **SIMULATED,
+        "findings": [{"layer": "invariant", "property_id": "P-2", "what": what}],
+        "story": [{"at_us": 20_000_000, "node_id": 0, "text": f"VIOLATION of P-2: {what}", "source": None}],
+        "cluster": [{**row, "topic": "log"} for row in (leads(2, 1, 0, 9, (1, 3)), follows(5, 3, 1, 0, 9))],
+        "faults": [fault(1, "page-cache-loss", [3], 7, 8), fault(2, "pause", [2], 9, 10)],
+    }
+    needed.write(tmp_path, Needed((2,), (1,), (), 3, 9))
+    run = checked(tmp_path, **rows)
+    assert "Broker 3 lost its page cache at 7.000 s (fault #1)" in load_run(run).incidents[0].headline
+    assert "Fault #1 did it this time; without it the needed ones lead to" in told(run)["Faults needed"]
+    needed.write(tmp_path, Needed((1,), (2,), (), 3, 9))
+    assert "did it this time" not in told(checked(tmp_path, **rows))["Faults needed"]
+
+
 def test_a_recipe_is_one_fault_with_its_parts(tmp_path):
     faults = [fault(1, "kill", [1], 3, 4), fault(2, "moved-leader", [], 4, 5), fault(3, "kill", [2], 4, 5)]
     needed.write(tmp_path, Needed((1, 2, 3), (), (), 3, 9, parts=((2, 3),)))
     run = checked(tmp_path, **{**SIMULATED, "faults": faults})
     assert told(run)["Faults needed"].startswith(
         "Needed: broker 1 was killed at 3.000 s (fault #1); leaders were elected in quick succession at 4.000 s (fault"
-        " #2) with its parts #3. With these alone"
+        " #2) with its part #3. With these alone"
     )
     (incident,) = load_run(run).incidents
-    assert incident.cause.evidence[-1].endswith("(fault #2) with its parts #3.")
+    assert incident.cause.evidence[-1].endswith("(fault #2) with its part #3.")
     assert incident.cause.faults == (1, 2, 3)
 
 
@@ -350,6 +367,14 @@ def test_what_clients_without_idempotence_sent_again_is_told_no_promise_to_other
     assert told(checked(tmp_path, anomalies=[again]))["The rule"] == (
         "With an idempotent producer a record is in the log once; these producers were not idempotent."
     )
+
+
+def test_the_verdict_names_the_kinds_of_the_other_incidents(tmp_path):
+    others = [lost(16, 20, anomaly="duplicate", partition=1), lost(17, 21, anomaly="duplicate", partition=2)]
+    run = load_run(checked(tmp_path, **{**CUT, "anomalies": [*CUT["anomalies"], *others]}))
+    sentence = summarize(run, Joined(run)).verdict.sentence
+    assert sentence.startswith(run.incidents[0].headline)
+    assert sentence.endswith(" 2 more incidents: records that are in the log twice.")
 
 
 def test_a_reason_that_the_verdict_gives_is_not_repeated(tmp_path):

@@ -3,7 +3,8 @@
 A follower goes on in the fetch session that its leader has accepted, in the next epoch, or begins another (P-45).
 An answer is taken only for the log end and leader epoch with which it was asked for (P-42, TR-5). Where every record is
 synced before it counts, a follower asks for what comes after those that are (P-61). After an error it asks for nothing
-until its pause is over, and only an error or the silence of the leader that it follows makes it pause (P-62, TR-7).
+until its pause is over, and only an error or the silence of the leader that it follows makes it pause (P-62, TR-7); the
+answer of a session leaves out the partitions without news.
 """
 
 from __future__ import annotations
@@ -74,8 +75,11 @@ def _check_pause(broker: BrokerMirror, state: BrokerState, key: tuple[str, int])
         )
 
 
-def _check_reasons(broker: BrokerMirror, state: BrokerState, leader: int) -> None:
-    """P-62, when a fetch from a leader has ended: no other leader's replica pauses. -1: another request has."""
+def _check_reasons(broker: BrokerMirror, state: BrokerState, leader: int, named: frozenset[int] | None) -> None:
+    """P-62, when a fetch from a leader has ended: no other leader's replica pauses. -1: another request has.
+
+    `named`: the numbers of the partitions of which an answer in a session has news; None if all are answered, or none.
+    """
     for key, mirror in broker.mirrors.items():
         replica = state.replicas.get(key)
         if replica is None or mirror.replica is not replica:
@@ -87,6 +91,21 @@ def _check_reasons(broker: BrokerMirror, state: BrokerState, leader: int) -> Non
                 f"{replica.topic}-{replica.partition}: broker {broker.broker_id} follows leader {replica.leader}, and "
                 f"pauses because of what {leader} has answered, or has not",
             )
+        pauses = replica.role is Role.FOLLOWER and state.runtime.now_ms < replica.retry_fetch_at_ms > before_ms
+        if pauses and replica.leader == leader and named is not None and replica.partition not in named:
+            raise Violation(
+                "P-62",
+                f"{replica.topic}-{replica.partition}: broker {broker.broker_id} pauses though the answer of {leader} "
+                f"in a fetch session, which leaves out what has no news, says nothing of it",
+            )
+
+
+def _named(event: Event) -> frozenset[int] | None:
+    """The numbers of the partitions that an answer without an error has news of; None if it is none."""
+    if not isinstance(event, ResponseReceived) or not isinstance(event.response, FetchResponse):
+        return None
+    answer = event.response
+    return frozenset(part.partition for part in answer.partitions) if answer.error_code == ErrorCode.NONE else None
 
 
 def check(broker: BrokerMirror, state: BrokerState, event: Event) -> None:
@@ -94,7 +113,7 @@ def check(broker: BrokerMirror, state: BrokerState, event: Event) -> None:
     if not isinstance(event, (ResponseReceived, RequestFailed)):
         return
     leader, epoch_asked, fetched = broker.fetches.pop(event.request_id, (-1, -1, None))
-    _check_reasons(broker, state, leader)
+    _check_reasons(broker, state, leader, _named(event) if epoch_asked > INITIAL_EPOCH else None)
     if fetched is None or isinstance(event, RequestFailed):
         return
     if isinstance(event, ResponseReceived) and isinstance(event.response, FetchResponse):

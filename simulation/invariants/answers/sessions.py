@@ -1,4 +1,5 @@
-"""Checks that a broker goes on with a fetch session where its fetcher does (P-45, FE-11).
+"""Checks that a broker goes on with a fetch session where its fetcher does, and begins it with an answer about all of
+the partitions (P-45, FE-11).
 
 A fetcher that is told another epoch begins a new session with all its partitions, so a broker that does not count with
 it saves nothing, and nobody notices but by the size of requests. One that goes on where its fetcher does not leaves out
@@ -45,5 +46,18 @@ def answered(broker: BrokerMirror, request_id: int, response: AnyResponse) -> No
             f"broker {broker.broker_id} serves epoch {request.session_epoch} of fetch session {request.session_id}, of "
             f"which it was asked for epoch {broker.session_epochs.get(request.session_id)} last",
         )
+    if request.session_epoch <= 0 and response.error_code == ErrorCode.NONE:
+        answered_of = {(part.topic or part.topic_id, part.partition) for part in response.partitions}
+        missing = [
+            part
+            for part in request.partitions
+            if not {(part.topic, part.partition), (part.topic_id, part.partition)} & answered_of
+        ]
+        if missing:
+            raise Violation(
+                "P-45",
+                f"broker {broker.broker_id} answers a fetch that belongs to no session yet without "
+                f"{[f'{part.topic or part.topic_id}-{part.partition}' for part in missing]}, of which it was asked",
+            )
     if request.session_epoch == 0 and response.session_id:
         broker.session_epochs[response.session_id] = 0

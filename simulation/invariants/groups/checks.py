@@ -52,7 +52,7 @@ def request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestReceiv
                 truth = known.asked.groups.get(_partition(known, group.group_id))
                 if truth is not None:
                     floors |= {key: at for key, at in truth.shown.items() if key.group_id == group.group_id}
-    broker.group_requests[event.request_id] = GroupRequest(request, floors, left)
+    broker.group_requests[event.request_id] = GroupRequest(request, floors, left, known.clock_ms(broker.broker_id))
 
 
 def answered(known: Knowledge, broker: BrokerMirror, request_id: int, response: AnyResponse) -> None:
@@ -60,7 +60,7 @@ def answered(known: Knowledge, broker: BrokerMirror, request_id: int, response: 
     found = broker.group_requests.pop(request_id, None)
     if found is None:
         return
-    request, floors, left = found
+    request, floors, left, _ = found
     if isinstance(request, OffsetFetchRequest) and isinstance(response, OffsetFetchResponse):
         for group in response.groups:
             where = _coordinated(known, broker, group.group_id)

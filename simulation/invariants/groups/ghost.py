@@ -137,6 +137,9 @@ class GroupRequest(NamedTuple):
     left: Stay | None
     """The coordinator that had confirmed by then that the member has left."""
 
+    arrived_ms: int
+    """By the clock of its broker."""
+
 
 @dataclass(slots=True)
 class SeenGroup:

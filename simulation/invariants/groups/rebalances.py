@@ -1,8 +1,9 @@
 """Checks how coordinators rebalance: whom they remove (P-50), when generations begin and get assignments (P-51, V-26),
 and the vote (P-52).
 
-A member is heard from when its coordinator answers it without an error; what it sends beside that may be refused, and
-does not count. All is looked at in the coordinator that runs, at each of its steps, and by its own clock.
+A member is heard from when its coordinator answers it without an error, of a commit when that arrives (the answer waits
+until it is replicated); what it sends beside that may be refused, and does not count. All is looked at in the
+coordinator that runs, at each of its steps, and by its own clock.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from broker.core.messages.groups import (
     HeartbeatResponse,
     JoinGroupResponse,
     LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
@@ -62,8 +65,19 @@ def _note_answer(broker: BrokerMirror, event: Event, reply: Reply, now_ms: int) 
         case HeartbeatResponse(error_code=ErrorCode.NONE):
             if isinstance(event, RequestReceived) and isinstance(event.request, HeartbeatRequest):
                 member_id = event.request.member_id
+        case OffsetCommitResponse():
+            _note_commit(broker, reply.request_id, reply.response)
     if member_id:
         broker.members_answered[member_id] = now_ms
+
+
+def _note_commit(broker: BrokerMirror, request_id: int, response: OffsetCommitResponse) -> None:
+    asked = broker.group_requests.get(request_id)
+    if asked is None or not isinstance(asked.request, OffsetCommitRequest):
+        return
+    if any(part.error_code == ErrorCode.NONE for part in response.partitions):
+        member_id = asked.request.member_id
+        broker.members_answered[member_id] = max(asked.arrived_ms, broker.members_answered.get(member_id, 0))
 
 
 def _note(seen: SeenGroup, now_ms: int) -> None:

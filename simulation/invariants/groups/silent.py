@@ -1,11 +1,14 @@
-"""Checks that a group's coordinator removes a member that it has not heard from for the time of its session (P-39).
+"""Checks that a group's coordinator removes a member that it has not heard from for the time of its session (P-39), and
+waits no longer for more members than it has to (V-26).
 
 Of a broker that runs: what the member or the network does is no excuse. One that waits for an answer is not silent.
 """
 
 from __future__ import annotations
 
-from broker.core.broker_node.groups.state import GroupState, Member
+import operator
+
+from broker.core.broker_node.groups.state import Group, GroupState, Member
 from broker.core.messages.groups import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -30,11 +33,13 @@ def heard(known: Knowledge, broker_id: int, event: RequestReceived) -> None:
 
 
 def check(known: Knowledge, cluster: SimulatedCluster) -> None:
-    """P-39, twice a virtual second."""
+    """P-39 and V-26, twice a virtual second."""
     now_us, before, known.members_seen = cluster.now_us, known.members_seen, {}
+    complete, known.complete_groups = known.complete_groups, {}
     for broker_id, state in brokers(cluster):
         for shard in state.coordinator.shards.values():
             for group in shard.groups.values():
+                _check_begins(known, broker_id, group, complete.get((broker_id, group.group_id)), now_us)
                 for member in group.members.values():
                     key = (broker_id, group.group_id, member.member_id)
                     seen = before.get(key)
@@ -51,6 +56,29 @@ def check(known: Knowledge, cluster: SimulatedCluster) -> None:
                             f"group {group.group_id}, and has heard nothing for {(now_us - since_us) // MS} ms; its "
                             f"session lasts {member.session_timeout_ms} ms",
                         )
+
+
+def _check_begins(
+    known: Knowledge, broker_id: int, group: Group, before: tuple[tuple[Member, ...], int] | None, now_us: int
+) -> None:
+    """V-26: a generation begins within the delay after its last member has come, and that of the one before (KIP-134).
+
+    `before`: the members that had all joined half a second ago, and since when.
+    """
+    members = tuple(group.members.values())
+    is_complete = group.state is GroupState.PREPARING_REBALANCE and not group.pending_members and bool(members)
+    if not is_complete or any(member.waiting_join is None for member in members):
+        return
+    same = before is not None and len(before[0]) == len(members) and all(map(operator.is_, before[0], members))
+    since_us = before[1] if before is not None and same else now_us
+    known.complete_groups[broker_id, group.group_id] = members, since_us
+    within_us = 2 * known.settings.group_initial_rebalance_delay_ms * MS + 2 * INTERVAL_US
+    if now_us - max(since_us, known.calm.running_since(broker_id)) > within_us:
+        raise Violation(
+            "V-26",
+            f"broker {broker_id} has not begun a generation of group {group.group_id} for "
+            f"{(now_us - since_us) // MS} ms, in which all of its members have joined",
+        )
 
 
 def removes_within_us(member: Member) -> int:

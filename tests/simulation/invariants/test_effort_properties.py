@@ -61,6 +61,21 @@ def test_a_follower_that_pauses_because_of_another_leader_breaks_p_62(monkeypatc
     assert "P-62" in found_in_mixed_seeds(4)
 
 
+def test_a_follower_that_pauses_because_there_is_no_news_breaks_p_62(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = replication.fetched
+
+    def fetched(broker: Any, leader: int, response: Any) -> None:
+        named = {part.partition for part in response.partitions} if response is not None else set()
+        is_incremental = broker.leader_sessions[leader].epoch > 0
+        honest(broker, leader, response)
+        for replica in broker.replicas.values():
+            if response is not None and is_incremental and replica.leader == leader and replica.partition not in named:
+                replication._pause(broker, replica)
+
+    monkeypatch.setattr(replication, "fetched", fetched)
+    assert observe(partitions=2).failed_property == "P-62"
+
+
 def test_a_follower_that_asks_again_at_once_after_an_error_breaks_p_62(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replication, "_pause", lambda _broker, _replica: None)
     assert "P-62" in found_in_mixed_seeds(1, 2)

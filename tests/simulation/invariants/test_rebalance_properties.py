@@ -12,10 +12,14 @@ from broker.core.broker_node.groups.records import OffsetKey
 from broker.core.broker_node.groups.state import AssignmentWrite, Group, GroupState, Member, Shard, Write
 from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import (
+    CommittedPartition,
     HeartbeatRequest,
     HeartbeatResponse,
     LeaveGroupRequest,
     LeavingMember,
+    OffsetCommitPartition,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
 )
 from broker.core.ports.events import Event, Reply, RequestReceived, TimerFired
 from simulation.engine.event_queue import MS
@@ -115,6 +119,19 @@ def test_members_that_are_not_told_of_another_rebalance_break_v_26(monkeypatch: 
     assert "V-26" in broken()
 
 
+def test_a_first_generation_that_waits_for_ever_breaks_v_26(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = rebalancing.rebalance
+
+    def rebalance(broker: Any, shard: Any, group: Group, reason: str) -> None:
+        was_empty = group.state is GroupState.EMPTY
+        honest(broker, shard, group, reason)
+        if was_empty:
+            broker.runtime.set_timer(rebalancing._timer(rebalancing.JOIN, group), 60_000)
+
+    monkeypatch.setattr(rebalancing, "rebalance", rebalance)
+    assert broken(range(1)) == {"V-26"}
+
+
 # --- what a step may do -----------------------------------------------------------------------------------------------
 
 
@@ -148,6 +165,14 @@ class Watched:
         asked = RequestReceived(self.request, 1, HeartbeatRequest("group", 1, name))
         self.step(asked, Reply(self.request, HeartbeatResponse(0)))
 
+    def commit(self, name: str, *, answered_after_ms: int, error: ErrorCode = ErrorCode.NONE) -> None:
+        self.request += 1
+        request = OffsetCommitRequest("group", 1, name, (OffsetCommitPartition("log", 0, 5),))
+        checks.request_arrived(self.known, self.broker, RequestReceived(self.request, 1, request))
+        self.later(answered_after_ms)
+        answer = OffsetCommitResponse((CommittedPartition("log", 0, error),))
+        self.step(TimerFired("any"), Reply(self.request, answer))
+
     def removed(self, event: Event = TimerFired("any")) -> str | None:  # noqa: B008
         del self.group.members["a"]
         return broken_by(lambda: self.step(event))
@@ -165,6 +190,25 @@ def test_a_member_may_not_be_removed_before_its_session_is_over(knowledge: Knowl
     watched.heartbeat("a")
     watched.later(SESSION_MS - 1)
     assert watched.removed() == "P-50"
+
+
+@pytest.mark.parametrize(
+    ("error", "later_ms", "breaks"),
+    [
+        (ErrorCode.NONE, SESSION_MS - 200, "P-50"),
+        (ErrorCode.NONE, SESSION_MS - 100, None),  # the commit arrived a session ago
+        (ErrorCode.ILLEGAL_GENERATION, SESSION_MS - 200, None),
+    ],
+)
+def test_a_member_that_commits_has_been_heard_from(
+    knowledge: Knowledge, error: ErrorCode, later_ms: int, breaks: str | None
+) -> None:
+    watched = Watched(knowledge)
+    watched.heartbeat("a")
+    watched.later(SESSION_MS // 2)
+    watched.commit("a", answered_after_ms=100, error=error)
+    watched.later(later_ms)
+    assert watched.removed() == breaks
 
 
 def test_a_member_that_leaves_may_be_removed(knowledge: Knowledge) -> None:

@@ -1,14 +1,16 @@
-"""What nodes tell each other is so, and what they were asked for is done in full: P-73 to P-78, P-22, P-A1, V-28,
-and voters that go on in an epoch that they have led (P-R1, P-R5) or keep old snapshots (P-R4).
+"""What nodes tell each other is so, and what they were asked for is done in full: P-73 to P-78, P-22, P-45, P-A1, V-28,
+and voters that go on in an epoch that they have led (P-R1, P-R5), keep old snapshots (P-R4) or forget epochs (P-79).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from broker.core.broker_node import compaction, lifecycle, replication
+from broker.core.broker_node.requests import fetch_sessions
 from broker.core.configuration import cleanup
 from broker.core.controller import membership
 from broker.core.controller.requests import replica_reports
@@ -25,6 +27,7 @@ from broker.core.metadata.records import PartitionState
 from broker.core.node import CombinedNode
 from broker.core.ports.events import Reply, RequestReceived
 from broker.core.quorum import snapshots
+from broker.core.quorum.state import Quorum, QuorumRole
 from broker.core.records import encode_batch
 from broker.core.rules.cluster_metadata import ReassignmentRules
 from broker.core.rules.insync_replicas import AfterAnswer, InsyncReplicaRules
@@ -39,6 +42,7 @@ from simulation.scenario.configuration import SimulatedFault
 from simulation.scenario.scenario import _COMPACTED_TOPIC
 from tests.simulation.invariants.planting import Plant, broken_by, observe
 
+UNATTACHED = QuorumRole.UNATTACHED
 BATCH = encode_batch([(None, b"value")] * 4, 0, 0, timestamp_ms=0)
 MOVES = [SimulatedFault(3_000 + 1_500 * number, "reassignment", 0, 400, number) for number in range(10)]
 RESTARTS = [SimulatedFault(4_000 + 2_000 * number, "restart", number % 3, 1_000, 0) for number in range(8)]
@@ -186,6 +190,17 @@ def test_a_follower_that_repeats_an_epoch_of_its_fetch_session_breaks_p_45(monke
     assert observe().failed_property == "P-45"
 
 
+def test_a_full_fetch_that_is_answered_in_part_breaks_p_45(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = fetch_sessions.answer
+
+    def answer(fetch: Any, parts: Iterable[FetchedPartition]) -> tuple[FetchedPartition, ...]:
+        found: tuple[FetchedPartition, ...] = honest(fetch, parts)
+        return found if fetch.incremental else found[1:]
+
+    monkeypatch.setattr(fetch_sessions, "answer", answer)
+    assert observe(partitions=2).failed_property == "P-45"
+
+
 def test_records_that_are_not_deleted_for_a_reason_that_is_none_break_p_a1(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleanup, "may_delete_records", lambda *_topic: False)
     asked = [SimulatedFault(4_000 + 1_000 * number, "deleted-records", 0, 100, number) for number in range(5)]
@@ -199,7 +214,13 @@ def test_a_compaction_with_too_little_memory_breaks_v_28(monkeypatch: pytest.Mon
     assert observe(compacted=True, operations=100).failed_property == "V-28"
 
 
-# --- the quorum (P-R1, P-R4, P-R5) ------------------------------------------------------------------------------------
+def test_a_compaction_that_takes_a_whole_log_for_damaged_breaks_v_28(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction.Cleaning, "step", lambda _cleaning: compaction.Progress.DAMAGED)
+    found = observe(compacted=True, operations=100)
+    assert (found.failed_property, "takes a log for damaged" in str(found.failure)) == ("V-28", True)
+
+
+# --- the quorum (P-R1, P-R4, P-R5, P-79) ------------------------------------------------------------------------------
 
 
 def test_a_leader_that_leads_again_after_a_restart_breaks_p_r1(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,6 +239,23 @@ def test_a_voter_votes_for_nobody_in_an_epoch_that_it_has_led(
     event = RequestReceived(5, 1, VoteRequest("cluster", 100, 102, 7, 0, 0, pre_vote))
     answer = Reply(5, VoteResponse(0, vote_granted=granted))
     assert broken_by(lambda: answered(knowledge, VoterMirror(100), event, [answer])) == breaks
+
+
+@pytest.mark.parametrize(("leads", "breaks"), [(True, "P-R5"), (False, None)])
+def test_a_leader_tells_nobody_that_it_would_vote_for_it(knowledge: Knowledge, leads: bool, breaks: str | None) -> None:
+    knowledge.leaders[7] = 100
+    voter = VoterMirror(100)
+    voter.leads = leads
+    event = RequestReceived(5, 1, VoteRequest("cluster", 100, 102, 7, 0, 0, pre_vote=True))
+    answer = Reply(5, VoteResponse(0, vote_granted=True))
+    assert broken_by(lambda: answered(knowledge, voter, event, [answer])) == breaks
+
+
+def test_a_voter_that_does_not_write_down_its_epoch_breaks_p_79(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Quorum.persist
+    monkeypatch.setattr(Quorum, "persist", lambda quorum: None if quorum.role is UNATTACHED else honest(quorum))
+    faults = [SimulatedFault(5_000, "kill", 3, 6_000, 0), SimulatedFault(13_000, "kill", 4, 6_000, 0)]
+    assert "P-79" in {observe(seed=seed, faults=faults).failed_property for seed in range(1, 4)}
 
 
 def test_a_voter_that_keeps_its_snapshots_breaks_p_r4(monkeypatch: pytest.MonkeyPatch) -> None:

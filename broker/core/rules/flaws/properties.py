@@ -84,6 +84,7 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "P-76": "reports are answered in full",
         "P-77": "a stopped broker rests",
         "P-78": "reassignments end in time",
+        "P-79": "epochs and votes on the disk",
         "P-D1": "deleted as asked or permitted",
         "P-D2": "idle producers forgotten",
         "P-G1": "committed offsets stay",

@@ -1,0 +1,40 @@
+"""Which losses the designs before leader epochs are known for: a real run of one says so, as a simulated one does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from incidents.evidence import Evidence
+from incidents.losses import KNOWN_GAP
+from incidents.model import Cause
+
+_CUTS = "a follower cuts its log to its high watermark, which lags behind what is committed"
+_COMPARES_ENDS = "logs are compared by their ends alone"
+
+_KNOWN = {
+    "zk-v1": {"wrong-cut": f"{_CUTS} (Z-01)", "diverged-log-kept": f"{_COMPARES_ENDS} (Z-04 and Z-05)"},
+    "zk-v2": {"wrong-cut": f"{_CUTS} (Z-01)", "diverged-log-kept": f"{_COMPARES_ENDS} (Z-04 and Z-05)"},
+    "C1": {
+        "wrong-cut": f"{_CUTS} (B-11)",
+        "diverged-log-kept": "a follower cuts to its high watermark, and what is below it is not compared (B-12)",
+    },
+    "C2": {"diverged-log-kept": "the answer that says where an epoch ends does not say of which epoch it is (B-13)"},
+}
+"""Protocol version of Harrow's own broker → kind of cause → what it does, with the flaw's number in the documents."""
+
+
+def with_known_gaps(evidence: Evidence, causes: Sequence[Cause]) -> tuple[Cause, ...]:
+    """Say of each cause that nothing else allowed whether the run's protocol version is known for it."""
+    settings = evidence.settings
+    known = _KNOWN.get(str(settings.get("generation")), {}) if settings.get("system") == "harrow" else {}
+    return tuple(
+        replace(cause, allowed_by=_known_for(settings["generation"], known[cause.kind]))
+        if cause.kind in known and not cause.allowed_by
+        else cause
+        for cause in causes
+    )
+
+
+def _known_for(version: str, what: str) -> str:
+    return f"Protocol version {version} is known for it: {what}. It is {KNOWN_GAP}."
