@@ -13,7 +13,11 @@ _CUTS = "a follower cuts its log to its high watermark, which lags behind what i
 _COMPARES_ENDS = "logs are compared by their ends alone"
 
 _KNOWN = {
-    "zk-v1": {"wrong-cut": f"{_CUTS} (Z-01)", "diverged-log-kept": f"{_COMPARES_ENDS} (Z-04 and Z-05)"},
+    "zk-v1": {
+        "wrong-cut": f"{_CUTS} (Z-01)",
+        "diverged-log-kept": f"{_COMPARES_ENDS} (Z-04 and Z-05)",
+        "unclean-election": "a leader that was replaced, and does not know that, goes on to write the ISR (Z-02)",
+    },
     "zk-v2": {"wrong-cut": f"{_CUTS} (Z-01)", "diverged-log-kept": f"{_COMPARES_ENDS} (Z-04 and Z-05)"},
     "C1": {
         "wrong-cut": f"{_CUTS} (B-11)",

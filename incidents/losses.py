@@ -73,11 +73,17 @@ def _by_takeover(evidence: Evidence, loss: Loss, takeover: Takeover) -> list[Cau
     ]
     if lossy:
         return [_storage_loss(evidence, loss, takeover, history, lossy[-1], seen)]
-    if had:
+    if had and not _had_a_part_only(loss, since):
         kept = holders_of_all(evidence, loss)
         still = [f"After the run {nodes(kept)} {'holds' if len(kept) == 1 else 'hold'} them still."] if kept else []
         return _cut(evidence, takeover, history, had[-1], [*seen, *still])
     return _never_had(evidence, loss, takeover, history, seen)
+
+
+def _had_a_part_only(loss: Loss, samples: Sequence[Sample]) -> bool:
+    """Whether samples of a replica, one of them after the last acknowledgement, show that it never had all of them."""
+    ends = [sample.log_end or 0 for sample in samples]
+    return max(ends) <= loss.offsets[-1] and any(sample.at_ns >= loss.last_ns for sample in samples)
 
 
 def _storage_loss(
@@ -232,14 +238,14 @@ def _never_had(
         for fault in evidence.faults_on(leader, loss.first_ns - SLACK_NS, takeover.seen_ns)
         if fault.kind in ENDING_A_PROCESS
     ]
-    sampled = any(
-        sample.broker == leader
-        and loss.last_ns <= sample.at_ns < min((takeover.seen_ns, *(fault.started_ns for fault in back)))
-        for sample in history.samples
-    )
+    until_ns = min((takeover.seen_ns, *(fault.started_ns for fault in back)))
+    lacking = [one for one in history.samples if one.broker == leader and loss.last_ns <= one.at_ns < until_ns]
+    sampled = bool(lacking)
     lacked = f"No sample shows that broker {leader} ever had them."
     if sampled:
         lacked = f"Samples of broker {leader} after the acknowledgement show a log without them."
+        if (end := max(sample.log_end or 0 for sample in lacking)) > loss.offsets[0]:
+            lacked = f"Samples of broker {leader} after the acknowledgement show a log that ends at {count(end)}."
     elif back:
         lacked = f"{lacked} It {back[0].deed}, and may have cut its log when it came back."
     spoken = (*seen, lacked, f"The ISR last seen before that election was {_set(isr)}, the ELR {_set(eligible)}.")
@@ -253,7 +259,8 @@ def _never_had(
         on = evidence.settings.get("unclean_election")
         allowed = "unclean.leader.election.enable=true lets any replica lead." if on else ""
         spoken = (*spoken, *((_UNCONDITIONAL,) if evidence.is_leader_race else ()))
-        return [cause("unclean-election", f"{elected}, which was neither in the ISR nor eligible", allowed)]
+        outsider = f"broker {leader}, which was neither in the ISR nor eligible, was elected by"
+        return [cause("unclean-election", f"{because}{outsider} {moment(takeover.seen_ns)}", allowed)]
     was_member = bool(at_ack) and leader in at_ack[-1].isr
     kind, deed = _early(loss)
     early = cause(kind, f"they were {deed} before broker {leader} had them; {elected}")

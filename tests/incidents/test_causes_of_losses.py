@@ -192,6 +192,15 @@ def test_an_unclean_election_that_the_setting_allows_says_so(tmp_path):
     assert incident.cause.allowed_by == "unclean.leader.election.enable=true lets any replica lead."
 
 
+@pytest.mark.parametrize(("seen_s", "kind"), [(12, "unclean-election"), (9.5, "wrong-cut")])
+def test_a_replica_that_never_had_all_of_the_records_did_not_cut_them_off(tmp_path, seen_s, kind):
+    cluster = [leads(9, 1, 0, 20, (1, 2)), follows(seen_s, 3, 1, 0, 12), leads(15, 3, 1, 10, (3,))]
+    rows = [lost(offset, 10) for offset in range(10, 20)]
+    cause = only(run_in(tmp_path, cluster=cluster, anomalies=rows)).cause
+    assert cause.kind == kind
+    assert ("a log that ends at 12." in " ".join(cause.evidence)) == (kind == "unclean-election")
+
+
 def test_a_member_of_the_isr_that_never_had_the_record_means_an_early_acknowledgement(tmp_path):
     cluster = [
         leads(9, 1, 0, 20, (1, 2, 3)),
