@@ -75,6 +75,11 @@ def enumeration(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
+def in_leader_epoch(epoch: int | None) -> str:
+    """The end of a clause about a leader: ", leader epoch 5"; empty where there are no leader epochs."""
+    return f", leader epoch {epoch}" if epoch is not None and epoch >= 0 else ""
+
+
 def as_sentence(clause: str) -> str:
     """Begin a clause with a capital letter and end it with a full stop."""
     return f"{capital(clause)}{'' if clause.endswith('.') else '.'}"

@@ -16,7 +16,7 @@ from incidents.evidence import Evidence, Finding, as_the_simulator_found
 from incidents.headlines import gravest, headline
 from incidents.losses import causes_of
 from incidents.model import Cause, Incident, Span
-from incidents.reads import COMMITS, NOT_IDEMPOTENT, STALE, causes_of_row, details_of, is_retried
+from incidents.reads import COMMITS, NOT_IDEMPOTENT, OF_ANSWERS, STALE, causes_of_row, details_of, is_retried
 from incidents.simulated import OWN_LAYERS, causes_of_finding
 from incidents.takeovers import LOST, Loss, losses_in
 
@@ -86,6 +86,8 @@ def _key(causes: Sequence[Cause], otherwise: Hashable) -> Hashable:
     """Return what incidents with one cause share: kind, node and guilty fault; without a fault they stay apart."""
     if causes and causes[0].faults and causes[0].kind not in ("wrong-cut", "acknowledged-early", "joined-too-early"):
         return tuple((cause.kind, cause.node, cause.faults[:1]) for cause in causes)
+    if [cause.kind for cause in causes] == ["leader-change"]:
+        return ("leader-change", frozenset(causes[0].faults), causes[0].allowed_by)
     if [cause.kind for cause in causes] == ["diverged-log-kept"] and causes[0].node is not None:
         return ("diverged-log-kept", causes[0].sentence)  # which names no partition
     return otherwise
@@ -271,7 +273,8 @@ def _incident(evidence: Evidence, group: _Group) -> Incident:
     spans = _spans(group, name)
     election = decisive_election(evidence, group.losses, name)
     times = [cause.at_ns for cause in group.causes if cause.at_ns is not None]
-    times = times or [row["at_ns"] for row in group.rows if row["at_ns"] is not None]
+    if not times or {cause.kind for cause in group.causes} <= OF_ANSWERS:
+        times = [row["at_ns"] for row in group.rows if row["at_ns"] is not None] or times
     incident = Incident(
         headline="",
         within_contract=all(violations == 0 for violations, _ in anomalies.values()),

@@ -16,16 +16,18 @@ from incidents.takeovers import Loss
 
 def decisive_election(evidence: Evidence, losses: Iterable[Loss], name: str) -> Election | None:
     """Return the earliest decisive election of losses, of those that have an anomaly of this name."""
-    found = [_election(evidence, loss) for loss in losses if any(row["anomaly"] == name for row in loss.rows)]
+    found = [_election(evidence, loss, name) for loss in losses if any(row["anomaly"] == name for row in loss.rows)]
     known = [election for election in found if election is not None]
     return min(known, key=lambda one: (one.seen_ns, one.topic, one.partition), default=None)
 
 
-def _election(evidence: Evidence, loss: Loss) -> Election | None:
+def _election(evidence: Evidence, loss: Loss, name: str) -> Election | None:
+    """The decisive election of a loss, among those after the last of the records with an anomaly of this name."""
     takeover = loss.takeover
     if takeover is None:
         return None
-    elected = list(_elected(evidence.history_of(loss.topic, loss.partition), loss.last_ns))
+    written_ns = max((row["at_ns"] or 0 for row in loss.rows if row["anomaly"] == name), default=loss.last_ns)
+    elected = list(_elected(evidence.history_of(loss.topic, loss.partition), written_ns))
     until = [sample for sample in elected if sample.at_ns <= takeover.seen_ns]
     if not until or (until[-1].broker, until[-1].leader_epoch) != (takeover.leader, takeover.epoch):
         return None  # that leader led already when it had the records

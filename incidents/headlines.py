@@ -86,10 +86,13 @@ def headline(
 
 
 def _which(election: Election | None, since: str) -> str:
-    """Say which election was the decisive one, if there were several since these writes, or reads."""
-    if election is None or election.elections < 2:
+    """Say which election was the decisive one, if there were several since these writes, or reads.
+
+    Without leader epochs two brokers may call themselves leader at the same time, and their samples tell no elections.
+    """
+    if election is None or election.elections < 2 or election.epoch < 0:
         return ""
-    epoch = f"leader epoch {election.epoch} of " if election.epoch >= 0 else ""
+    epoch = f"leader epoch {election.epoch} of "
     place = _ORDINALS[election.number - 1] if election.number <= len(_ORDINALS) else f"{election.number}th"
     of_how_many = f"the {place} of {election.elections} elections after the {since}"
     return f" ({epoch}{partition_name(election.topic, election.partition)}, {of_how_many})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from common.wording import count, moment, nodes, partition_name
+from common.wording import count, in_leader_epoch, moment, nodes, partition_name
 from history.contract import ACKS_ALL, ACKS_LEADER, ACKS_NONE, shutdowns_survived
 from incidents.deeds import ENDING_A_PROCESS
 from incidents.evidence import Evidence, Fault
@@ -61,7 +61,9 @@ def _by_takeover(evidence: Evidence, loss: Loss, takeover: Takeover) -> list[Cau
     since = [sample for sample in mine if loss.first_ns - SLACK_NS <= sample.at_ns < takeover.seen_ns]
     had = [sample for sample in since if (sample.log_end or 0) > first_offset]
     name = partition_name(history.topic, history.partition)
-    first_seen = f"Broker {leader} was first seen as leader of {name} at {moment(takeover.seen_ns)}"
+    # without leader epochs it may have led before
+    first = "first seen as leader of" if takeover.epoch >= 0 else "seen to lead"
+    first_seen = f"Broker {leader} was {first} {name} at {moment(takeover.seen_ns)}"
     epoch = f", in leader epoch {takeover.epoch}" if takeover.epoch >= 0 else ""
     has_grown = any(sample.at_ns == takeover.seen_ns and sample.log_end != takeover.log_end for sample in mine)
     log = "; before that its log was last seen to end at" if has_grown else ", with a log that ended at"
@@ -72,12 +74,20 @@ def _by_takeover(evidence: Evidence, loss: Loss, takeover: Takeover) -> list[Cau
         if fault.lossy and fault.started_ns >= loss.first_ns - SLACK_NS
     ]
     if lossy:
-        return [_storage_loss(evidence, loss, takeover, history, lossy[-1], seen)]
+        return [_storage_loss(evidence, loss, takeover, history, _that_took(lossy, since, first_offset), seen)]
     if had and not _had_a_part_only(loss, since):
         kept = holders_of_all(evidence, loss)
         still = [f"After the run {nodes(kept)} {'holds' if len(kept) == 1 else 'hold'} them still."] if kept else []
         return _cut(evidence, takeover, history, had[-1], [*seen, *still])
     return _never_had(evidence, loss, takeover, history, seen)
+
+
+def _that_took(lossy: Sequence[Fault], samples: Sequence[Sample], offset: int) -> Fault:
+    """Of faults that take records the last one before a sample that shows that the record at an offset is gone."""
+    had_ns = max((sample.at_ns for sample in samples if (sample.log_end or 0) > offset), default=0)
+    lacking = [sample.at_ns for sample in samples if sample.at_ns > had_ns and (sample.log_end or 0) <= offset]
+    before = [fault for fault in lossy if lacking and had_ns - SLACK_NS <= fault.started_ns <= lacking[0]]
+    return before[-1] if had_ns and before else lossy[-1]
 
 
 def _had_a_part_only(loss: Loss, samples: Sequence[Sample]) -> bool:
@@ -97,6 +107,7 @@ def _storage_loss(
     leader = takeover.leader
     before = [sample for sample in history.leading if sample.at_ns < fault.started_ns]
     isr = before[-1].isr if before else ()
+    as_eligible = _was_eligible(history, takeover)
     meanwhile = [sample for sample in before if sample.at_ns >= loss.first_ns]
     alone = bool(meanwhile) and all(sample.broker == leader and sample.isr == (leader,) for sample in meanwhile)
     led = any(sample.broker == leader for sample in before)
@@ -125,8 +136,16 @@ def _storage_loss(
         tuple(dict.fromkeys((fault.number, *(excuse.number for _, excuse in (*others, *outside, *ended)))))
         if fault.number
         else (),
-        _why_it_could_lead(evidence, loss, history, leader, isr),
+        _why_it_could_lead(evidence, loss, history, leader, isr, as_eligible=as_eligible),
     )
+
+
+def _was_eligible(history: PartitionHistory, takeover: Takeover) -> bool:
+    """Whether the last sample before an election has the new leader in the ELR, outside of the ISR."""
+    earlier = [one for one in history.samples if one.at_ns < takeover.seen_ns]
+    before = [one for one in earlier if one.leader not in (-1, takeover.leader)]
+    last = max(before, key=lambda one: (one.leader_epoch, one.at_ns), default=None)
+    return last is not None and takeover.leader in last.elr and takeover.leader not in last.isr
 
 
 def _faults_of(
@@ -148,7 +167,13 @@ def _since(samples: Sequence[Sample], at_ns: int) -> list[Sample]:
 
 
 def _why_it_could_lead(
-    evidence: Evidence, loss: Loss, history: PartitionHistory, leader: int, isr: tuple[int, ...]
+    evidence: Evidence,
+    loss: Loss,
+    history: PartitionHistory,
+    leader: int,
+    isr: tuple[int, ...],
+    *,
+    as_eligible: bool,
 ) -> str:
     settings = evidence.settings
     min_isr = settings.get("min_insync_replicas")
@@ -162,13 +187,15 @@ def _why_it_could_lead(
         )
     if settings.get("unclean_election"):
         return "unclean.leader.election.enable=true lets any replica lead."
-    if leader in isr or not isr:
-        elected = "A replica that had come back from an unclean stop without its log was elected from the ISR"
+    if leader in isr or not isr or as_eligible:
+        elected_from = "the ELR" if as_eligible else "the ISR"
+        elected = f"A replica that had come back from an unclean stop without its log was elected from {elected_from}"
         if any(sample.elr for sample in history.samples):
             return f"{elected}, although eligible leader replicas (KIP-966), which samples show, forbid that."
         version = settings.get("generation") if settings.get("system") == "harrow" else None
         if version in _WITH_ELR:
-            return f"{elected}. The ELR of version {version} forbids that (KIP-966): it is a bug of the software."
+            with_it = f"Version {version} has eligible leader replicas (KIP-966), which forbid that"
+            return f"{elected}. {with_it}: it is a bug of the software."
         if version is not None:
             return f"{elected}. Version {version} has no ELR, which would forbid that: it is {KNOWN_GAP} (KIP-966)."
         level = evidence.feature(_ELR_FEATURE)
@@ -258,8 +285,12 @@ def _never_had(
     if isr and leader not in isr and leader not in eligible:
         on = evidence.settings.get("unclean_election")
         allowed = "unclean.leader.election.enable=true lets any replica lead." if on else ""
-        spoken = (*spoken, *((_UNCONDITIONAL,) if evidence.is_leader_race else ()))
-        outsider = f"broker {leader}, which was neither in the ISR nor eligible, was elected by"
+        if evidence.is_leader_race:
+            away = evidence.faults_on(leader, loss.first_ns - SLACK_NS, takeover.seen_ns)
+            numbers = tuple(dict.fromkeys((*numbers, *(fault.number for fault in away if fault.number))))
+            unaware = (f"Broker {leader} {fault.deed}, and may not have known who led meanwhile." for fault in away)
+            spoken = (*spoken, _UNCONDITIONAL, *unaware)
+        outsider = f"broker {leader}, which was neither in the ISR nor eligible when last seen, was elected by"
         return [cause("unclean-election", f"{because}{outsider} {moment(takeover.seen_ns)}", allowed)]
     was_member = bool(at_ack) and leader in at_ack[-1].isr
     kind, deed = _early(loss)
@@ -292,11 +323,14 @@ def _without_samples(evidence: Evidence, loss: Loss) -> list[Cause]:
     ]
     ends = evidence.history_of(loss.topic, loss.partition).leading
     unreplicated = evidence.settings.get("acks") in (ACKS_ALL, None)
+    still = _still_held(evidence, loss, ends[-1].broker) if ends and unreplicated else None
+    if still is not None and not any(ends[-1].broker in fault.targets for fault in after):
+        return [still]
     if unreplicated and not found:
         led = f"broker {ends[-1].broker} led last" if ends else "no sample shows who led"
         kind, deed = _early(loss)
         early = _by_one_replaced(loss, ends) or Cause(kind, f"they were {deed} before enough replicas had them; {led}")
-        found.append((_still_held(evidence, loss, ends[-1].broker) if ends else None) or early)
+        found.append(still or early)
     return found
 
 
@@ -316,7 +350,7 @@ def _by_one_replaced(loss: Loss, leading: Sequence[Sample]) -> Cause | None:
     if by is None or not before or by in {sample.broker for sample in leading if sample.at_ns >= before[-1].at_ns}:
         return None
     leads = next(sample for sample in before if sample.leader_epoch == before[-1].leader_epoch)
-    epoch = f", leader epoch {leads.leader_epoch}" if leads.leader_epoch >= 0 else ""
+    epoch = in_leader_epoch(leads.leader_epoch)
     sentence = (
         f"they were acknowledged by broker {by} when broker {leads.broker} already led (seen at"
         f" {moment(leads.at_ns)}{epoch})"

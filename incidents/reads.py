@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from common.wording import as_sentence, moment, nodes, partition_name
+from common.wording import as_sentence, in_leader_epoch, moment, nodes, partition_name
 from incidents import out_of_isr
 from incidents.evidence import Evidence, Fault
 from incidents.model import Cause
@@ -15,6 +15,8 @@ from incidents.partition_history import PartitionHistory
 Row = Mapping[str, Any]
 
 STALE = frozenset({"stale-read", "end-offset-regression"})
+OF_ANSWERS = frozenset({"leader-change", "stale-leader", "new-leader"})
+"""Kinds of causes whose harm is an answer: they have happened when it was given."""
 COMMITS = frozenset({"lost-commit", "committed-offset-regression"})
 GROUPS = COMMITS | {"double-ownership"}
 RECENT_NS = 10_000_000_000
@@ -23,6 +25,9 @@ NOT_IDEMPOTENT = "not-idempotent"
 
 _GROUPS_TOPIC = "__consumer_offsets"
 """Where Kafka-protocol brokers keep what groups have committed."""
+
+_OLD_MAY_SERVE = "A leader that was replaced and cannot know it yet may serve old, committed data (BL-10)."
+_NEW_MAY_HOLD_BACK = "A new leader may hold back what it does not know to be committed (HW-6)."
 
 
 def details_of(row: Row) -> Mapping[str, Any]:
@@ -161,7 +166,7 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
     lines = [f"What the checkers say: {because}."] if because else []
     if led is not None:
         who = (
-            f"broker {led.leader} led {name}, leader epoch {led.leader_epoch}"
+            f"broker {led.leader} led {name}{in_leader_epoch(led.leader_epoch)}"
             if led.leader >= 0
             else f"no broker called itself leader of {name}"
         )
@@ -180,9 +185,7 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
         at_ns,
         server,
         faults,
-        "A leader that was replaced and cannot know it yet may serve old, committed data (BL-10)."
-        if row["within_contract"]
-        else "",
+        _OLD_MAY_SERVE if row["within_contract"] else "",
     )
     too_early = (
         "had not been seen to catch up"
@@ -196,17 +199,10 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
         at_ns,
         server,
         faults,
-        "A new leader may hold back what it does not know to be committed (HW-6)." if row["within_contract"] else "",
+        _NEW_MAY_HOLD_BACK if row["within_contract"] else "",
     )
     if "changing" in because:
-        near = sorted(near, key=lambda fault: (not fault.touches(at_ns or 0, at_ns or 0), -fault.started_ns))
-        faults = tuple(fault.number for fault in near[:2] if fault.number)
-        spoken = (*lines, *(as_sentence(fault.story) for fault in near[:2]))
-        first = near[0] if near else None
-        after = f" after {first.story}" if first is not None else ""
-        allowed = "A leader that was replaced and cannot know it yet may serve old, committed data (BL-10)."
-        sentence = f"the leadership was changing{after}"
-        return (Cause("leader-change", sentence, spoken, at_ns, None, faults, allowed),)
+        return (_while_it_changed(row, details, history, near, lines),)
     if "no longer the leader" in because or "deposed" in because:
         return (replaced,)
     if "new" in because:
@@ -218,6 +214,36 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
     if claimed or (led is not None and server is not None and led.leader not in (server, -1)):
         return (replaced,)
     return (replaced, new)
+
+
+def _while_it_changed(
+    row: Row, details: Mapping[str, Any], history: PartitionHistory, near: Sequence[Fault], lines: Sequence[str]
+) -> Cause:
+    """The leadership was changing: by which leader's ignorance, and after which fault that lasted until the write."""
+    server, at_ns = row["broker"], row["at_ns"] or 0
+    witness = details.get("witness")
+    operation = witness if isinstance(witness, dict) else {}
+    since_ns, writer = operation.get("completed_ns"), operation.get("node")
+    since_ns = since_ns if isinstance(since_ns, int) else at_ns
+    lasting = [fault for fault in near if fault.touches(since_ns, at_ns)] or list(near)
+    lasting = sorted(lasting, key=lambda fault: (not fault.touches(at_ns, at_ns), -fault.started_ns))[:2]
+    later = [sample.broker for sample in history.leading if sample.at_ns >= at_ns][:1]
+    if server is not None and later == [server] and server != writer:
+        allowed = _NEW_MAY_HOLD_BACK
+    elif server is not None and server == writer:
+        allowed = _OLD_MAY_SERVE
+    else:
+        allowed = f"{_OLD_MAY_SERVE} {_NEW_MAY_HOLD_BACK}"
+    after = f" after {lasting[0].story}" if lasting else ""
+    return Cause(
+        "leader-change",
+        f"the leadership was changing{after}",
+        (*lines, *(as_sentence(fault.story) for fault in lasting)),
+        row["at_ns"],
+        None,
+        tuple(fault.number for fault in lasting if fault.number),
+        allowed,
+    )
 
 
 def _acknowledged_early(history: PartitionHistory, row: Row, details: Mapping[str, Any]) -> Cause | None:

@@ -110,9 +110,14 @@ def _cause(evidence: Evidence, finding: Finding, kind: str, sentence: str, *spok
         (*spoken, *enabling),
         finding.at_ns,
         finding.brokers[0] if finding.brokers else None,
-        tuple(fault.number for fault in faults if fault.number),
+        tuple(dict.fromkeys((*_named(evidence, sentence), *(fault.number for fault in faults if fault.number)))),
         known_gap(finding),
     )
+
+
+def _named(evidence: Evidence, sentence: str) -> list[int]:
+    """The faults that a sentence names: they took part, also where another would have done."""
+    return [fault.number for fault in evidence.faults if fault.number and f"(fault #{fault.number})" in sentence]
 
 
 def _start(fault: Fault) -> int:

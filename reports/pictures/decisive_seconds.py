@@ -63,7 +63,9 @@ class DecisiveSeconds(NamedTuple):
     headline: str
     partition: str
     start_ns: int
+    """Of the first step."""
     end_ns: int
+    """Of the last step."""
     left_out: int
     """Steps that are not in the chart."""
     story: Story
@@ -122,7 +124,8 @@ def _chart(
     focus = max(index for index, (event, _) in enumerate(kept) if event.evidence)
     story = Story(_steps(kept), before, focus, _WORDS, span)
     title = partition_name(history.topic, history.partition)
-    return DecisiveSeconds(number, incident.headline, title, window.start_ns, window.end_ns, left_out, story)
+    times = [event.at_ns for event, _ in kept]
+    return DecisiveSeconds(number, incident.headline, title, min(times), max(times), left_out, story)
 
 
 def _rows(run: Run, number: int, incident: Incident, name: str) -> list[Mapping[str, Any]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from common.wording import FIRST_CONTROLLER, duration, enumeration, moment, node, nodes, partition_name
+from common.wording import FIRST_CONTROLLER, duration, enumeration, in_leader_epoch, moment, node, nodes, partition_name
 from incidents.partition_history import NO_LEADER, PartitionHistory
 from reports.data.stored_run import Run
 from reports.data.versions import version_spans, versions_of
@@ -173,7 +173,7 @@ def _strips(run: Run, history: PartitionHistory) -> PartitionStrips:
             "" if leadership.leader == NO_LEADER else str(leadership.leader),
             "no leader"
             if leadership.leader == NO_LEADER
-            else f"broker {leadership.leader}, leader epoch {leadership.leader_epoch}",
+            else f"broker {leadership.leader}{in_leader_epoch(leadership.leader_epoch)}",
         )
         for leadership in history.leaderships
     )

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from common.wording import count, moment, node, partition_name
+from common.wording import count, in_leader_epoch, moment, node, partition_name
 from history.anomalies import CATALOGUE
 from history.processes import number_name
 from incidents.partition_history import PartitionHistory
@@ -220,10 +220,11 @@ def _holding(row: LogRow, picture: LogPicture) -> str:
         return f"has no such offset: its log ends at {count(row.log_end or 0)}"
     if cell.agreement == "absent":
         return "has nothing at this offset"
-    record = f"the record {number_name(cell.value)} of leader epoch {cell.leader_epoch}"
+    has_epoch = cell.leader_epoch is not None and cell.leader_epoch >= 0
+    record = f"the record {number_name(cell.value)}{f' of leader epoch {cell.leader_epoch}' if has_epoch else ''}"
     if picture.value is None:
         return f"holds {record}"
-    return f"holds it (leader epoch {cell.leader_epoch})" if cell.value == picture.value else f"holds {record} instead"
+    return f"holds it{in_leader_epoch(cell.leader_epoch)}" if cell.value == picture.value else f"holds {record} instead"
 
 
 def _by_the_row(row: dict[str, Any]) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ FAULTS_NAMED = 6
 _ONLY_NEAR = frozenset({"leader-change", "no-progress"})
 """Kinds of cause whose sentence names the fault before it, and no evidence says that it had to be."""
 
-_AWAY = ("could not be elected", "before that election")
+_AWAY = ("could not be elected", "before that election", "may not have known who led")
 """How evidence says that a fault kept another node from being elected (`incidents.losses`)."""
 
 
@@ -147,9 +147,9 @@ def _by_evidence(incident: Incident, evidence: Evidence, before: Sequence[Fault]
             if rest
             else ""
         )
-        those = "this one" if len(guilty) == 1 else "these"
+        those, them = ("this one", "it") if len(guilty) == 1 else ("these", "them")
         story = capital("; ".join(evidence.stories(guilty)))
-        return f"{story}. The evidence points to {those}; the run was not repeated without.{others}"
+        return f"{story}. The evidence points to {those}; the run was not repeated without {them}.{others}"
     near = cause.faults if cause is not None else ()
     if near:
         story, it = capital("; ".join(evidence.stories(near))), "it" if len(near) == 1 else "they"

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from common.wording import count, moment, node, partition_name
+from common.wording import count, in_leader_epoch, moment, node, partition_name
 from history.processes import number_name, process_name
 from incidents.partition_history import NO_LEADER, PartitionHistory
 from reports.data.joined import UNKNOWN, Joined
@@ -187,10 +187,10 @@ def _leaders(history: PartitionHistory, since_ns: int | None, gone_ns: int | Non
             if leadership.leader == NO_LEADER
             else f"{node(leadership.leader)} led {name}"
         )
-        yield TimelineEvent(since_ns - 1, f"{led}, leader epoch {leadership.leader_epoch}", "cluster")
+        yield TimelineEvent(since_ns - 1, f"{led}{in_leader_epoch(leadership.leader_epoch)}", "cluster")
     for number, leadership in enumerate(history.leaderships[first : first + LEADERS_SHOWN]):
         if number and gone_ns is not None and leadership.start_ns > gone_ns:
             return
-        seen = f"{node(leadership.leader)} observed as leader of {name}, leader epoch {leadership.leader_epoch}"
+        seen = f"{node(leadership.leader)} observed as leader of {name}{in_leader_epoch(leadership.leader_epoch)}"
         text = f"no replica called itself leader of {name}" if leadership.leader == NO_LEADER else seen
         yield TimelineEvent(leadership.start_ns, text, "cluster")

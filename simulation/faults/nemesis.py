@@ -37,6 +37,8 @@ class SimulatedNemesis:
         self.administration = Administration(cluster, configuration)
         self.losses = SimulatedLossBudget(cluster, configuration.lossy_budget, self.administration.min_isr_differs)
         self._undo: dict[int, tuple[str, tuple[int, ...], Callable[[], None], int, str, int | None]] = {}
+        self._lasting: dict[int, Callable[[], bool]] = {}
+        self._ended_us: dict[int, int] = {}  # of what is over before it is due
         self._next = 1
         self._over = False
         self._striking: int | None = None  # the place in the schedule of the fault that strikes now
@@ -85,12 +87,21 @@ class SimulatedNemesis:
         return met(trigger, partition_states(self.cluster), lambda: active_controller(self.cluster))
 
     def _opened(
-        self, kind: str, targets: tuple[int, ...], undo: Callable[[], None], after_ms: int, why: str = ""
+        self,
+        kind: str,
+        targets: tuple[int, ...],
+        undo: Callable[[], None],
+        after_ms: int,
+        why: str = "",
+        lasts: Callable[[], bool] | None = None,
     ) -> None:
+        """`lasts`: whether it goes on. What another fault's end undoes, too, has ended then, and not when it is due."""
         number = self._next
         self._next += 1
         self.cluster.say(_describe(kind, targets, why))
         self._undo[number] = (kind, targets, undo, self.cluster.now_us, why, self._striking)
+        if lasts is not None:
+            self._lasting[number] = lasts
         self.cluster.after(after_ms * MS, self._close, number)
 
     def _close(self, number: int) -> None:
@@ -98,11 +109,16 @@ class SimulatedNemesis:
         if opened is None:
             return
         kind, targets, undo, started_us, why, place = opened
+        self._lasting.pop(number, None)
         self._as_part_of(place, undo)
+        for other in [other for other, lasts in self._lasting.items() if not lasts()]:
+            del self._lasting[other]
+            self._ended_us[other] = self.cluster.now_us
+        ended_us = self._ended_us.pop(number, self.cluster.now_us)
         if self.cluster.now_us - started_us > MS:
             self.cluster.say(f"end of {_describe(kind, targets, why)}")
         self.history.faults.append(
-            FaultRow(number, kind, targets, json.dumps({"what": why}), started_us * MS, self.cluster.now_us * MS, place)
+            FaultRow(number, kind, targets, json.dumps({"what": why}), started_us * MS, ended_us * MS, place)
         )
 
     def heal(self) -> None:
@@ -143,7 +159,9 @@ class SimulatedNemesis:
 
     def _kill(self, fault: SimulatedFault, target: int) -> None:
         self.cluster.kill(target)
-        self._opened("kill", (target,), lambda: self.cluster.start(target), fault.duration_ms)
+        self._opened(
+            "kill", (target,), lambda: self.cluster.start(target), fault.duration_ms, lasts=self._is_down(target)
+        )
 
     def _page_cache_loss(self, fault: SimulatedFault, target: int) -> None:
         self._power_lost(fault, target, Survival(1 + fault.parameter % (len(Survival) - 1)))
@@ -158,7 +176,11 @@ class SimulatedNemesis:
             self.losses.open(target)
         lost = self.cluster.kill(target, survival)
         why = f"kept of unsynced data: {survival.name.lower()}; {lost} bytes lost"
-        self._opened(fault.kind, (target,), lambda: self.cluster.start(target), fault.duration_ms, why)
+        start = partial(self.cluster.start, target)
+        self._opened(fault.kind, (target,), start, fault.duration_ms, why, self._is_down(target))
+
+    def _is_down(self, node: int) -> Callable[[], bool]:
+        return lambda: self.cluster.machines[node].node is None
 
     def _disk_loss(self, fault: SimulatedFault, target: int) -> None:
         """ST-4, for brokers only: a voter that returns with an empty disk could vote twice (B-71)."""
@@ -322,7 +344,9 @@ class SimulatedNemesis:
 
     def _cut(self, kind: str, links: frozenset[tuple[int, int]], targets: tuple[int, ...], duration_ms: int) -> None:
         self.cluster.transport.cut(links)
-        self._opened(kind, targets, lambda: self.cluster.transport.mend(links), duration_ms)
+        network = self.cluster.network
+        mend = partial(self.cluster.transport.mend, links)
+        self._opened(kind, targets, mend, duration_ms, lasts=lambda: bool(network.cut & links))
 
     def _isolate(self, fault: SimulatedFault, target: int) -> None:
         others = [node for node in self.cluster.machines if node != target]

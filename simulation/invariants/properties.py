@@ -41,12 +41,12 @@ def data_excuse(generation: str, *, sole_member_lost: bool) -> str:
     `sole_member_lost`: the partition's only ISR member has restarted with a part of its log.
     """
     match generation:
+        case "K1" | "K2" | "K3" if sole_member_lost:
+            return "the last replica standing has lost data, B-52 and B-53"
         case "K1":
             return "fenced brokers may join an ISR before KIP-841"
         case "K2":
             return "restarted brokers may join an ISR before KIP-903"
-        case "K3" if sole_member_lost:
-            return "the last replica standing has lost data, B-52 and B-53"
         case "zk-v1":
             return "the design without leader epochs, Z-01 to Z-16"
         case "zk-v2":

@@ -100,7 +100,7 @@ def test_whether_the_protocol_or_the_software_is_to_blame_is_what_the_cluster_ru
 @pytest.mark.parametrize(
     ("version", "said"),
     [
-        ("K5", "The ELR of version K5 forbids that (KIP-966): it is a bug of the software."),
+        ("K5", "Version K5 has eligible leader replicas (KIP-966), which forbid that: it is a bug of the software."),
         ("K3", "Version K3 has no ELR, which would forbid that: it is a known gap of the protocol (KIP-966)."),
     ],
 )
@@ -199,6 +199,32 @@ def test_a_replica_that_never_had_all_of_the_records_did_not_cut_them_off(tmp_pa
     cause = only(run_in(tmp_path, cluster=cluster, anomalies=rows)).cause
     assert cause.kind == kind
     assert ("a log that ends at 12." in " ".join(cause.evidence)) == (kind == "unclean-election")
+
+
+@pytest.mark.parametrize(("lacks_s", "guilty"), [(19, 4), (25, 6)])
+def test_of_two_losses_of_the_page_cache_that_counts_after_which_the_record_was_gone(tmp_path, lacks_s, guilty):
+    samples = [leads(9, 1, 0, 20, (1, 3)), follows(12, 3, 1, 0, 20), follows(lacks_s, 3, 1, 0, 5)]
+    cluster = [*samples, leads(30, 3, 1, 5, (3,))]
+    faults = [fault(4, "page-cache-loss", [3], 15, 17), fault(6, "page-cache-loss", [3], 21, 23)]
+    assert only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause.faults[0] == guilty
+
+
+def test_a_replica_that_was_elected_from_the_elr_says_so(tmp_path):
+    eligible = {**follows(26, 3, 1, 1, 20), "isr": [1], "elr": [3]}
+    cluster = [leads(9, 3, 0, 20, (1, 3)), eligible, leads(30, 3, 2, 5, (3,))]
+    runs = [settings(system="harrow", generation="K5")]
+    faults = [fault(4, "page-cache-loss", [3], 15, 17)]
+    cause = only(run_in(tmp_path, runs=runs, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
+    assert "was elected from the ELR" in cause.allowed_by
+
+
+def test_a_leader_that_was_cut_off_may_not_have_known_who_led_meanwhile(tmp_path):
+    cluster = [leads(9, 1, -1, 20, (1, 2)), follows(11, 3, 1, -1, 10), leads(15, 3, -1, 10, (3,))]
+    runs = [settings(system="harrow", generation="zk-v1")]
+    faults = [fault(4, "isolate", [3], 9.5, 12)]
+    cause = only(run_in(tmp_path, runs=runs, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
+    assert cause.faults == (4,)
+    assert "Broker 3 was cut off at 9.500 s (fault #4), and may not have known who led meanwhile." in cause.evidence
 
 
 def test_a_member_of_the_isr_that_never_had_the_record_means_an_early_acknowledgement(tmp_path):
@@ -391,7 +417,7 @@ def test_without_epochs_a_new_leader_is_known_by_its_log_before_it_led(tmp_path)
     assert cause.node == 2
     assert cause.sentence == "broker 2 cut them off its log between 9.100 s and 11.000 s, and was then elected"
     assert cause.evidence[0] == (
-        "Broker 2 was first seen as leader of t-0 at 15.000 s; before that its log was last seen to end at 12."
+        "Broker 2 was seen to lead t-0 at 15.000 s; before that its log was last seen to end at 12."
     )
 
 
@@ -429,18 +455,19 @@ def gone_apart(directory, kept, **more):
 
 
 @pytest.mark.parametrize(
-    ("kind", "started_s", "cause"),
+    ("kind", "broker", "started_s", "cause"),
     [
-        ("page-cache-loss", 5, "diverged-log-kept"),
-        ("page-cache-loss", 11, "storage-loss"),
-        ("disk-rollback", 5, "storage-loss"),
+        ("page-cache-loss", 1, 5, "diverged-log-kept"),
+        ("page-cache-loss", 1, 11, "storage-loss"),
+        ("disk-rollback", 1, 5, "storage-loss"),
+        ("page-cache-loss", 2, 11, "diverged-log-kept"),  # it still holds the record
     ],
 )
 def test_a_fault_that_crashed_its_node_before_a_record_was_acknowledged_did_not_take_it(
-    tmp_path, kind, started_s, cause
+    tmp_path, kind, broker, started_s, cause
 ):
     """The record is acknowledged at 10 s, the node is back at 12 s. A disk that is rolled back crashes it last."""
-    faults = [fault(2, kind, [2], started_s, 12)]
+    faults = [fault(2, kind, [broker], started_s, 12)]
     assert gone_apart(tmp_path, kept=1015, faults=faults).kind == cause
 
 
@@ -662,6 +689,30 @@ def test_violations_and_what_is_within_the_contract_are_one_incident_where_their
 
     assert found(tmp_path / "same", 0) == [{"stale-read": (1, 1)}]
     assert found(tmp_path / "other", 1) == [{"stale-read": (1, 0)}, {"stale-read": (0, 1)}]
+
+
+def missed_while_it_changed(directory, server, *, faults=(), writer=1, at_s=(15,)):
+    """Reads from a server that missed what broker 1 had acknowledged at 10 s; broker 2 leads from 20 s on."""
+    because = {"stale_because": "the leadership of the partition was changing at the time"}
+    evidence = json.dumps({**because, "witness": {"node": writer, "completed_ns": 10 * S}})
+    rows = [lost(12, s, anomaly="stale-read", broker=server, evidence=evidence, within_contract=True) for s in at_s]
+    cluster = [leads(9, 1, 0, 20, (1, 2)), leads(20, 2, 1, 20, (2,))]
+    return only(run_in(directory, cluster=cluster, anomalies=rows, faults=faults))
+
+
+@pytest.mark.parametrize(("server", "rules"), [(1, ["BL-10"]), (2, ["HW-6"]), (3, ["BL-10", "HW-6"])])
+def test_which_leader_did_not_know_better_decides_which_exception_it_is(tmp_path, server, rules):
+    allowed = missed_while_it_changed(tmp_path, server).cause.allowed_by
+    assert [rule for rule in ("BL-10", "HW-6") if rule in allowed] == rules
+
+
+def test_a_fault_that_was_over_before_the_write_had_nothing_to_do_with_a_missed_one(tmp_path):
+    faults = [fault(3, "kill", [1], 7, 9), fault(4, "kill", [1], 9.5, 18)]
+    assert missed_while_it_changed(tmp_path, 2, faults=faults).cause.faults == (4,)
+
+
+def test_the_harm_of_missed_writes_is_dated_by_the_first_answer(tmp_path):
+    assert missed_while_it_changed(tmp_path, 2, at_s=(15, 13, 14)).at_ns == 13 * S
 
 
 def test_a_record_that_a_client_sent_again_belongs_to_no_loss(tmp_path):

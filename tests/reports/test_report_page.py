@@ -95,7 +95,7 @@ def test_the_page_names_the_record_the_replica_and_the_fault(pages, stored_runs)
     text = pages["invalid"].text
     lost = read_table(stored_runs["invalid"], "anomalies").slice(0, 1).to_pylist()[0]
     assert f"events-1, offset {lost['offset']:,}, value {lost['value']}" in text
-    assert "Broker 2 holds it (leader epoch 2)." in text
+    assert "Broker 2 holds it, leader epoch 2." in text
     assert "Broker 1 holds the record" in text
     assert "page-cache-loss on broker 1 (chosen as the leader of events-1), from 36.000 s to 41.000 s: it began" in text
     assert "broker 1 acknowledged it at offset" in text
