@@ -199,7 +199,8 @@ def restart_from(known: Knowledge, ghost: Ghost, leader: int, epoch: int) -> Non
             ghost.lost.append(ghost.acknowledged.pop(base))
     ghost.acknowledged_end = min(ghost.acknowledged_end, kept)
     ghost.shown_end = min(ghost.shown_end, kept)
-    ghost.first_seen.clear()
+    for records in ghost.first_seen:
+        ghost.first_seen[records] = 0  # before all that is acknowledged from now on
     ghost.sequences.clear()
     ghost.last_of.clear()
     check_sequences(known, ghost, mirror.start if mirror is not None else 0)  # of what was deleted it may know nothing

@@ -21,6 +21,7 @@ from simulation.invariants import clients
 from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror, batches_in
 from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.observer import PropertyObserver
+from simulation.runs.sweep import simulate
 from simulation.scenario.configuration import SimulatedFault
 from simulation.scenario.phases import SimulationOutcome
 from simulation.workload.clients import TOPIC
@@ -154,6 +155,10 @@ def test_an_acknowledged_write_with_a_lower_offset_than_an_earlier_one_breaks_p_
         return response
 
     assert falsify(ProduceResponse, change, observer).failed_property == "P-13"
+
+
+def test_a_write_that_was_sent_before_an_unclean_election_and_again_after_it_may_keep_its_place() -> None:
+    assert not simulate(36204844, {"search": "mixed"}, observed=True).findings
 
 
 @pytest.mark.parametrize("sequence", [0, 1_000])

@@ -153,6 +153,7 @@ def test_a_leader_that_lacks_what_its_own_or_an_earlier_epoch_has_committed_brea
     known.committed_in = {5: 1}
     quorum = node.state.quorum
     quorum.epoch, quorum.role, quorum.leader = epoch, QuorumRole.LEADER, number
+    quorum.persist()
     assert broken_by(lambda: stepped(known, known.voters[number], node.state, 1, TimerFired(("none",)))) == broken
 
 
