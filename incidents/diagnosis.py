@@ -83,11 +83,14 @@ _NUMBER = re.compile(r"\d[\d,]*")
 
 
 def _key(causes: Sequence[Cause], otherwise: Hashable) -> Hashable:
-    """Return what incidents with one cause share: kind, node and guilty fault; without a fault they stay apart."""
+    """Return what incidents with one cause share: kind, node and guilty fault; without a fault they stay apart.
+
+    While a leadership changes no node is guilty, and of faults that came together none comes first.
+    """
+    if [cause.kind for cause in causes] == ["leader-change"] and causes[0].faults:
+        return ("leader-change", frozenset(causes[0].faults), causes[0].allowed_by)
     if causes and causes[0].faults and causes[0].kind not in ("wrong-cut", "acknowledged-early", "joined-too-early"):
         return tuple((cause.kind, cause.node, cause.faults[:1]) for cause in causes)
-    if [cause.kind for cause in causes] == ["leader-change"]:
-        return ("leader-change", frozenset(causes[0].faults), causes[0].allowed_by)
     if [cause.kind for cause in causes] == ["diverged-log-kept"] and causes[0].node is not None:
         return ("diverged-log-kept", causes[0].sentence)  # which names no partition
     return otherwise

@@ -711,6 +711,13 @@ def test_a_fault_that_was_over_before_the_write_had_nothing_to_do_with_a_missed_
     assert missed_while_it_changed(tmp_path, 2, faults=faults).cause.faults == (4,)
 
 
+def test_missed_writes_after_the_same_two_faults_are_one_incident(tmp_path):
+    """At 15 s both faults last, the second one began last; at 19 s the first one alone."""
+    faults = [fault(3, "kill", [1], 9, 21), fault(4, "isolate", [3], 9.5, 18)]
+    incident = missed_while_it_changed(tmp_path, 2, faults=faults, at_s=(15, 19))
+    assert incident.anomalies == {"stale-read": (0, 2)}
+
+
 def test_the_harm_of_missed_writes_is_dated_by_the_first_answer(tmp_path):
     assert missed_while_it_changed(tmp_path, 2, at_s=(15, 13, 14)).at_ns == 13 * S
 
