@@ -134,7 +134,9 @@ def test_a_page_can_be_read_at_every_width(browser, pages, name, width, dark):
 @pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_nothing_on_a_page(browser, pages, name, width, dark):
     if "HARROW_AXE" not in os.environ:
-        pytest.skip("needs axe-core: HARROW_AXE=…/axe.min.js, from the npm package axe-core")
+        pytest.skip(
+            "needs axe-core: HARROW_AXE=…/axe.min.js, from the package axe-core of npm or axe-playwright-python of PyPI"
+        )
     axe = Path(os.environ["HARROW_AXE"]).read_text(encoding="utf-8")
     browser.open(pages[name], width, 800, dark=dark)
     browser.run("document.querySelectorAll('details:not(.still)').forEach((part) => { part.open = true; })")
