@@ -14,6 +14,7 @@ from common.wording import capital, count, enumeration, partition_name, plural
 from history.anomalies import CATALOGUE, MALFORMED
 from history.contract import ACKS_LEADER, ACKS_NONE
 from history.processes import number_name
+from history.protocol import failure_sentences
 from incidents import Cause, Incident
 from incidents.evidence import Evidence, Fault
 from incidents.headlines import gravest
@@ -81,7 +82,9 @@ def _faults(run: Run, incident: Incident, evidence: Evidence) -> Answer:
         text = "Every fault of this run is a step of its schedule, which is played as it is written."
     elif evidence.needed is not None and incident.findings:
         later = incident.found_first != gravest(incident.anomalies)
-        what_for = f" for the first violation, {incident.found_first}" if later else ""
+        broken = failure_sentences().get(incident.found_first)
+        first = f"{incident.found_first}{f' ({broken})' if broken else ''}"
+        what_for = f" for the first violation, {first}" if later else ""
         text = _by_simulating(incident, evidence, evidence.needed, what_for)
     else:
         question = "Faults behind it"

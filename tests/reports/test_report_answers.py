@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from history.protocol import failure_sentences
 from incidents import diagnose, needed
 from incidents.needed import Needed
 from reports.data.joined import Joined
@@ -280,7 +281,9 @@ LATER = {**SIMULATED, "findings": [
 def test_a_graver_harm_that_came_later_is_told_from_the_first_violation(tmp_path):
     needed.write(tmp_path, Needed((), (1, 2), (), 3, 4))
     found = told(checked(tmp_path, **LATER))
-    assert found["Faults needed"].startswith("No fault was needed for the first violation, P-15: it occurs without")
+    rule = failure_sentences()["P-15"]
+    said = f"No fault was needed for the first violation, P-15 ({rule}): it occurs without"
+    assert found["Faults needed"].startswith(said)
     assert found["Records"] == "The write of value 102 to log-0 offset 101."
     (incident,) = diagnose(tmp_path)
     assert incident.headline.endswith(". Later 1 acknowledged write to log-0 (offset 101) was lost.")
