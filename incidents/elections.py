@@ -27,13 +27,21 @@ def _election(evidence: Evidence, loss: Loss, name: str) -> Election | None:
     if takeover is None:
         return None
     written_ns = max((row["at_ns"] or 0 for row in loss.rows if row["anomaly"] == name), default=loss.last_ns)
-    elected = list(_elected(evidence.history_of(loss.topic, loss.partition), written_ns))
+    history = evidence.history_of(loss.topic, loss.partition)
+    elected = list(_elected(history, written_ns))
     until = [sample for sample in elected if sample.at_ns <= takeover.seen_ns]
     if not until or (until[-1].broker, until[-1].leader_epoch) != (takeover.leader, takeover.epoch):
         return None  # that leader led already when it had the records
-    return Election(
-        loss.topic, loss.partition, takeover.leader, takeover.epoch, until[-1].at_ns, len(until), len(elected)
-    )
+    epochs = _epochs_after(history, written_ns) or [sample.leader_epoch for sample in elected]
+    number = sum(epoch <= takeover.epoch for epoch in epochs)
+    return Election(loss.topic, loss.partition, takeover.leader, takeover.epoch, until[-1].at_ns, number, len(epochs))
+
+
+def _epochs_after(history: PartitionHistory, after_ns: int) -> list[int]:
+    """The leader epochs that began after a moment, and had a leader: maybe only its followers were sampled in one."""
+    known = [sample for sample in history.samples if sample.leader >= 0 and sample.leader_epoch >= 0]
+    before = max((sample.leader_epoch for sample in known if sample.at_ns <= after_ns), default=-1)
+    return sorted({sample.leader_epoch for sample in known if sample.leader_epoch > before})
 
 
 def _elected(history: PartitionHistory, after_ns: int) -> Iterable[Sample]:

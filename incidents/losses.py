@@ -112,11 +112,17 @@ def _storage_loss(
     alone = bool(meanwhile) and all(sample.broker == leader and sample.isr == (leader,) for sample in meanwhile)
     led = any(sample.broker == leader for sample in before)
     members = [other for other in isr if other != leader]
-    others = _faults_of(evidence, members, (fault.started_ns, fault.started_ns), {fault})
+    elected_ns = max(fault.started_ns, takeover.not_before_ns), takeover.seen_ns
+    others = _lasting(_faults_of(evidence, members, (fault.started_ns, fault.started_ns), {fault}), elected_ns[0])
     left = {member for sample in _since(before, loss.first_ns) for member in sample.isr} - {leader, *isr}
     outside = _faults_of(evidence, sorted(left), (fault.started_ns, fault.started_ns), {fault})
-    until_elected = max(fault.started_ns, takeover.not_before_ns), takeover.seen_ns
-    later = _faults_of(evidence, members, until_elected, {fault, *(excuse for _, excuse in (*others, *outside))})
+    outside = _lasting(outside, elected_ns[0])
+    meanwhile_in = {
+        member for one in history.samples if fault.started_ns <= one.at_ns < takeover.seen_ns for member in one.isr
+    }
+    electable = sorted({*members, *left, *meanwhile_in} - {leader})
+    away = {other for other, _ in (*others, *outside)}
+    later = _faults_of(evidence, [other for other in electable if other not in away], elected_ns, {fault})
     ended = [(other, excuse) for other, excuse in later if excuse.kind in ENDING_A_PROCESS]
     until = f"before fault #{fault.number}" if fault.number else "before that"
     name = partition_name(history.topic, history.partition)
@@ -158,6 +164,11 @@ def _faults_of(
         for fault in evidence.faults_on(broker, *stretch_ns)
         if fault not in besides
     ]
+
+
+def _lasting(faults: Iterable[tuple[int, Fault]], until_ns: int) -> list[tuple[int, Fault]]:
+    """Those of the faults that lasted until a moment: who is back by then may be elected."""
+    return [(broker, fault) for broker, fault in faults if fault.ended_ns is None or fault.ended_ns >= until_ns]
 
 
 def _since(samples: Sequence[Sample], at_ns: int) -> list[Sample]:

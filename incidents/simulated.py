@@ -100,7 +100,7 @@ def _as_found(evidence: Evidence, finding: Finding, kind: str) -> Cause:
 
 def _cause(evidence: Evidence, finding: Finding, kind: str, sentence: str, *spoken: str) -> Cause:
     faults = _enabling(evidence, finding)
-    known = evidence.needed is not None and not evidence.needed.untested
+    known = evidence.needed is not None and bool(evidence.needed.needed or not evidence.needed.untested)
     what = "Faults that it needs" if known else "Faults before it"
     before = evidence.stories(fault.number for fault in sorted(faults, key=_start))
     enabling = [f"{what}: {'; '.join(before)}."] if before else []
@@ -126,7 +126,7 @@ def _start(fault: Fault) -> int:
 
 def _enabling(evidence: Evidence, finding: Finding) -> list[Fault]:
     """Return the faults that it needs, if known; else at most three before it, those on the finding's brokers first."""
-    if evidence.needed is not None and not evidence.needed.untested:
+    if evidence.needed is not None and (evidence.needed.needed or not evidence.needed.untested):
         return [fault for fault in evidence.faults if fault.number in evidence.needed.needed]
     until_ns = finding.at_ns
     left_out = evidence.needed.not_needed if evidence.needed is not None else ()

@@ -209,6 +209,30 @@ def test_of_two_losses_of_the_page_cache_that_counts_after_which_the_record_was_
     assert only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause.faults[0] == guilty
 
 
+def test_the_fault_that_kept_a_replica_away_is_one_that_lasted_until_the_election(tmp_path):
+    """Broker 1 is away when broker 3 loses its page cache, comes back, leads, and is away again at the election."""
+    between = {**follows(20, 3, 1, 1, 5), "isr": [1, 3]}
+    cluster = [leads(9, 2, 0, 20, (2, 3)), leads(14, 2, 0, 20, (2, 3)), leads(19, 1, 1, 20, (1, 3)), between]
+    faults = [
+        fault(1, "kill", [1], 10, 16),
+        fault(2, "page-cache-loss", [3], 15, 17),
+        fault(3, "kill", [2], 18, 40),
+        fault(4, "kill", [1], 25, 40),
+    ]
+    cluster.append(leads(30, 3, 2, 5, (3,)))
+    cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
+    assert cause.faults == (2, 4, 3)
+    assert "Broker 1 was killed at 25.000 s (fault #4), before that election." in cause.evidence
+
+
+def test_epochs_that_only_followers_knew_count_as_elections(tmp_path):
+    unseen = follows(25, 1, 2, 1, 20)
+    cluster = [leads(9, 3, 0, 20, (1, 3)), unseen, leads(30, 3, 2, 5, (3,)), leads(35, 1, 3, 5, (1, 3))]
+    faults = [fault(4, "page-cache-loss", [3], 15, 17)]
+    headline = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).headline
+    assert headline.endswith("(leader epoch 2 of t-0, the second of 3 elections after the write).")
+
+
 def test_a_replica_that_was_elected_from_the_elr_says_so(tmp_path):
     eligible = {**follows(26, 3, 1, 1, 20), "isr": [1], "elr": [3]}
     cluster = [leads(9, 3, 0, 20, (1, 3)), eligible, leads(30, 3, 2, 5, (3,))]
