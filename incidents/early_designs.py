@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from incidents.evidence import Evidence
-from incidents.losses import KNOWN_GAP
+from incidents.lost_storage import KNOWN_GAP
 from incidents.model import Cause
 
 _CUTS = "a follower cuts its log to its high watermark, which lags behind what is committed"

@@ -1,33 +1,17 @@
-"""Finds why records are gone: the leader that lacked them, how it came to lack them, and why it could lead."""
+"""Finds why records are gone: the leader that lacked them, and how it came to lack them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 
 from common.wording import count, in_leader_epoch, moment, nodes, partition_name
-from history.contract import ACKS_ALL, ACKS_LEADER, ACKS_NONE, shutdowns_survived
+from history.contract import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from incidents.deeds import ENDING_A_PROCESS
-from incidents.evidence import Evidence, Fault
+from incidents.evidence import Evidence
+from incidents.lost_storage import SLACK_NS, set_of, storage_loss
 from incidents.model import Cause
 from incidents.partition_history import PartitionHistory, Sample
 from incidents.takeovers import Loss, Takeover, held, holders_of_all
-
-SLACK_NS = 2_000_000_000
-"""A fault that ended this long before a write was acknowledged may still explain why it was lost: samples are late."""
-
-_ELR_FEATURE = "eligible.leader.replicas.version"
-
-KNOWN_GAP = "a known gap of the protocol"
-"""What a cause says, in `allowed_by`, of a loss that the protocol does not prevent."""
-
-UNLESS_ELR = (
-    f"Without eligible leader replicas (ELR, KIP-966) this is {KNOWN_GAP}; with them it would be a bug"
-    " of the implementation. No sample of this run shows an ELR."
-)
-"""What is said of a loss that only ELR prevents, where nothing shows whether it is in force."""
-
-_WITH_ELR = ("K4", "K5")
-"""Versions of Harrow's own broker that have eligible leader replicas, whatever samples show."""
 
 _UNCONDITIONAL = (
     "Leaders of this design write the ISR whatever is there, also one that was replaced and does not know that (Z-02):"
@@ -74,7 +58,7 @@ def _by_takeover(evidence: Evidence, loss: Loss, takeover: Takeover) -> list[Cau
         if fault.lossy and fault.started_ns >= loss.first_ns - SLACK_NS
     ]
     if lossy:
-        return [_storage_loss(evidence, loss, takeover, history, _that_took(lossy, since, first_offset), seen)]
+        return [storage_loss(evidence, loss, takeover, lossy, seen)]
     if had and not _had_a_part_only(loss, since):
         kept = holders_of_all(evidence, loss)
         still = [f"After the run {nodes(kept)} {'holds' if len(kept) == 1 else 'hold'} them still."] if kept else []
@@ -82,142 +66,10 @@ def _by_takeover(evidence: Evidence, loss: Loss, takeover: Takeover) -> list[Cau
     return _never_had(evidence, loss, takeover, history, seen)
 
 
-def _that_took(lossy: Sequence[Fault], samples: Sequence[Sample], offset: int) -> Fault:
-    """Of faults that take records the last one before a sample that shows that the record at an offset is gone."""
-    had_ns = max((sample.at_ns for sample in samples if (sample.log_end or 0) > offset), default=0)
-    lacking = [sample.at_ns for sample in samples if sample.at_ns > had_ns and (sample.log_end or 0) <= offset]
-    before = [fault for fault in lossy if lacking and had_ns - SLACK_NS <= fault.started_ns <= lacking[0]]
-    return before[-1] if had_ns and before else lossy[-1]
-
-
 def _had_a_part_only(loss: Loss, samples: Sequence[Sample]) -> bool:
     """Whether samples of a replica, one of them after the last acknowledgement, show that it never had all of them."""
     ends = [sample.log_end or 0 for sample in samples]
     return max(ends) <= loss.offsets[-1] and any(sample.at_ns >= loss.last_ns for sample in samples)
-
-
-def _storage_loss(
-    evidence: Evidence,
-    loss: Loss,
-    takeover: Takeover,
-    history: PartitionHistory,
-    fault: Fault,
-    seen: Sequence[str],
-) -> Cause:
-    leader = takeover.leader
-    before = [sample for sample in history.leading if sample.at_ns < fault.started_ns]
-    isr = before[-1].isr if before else ()
-    as_eligible = _was_eligible(history, takeover)
-    meanwhile = [sample for sample in before if sample.at_ns >= loss.first_ns]
-    alone = bool(meanwhile) and all(sample.broker == leader and sample.isr == (leader,) for sample in meanwhile)
-    led = any(sample.broker == leader for sample in before)
-    members = [other for other in isr if other != leader]
-    elected_ns = max(fault.started_ns, takeover.not_before_ns), takeover.seen_ns
-    others = _lasting(_faults_of(evidence, members, (fault.started_ns, fault.started_ns), {fault}), elected_ns[0])
-    left = {member for sample in _since(before, loss.first_ns) for member in sample.isr} - {leader, *isr}
-    outside = _faults_of(evidence, sorted(left), (fault.started_ns, fault.started_ns), {fault})
-    outside = _lasting(outside, elected_ns[0])
-    meanwhile_in = {
-        member for one in history.samples if fault.started_ns <= one.at_ns < takeover.seen_ns for member in one.isr
-    }
-    electable = sorted({*members, *left, *meanwhile_in} - {leader})
-    away = {other for other, _ in (*others, *outside)}
-    later = _faults_of(evidence, [other for other in electable if other not in away], elected_ns, {fault})
-    ended = [(other, excuse) for other, excuse in later if excuse.kind in ENDING_A_PROCESS]
-    until = f"before fault #{fault.number}" if fault.number else "before that"
-    name = partition_name(history.topic, history.partition)
-    last = f"The ISR of {name} last seen {until} was {_set(isr)}, at {moment(before[-1].at_ns)}." if isr else ""
-    spoken = [*seen, last] if last else [*seen]
-    spoken += [f"Broker {other} {excuse.deed} and could not be elected." for other, excuse in others]
-    spoken += [f"Broker {other} {excuse.deed}, had left the ISR and could not be elected." for other, excuse in outside]
-    spoken += [f"Broker {other} {excuse.deed}, before that election." for other, excuse in ended]
-    acknowledged = "acknowledged them alone, " if alone else ""
-    sentence = f"broker {leader} {acknowledged}{fault.deed} and was elected {'again' if led else 'leader'}"
-    return Cause(
-        "storage-loss",
-        sentence,
-        tuple(spoken),
-        fault.started_ns,
-        leader,
-        tuple(dict.fromkeys((fault.number, *(excuse.number for _, excuse in (*others, *outside, *ended)))))
-        if fault.number
-        else (),
-        _why_it_could_lead(evidence, loss, history, leader, isr, as_eligible=as_eligible),
-    )
-
-
-def _was_eligible(history: PartitionHistory, takeover: Takeover) -> bool:
-    """Whether the last sample before an election has the new leader in the ELR, outside of the ISR."""
-    earlier = [one for one in history.samples if one.at_ns < takeover.seen_ns]
-    before = [one for one in earlier if one.leader not in (-1, takeover.leader)]
-    last = max(before, key=lambda one: (one.leader_epoch, one.at_ns), default=None)
-    return last is not None and takeover.leader in last.elr and takeover.leader not in last.isr
-
-
-def _faults_of(
-    evidence: Evidence, brokers: Iterable[int], stretch_ns: tuple[int, int], besides: Collection[Fault]
-) -> list[tuple[int, Fault]]:
-    """The faults that touched each of these brokers in a stretch of time, besides those that are known already."""
-    return [
-        (broker, fault)
-        for broker in brokers
-        for fault in evidence.faults_on(broker, *stretch_ns)
-        if fault not in besides
-    ]
-
-
-def _lasting(faults: Iterable[tuple[int, Fault]], until_ns: int) -> list[tuple[int, Fault]]:
-    """Those of the faults that lasted until a moment: who is back by then may be elected."""
-    return [(broker, fault) for broker, fault in faults if fault.ended_ns is None or fault.ended_ns >= until_ns]
-
-
-def _since(samples: Sequence[Sample], at_ns: int) -> list[Sample]:
-    """Return the samples from the last one that is not after a moment."""
-    earlier = sum(sample.at_ns <= at_ns for sample in samples)
-    return list(samples[max(earlier - 1, 0) :])
-
-
-def _why_it_could_lead(
-    evidence: Evidence,
-    loss: Loss,
-    history: PartitionHistory,
-    leader: int,
-    isr: tuple[int, ...],
-    *,
-    as_eligible: bool,
-) -> str:
-    settings = evidence.settings
-    min_isr = settings.get("min_insync_replicas")
-    if settings.get("volatile"):
-        return f"{settings.get('system')} keeps its records in memory alone."
-    if all(row.get("within_contract") for row in loss.rows) and min_isr is not None:
-        survived = shutdowns_survived(min_isr)
-        return (
-            f"With min.insync.replicas={min_isr} a record survives the loss of data on {count(survived)}"
-            " of its replicas at once, not on more."
-        )
-    if settings.get("unclean_election"):
-        return "unclean.leader.election.enable=true lets any replica lead."
-    if leader in isr or not isr or as_eligible:
-        elected_from = "the ELR" if as_eligible else "the ISR"
-        elected = f"A replica that had come back from an unclean stop without its log was elected from {elected_from}"
-        if any(sample.elr for sample in history.samples):
-            return f"{elected}, although eligible leader replicas (KIP-966), which samples show, forbid that."
-        version = settings.get("generation") if settings.get("system") == "harrow" else None
-        if version in _WITH_ELR:
-            with_it = f"Version {version} has eligible leader replicas (KIP-966), which forbid that"
-            return f"{elected}. {with_it}: it is a bug of the software."
-        if version is not None:
-            return f"{elected}. Version {version} has no ELR, which would forbid that: it is {KNOWN_GAP} (KIP-966)."
-        level = evidence.feature(_ELR_FEATURE)
-        if level == 0:
-            without = f"The cluster runs without eligible leader replicas ({_ELR_FEATURE}=0), which would forbid that"
-            return f"{elected}. {without}: it is {KNOWN_GAP} (KIP-966)."
-        if level is not None:
-            with_them = f"although the cluster runs with eligible leader replicas ({_ELR_FEATURE}={level})"
-            return f"{elected}, {with_them}, which forbid that: it is a bug of the software (KIP-966)."
-        return f"{elected}. {UNLESS_ELR}"
-    return ""
 
 
 def _cut(
@@ -286,7 +138,7 @@ def _never_had(
             lacked = f"Samples of broker {leader} after the acknowledgement show a log that ends at {count(end)}."
     elif back:
         lacked = f"{lacked} It {back[0].deed}, and may have cut its log when it came back."
-    spoken = (*seen, lacked, f"The ISR last seen before that election was {_set(isr)}, the ELR {_set(eligible)}.")
+    spoken = (*seen, lacked, f"The ISR last seen before that election was {set_of(isr)}, the ELR {set_of(eligible)}.")
 
     def cause(kind: str, sentence: str, allowed_by: str = "") -> Cause:
         return Cause(kind, sentence, spoken, takeover.seen_ns, leader, numbers, allowed_by)
@@ -375,7 +227,3 @@ def _early(loss: Loss) -> tuple[str, str]:
         return "dirty-read", "read"
     by = loss.acknowledged_by
     return "acknowledged-early", "acknowledged" if by is None else f"acknowledged by {nodes([by])}"
-
-
-def _set(brokers: Sequence[int]) -> str:
-    return f"[{', '.join(str(broker) for broker in brokers)}]"

@@ -18,7 +18,7 @@ from history.protocol import failure_sentences
 from incidents import Cause, Incident
 from incidents.evidence import Evidence, Fault
 from incidents.headlines import gravest
-from incidents.losses import KNOWN_GAP, UNLESS_ELR
+from incidents.lost_storage import KNOWN_GAP, UNLESS_ELR
 from incidents.model import where
 from incidents.needed import Needed
 from incidents.reads import NOT_IDEMPOTENT
@@ -33,7 +33,7 @@ _ONLY_NEAR = frozenset({"leader-change", "no-progress"})
 """Kinds of cause whose sentence names the fault before it, and no evidence says that it had to be."""
 
 _AWAY = ("could not be elected", "before that election", "may not have known who led")
-"""How evidence says that a fault kept another node from being elected (`incidents.losses`)."""
+"""How evidence says that a fault kept another node from being elected (`incidents.lost_storage`)."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,150 @@
+"""Finds how a replica without its storage came to lead: the fault that took the records, and who was kept away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from common.wording import count, moment, partition_name
+from history.contract import shutdowns_survived
+from incidents.deeds import ENDING_A_PROCESS
+from incidents.evidence import Evidence, Fault
+from incidents.model import Cause
+from incidents.partition_history import PartitionHistory, Sample
+from incidents.takeovers import Loss, Takeover
+
+SLACK_NS = 2_000_000_000
+"""A fault that ended this long before a write was acknowledged may still explain why it was lost: samples are late."""
+
+_ELR_FEATURE = "eligible.leader.replicas.version"
+
+KNOWN_GAP = "a known gap of the protocol"
+"""What a cause says, in `allowed_by`, of a loss that the protocol does not prevent."""
+
+UNLESS_ELR = (
+    f"Without eligible leader replicas (ELR, KIP-966) this is {KNOWN_GAP}; with them it would be a bug"
+    " of the implementation. No sample of this run shows an ELR."
+)
+"""What is said of a loss that only ELR prevents, where nothing shows whether it is in force."""
+
+_WITH_ELR = ("K4", "K5")
+"""Versions of Harrow's own broker that have eligible leader replicas, whatever samples show."""
+
+
+def storage_loss(
+    evidence: Evidence, loss: Loss, takeover: Takeover, lossy: Sequence[Fault], seen: Sequence[str]
+) -> Cause:
+    """Return the cause of a loss whose new leader had been hit by faults that take records.
+
+    `lossy`: those after the first record was acknowledged. `seen`: what the samples show of its taking over.
+    """
+    history, leader = evidence.history_of(loss.topic, loss.partition), takeover.leader
+    own = [one for one in history.samples if one.broker == leader and one.at_ns <= takeover.seen_ns]
+    fault = _that_took(lossy, [one for one in own if one.at_ns >= loss.first_ns - SLACK_NS], loss.offsets[0])
+    before = [sample for sample in history.leading if sample.at_ns < fault.started_ns]
+    isr = before[-1].isr if before else ()
+    meanwhile = [sample for sample in before if sample.at_ns >= loss.first_ns]
+    alone = bool(meanwhile) and all(sample.broker == leader and sample.isr == (leader,) for sample in meanwhile)
+    led = any(sample.broker == leader for sample in before)
+    until = f"before fault #{fault.number}" if fault.number else "before that"
+    name = partition_name(history.topic, history.partition)
+    last = f"The ISR of {name} last seen {until} was {set_of(isr)}, at {moment(before[-1].at_ns)}." if isr else ""
+    away = _kept_away(evidence, loss, takeover, fault, before)
+    acknowledged = "acknowledged them alone, " if alone else ""
+    numbers = (fault.number, *(excuse.number for excuse, _ in away)) if fault.number else ()
+    return Cause(
+        "storage-loss",
+        f"broker {leader} {acknowledged}{fault.deed} and was elected {'again' if led else 'leader'}",
+        (*seen, *([last] if last else []), *(sentence for _, sentence in away)),
+        fault.started_ns,
+        leader,
+        tuple(dict.fromkeys(numbers)),
+        _why_it_could_lead(evidence, loss, history, takeover, isr),
+    )
+
+
+def _that_took(lossy: Sequence[Fault], samples: Sequence[Sample], offset: int) -> Fault:
+    """Of faults that take records the last one before a sample that shows that the record at an offset is gone."""
+    had_ns = max((sample.at_ns for sample in samples if (sample.log_end or 0) > offset), default=0)
+    lacking = [sample.at_ns for sample in samples if sample.at_ns > had_ns and (sample.log_end or 0) <= offset]
+    before = [fault for fault in lossy if lacking and had_ns - SLACK_NS <= fault.started_ns <= lacking[0]]
+    return before[-1] if had_ns and before else lossy[-1]
+
+
+def _kept_away(
+    evidence: Evidence, loss: Loss, takeover: Takeover, fault: Fault, before: Sequence[Sample]
+) -> list[tuple[Fault, str]]:
+    """The faults that kept the other replicas from being elected, each with a sentence that says so.
+
+    `before`: the samples of leaders from before the fault that took the records.
+    """
+    history = evidence.history_of(loss.topic, loss.partition)
+    isr = before[-1].isr if before else ()
+    since = before[max(sum(sample.at_ns <= loss.first_ns for sample in before) - 1, 0) :]
+    members = [other for other in isr if other != takeover.leader]
+    left = {member for sample in since for member in sample.isr} - {takeover.leader, *isr}
+    later = [one for one in history.samples if fault.started_ns <= one.at_ns < takeover.seen_ns]
+    electable = {*members, *left, *(member for one in later for member in one.isr)} - {takeover.leader}
+    elected_after_ns = max(fault.started_ns, takeover.not_before_ns)
+    found: dict[int, list[tuple[Fault, str]]] = {}
+    for other in [*members, *sorted(left)]:
+        outside = "" if other in isr else ", had left the ISR"
+        for excuse in evidence.faults_on(other, fault.started_ns, fault.started_ns):
+            if excuse != fault and (excuse.ended_ns is None or excuse.ended_ns >= elected_after_ns):
+                sentence = f"Broker {other} {excuse.deed}{outside} and could not be elected."
+                found.setdefault(other, []).append((excuse, sentence))
+    for other in sorted(electable - found.keys()):
+        for excuse in evidence.faults_on(other, elected_after_ns, takeover.seen_ns):
+            if excuse != fault and excuse.kind in ENDING_A_PROCESS:
+                found.setdefault(other, []).append((excuse, f"Broker {other} {excuse.deed}, before that election."))
+    return [one for of_broker in found.values() for one in of_broker]
+
+
+def _why_it_could_lead(
+    evidence: Evidence, loss: Loss, history: PartitionHistory, takeover: Takeover, isr: tuple[int, ...]
+) -> str:
+    settings = evidence.settings
+    min_isr = settings.get("min_insync_replicas")
+    if settings.get("volatile"):
+        return f"{settings.get('system')} keeps its records in memory alone."
+    if all(row.get("within_contract") for row in loss.rows) and min_isr is not None:
+        survived = shutdowns_survived(min_isr)
+        return (
+            f"With min.insync.replicas={min_isr} a record survives the loss of data on {count(survived)}"
+            " of its replicas at once, not on more."
+        )
+    if settings.get("unclean_election"):
+        return "unclean.leader.election.enable=true lets any replica lead."
+    as_eligible = _was_eligible(history, takeover)
+    if takeover.leader in isr or not isr or as_eligible:
+        elected_from = "the ELR" if as_eligible else "the ISR"
+        elected = f"A replica that had come back from an unclean stop without its log was elected from {elected_from}"
+        if any(sample.elr for sample in history.samples):
+            return f"{elected}, although eligible leader replicas (KIP-966), which samples show, forbid that."
+        version = settings.get("generation") if settings.get("system") == "harrow" else None
+        if version in _WITH_ELR:
+            with_it = f"Version {version} has eligible leader replicas (KIP-966), which forbid that"
+            return f"{elected}. {with_it}: it is a bug of the software."
+        if version is not None:
+            return f"{elected}. Version {version} has no ELR, which would forbid that: it is {KNOWN_GAP} (KIP-966)."
+        level = evidence.feature(_ELR_FEATURE)
+        if level == 0:
+            without = f"The cluster runs without eligible leader replicas ({_ELR_FEATURE}=0), which would forbid that"
+            return f"{elected}. {without}: it is {KNOWN_GAP} (KIP-966)."
+        if level is not None:
+            with_them = f"although the cluster runs with eligible leader replicas ({_ELR_FEATURE}={level})"
+            return f"{elected}, {with_them}, which forbid that: it is a bug of the software (KIP-966)."
+        return f"{elected}. {UNLESS_ELR}"
+    return ""
+
+
+def _was_eligible(history: PartitionHistory, takeover: Takeover) -> bool:
+    """Whether the last sample before an election has the new leader in the ELR, outside of the ISR."""
+    earlier = [one for one in history.samples if one.at_ns < takeover.seen_ns]
+    before = [one for one in earlier if one.leader not in (-1, takeover.leader)]
+    last = max(before, key=lambda one: (one.leader_epoch, one.at_ns), default=None)
+    return last is not None and takeover.leader in last.elr and takeover.leader not in last.isr
+
+
+def set_of(brokers: Sequence[int]) -> str:
+    """The brokers as a list in brackets: "[1, 3]"."""
+    return f"[{', '.join(str(broker) for broker in brokers)}]"
