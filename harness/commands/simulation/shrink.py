@@ -89,10 +89,12 @@ def shrink(
 
 
 class Smallest(NamedTuple):
-    """A shrunk failure, and how long the search took."""
+    """A shrunk failure, how long the search took, and whether it came to its own end."""
 
     shrunk: Shrunk
     seconds: float
+    was_cut_short: bool = False
+    """Whether the time limit or a signal ended it, so that a smaller one may be found."""
 
     def __str__(self) -> str:
         choice_file = self.shrunk.choice_file
@@ -102,6 +104,7 @@ class Smallest(NamedTuple):
             f"{plural(configuration.partitions, 'partition')}, {plural(configuration.operations, 'send')}, "
             f"{plural(self.shrunk.steps, 'transition')}; "
             f"{plural(self.shrunk.tried, 'candidate')} tried in {self.seconds:.0f} s"
+            f"{', when it was ended: there may be a smaller one' if self.was_cut_short else ''}"
         )
 
 
@@ -114,15 +117,22 @@ def shrink_failure(
     """
     stop = Stop()
     began_s = time.monotonic()
+    was_cut_short = False
+
+    def stopped() -> bool:
+        nonlocal was_cut_short
+        was_cut_short = stop.requested or time.monotonic() - began_s >= time_limit_s
+        return was_cut_short
+
     with on_signals(stop), _ShrinkProgress(console, began_s) as progress:
         shrunk = reduce(
             outcome,
             ShrinkTarget(finding.layer, finding.property_id),
             jobs,
-            stopped=lambda: stop.requested or time.monotonic() - began_s >= time_limit_s,
+            stopped=stopped,
             on_better=progress.show,
         )
-    return Smallest(shrunk, time.monotonic() - began_s)
+    return Smallest(shrunk, time.monotonic() - began_s, was_cut_short)
 
 
 def _case(what: str, store: Path, overrides: dict[str, object]) -> Case:

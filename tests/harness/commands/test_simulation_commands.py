@@ -288,6 +288,7 @@ def test_a_lie_shrinks_to_one_send_and_the_file_fails_the_same_way(capsys: pytes
     assert harrow("shrink", 4, "--out", "small.json", *LYING) == 0
     output = capsys.readouterr().out
     assert output.splitlines()[-1] == "harrow sim --schedule small.json"
+    assert "there may be a smaller one" not in output
     data = json.loads(Path("small.json").read_text())
     assert data["property"] == "P-12"
     assert data["faults"] == []
@@ -304,6 +305,11 @@ def test_a_lie_shrinks_to_one_send_and_the_file_fails_the_same_way(capsys: pytes
 def test_a_stored_run_can_be_shrunk(capsys: pytest.CaptureFixture[str], failing_run: Path) -> None:
     assert harrow("shrink", failing_run, "--out", "small.json", "--time-limit", 5) == 0
     assert json.loads(Path("small.json").read_text())["property"] == "P-12"
+
+
+def test_shrinking_that_its_limit_ends_says_so(capsys: pytest.CaptureFixture[str], failing_run: Path) -> None:
+    assert harrow("shrink", failing_run, "--out", "small.json", "--time-limit", "0.001") == 0
+    assert "when it was ended: there may be a smaller one" in capsys.readouterr().out
 
 
 def test_what_does_not_fail_can_not_be_shrunk(capsys: pytest.CaptureFixture[str]) -> None:
