@@ -12,13 +12,14 @@ from incidents.model import Cause
 _CUTS = "a follower cuts its log to its high watermark, which lags behind what is committed"
 _COMPARES_ENDS = "logs are compared by their ends alone"
 
+_WITHOUT_EPOCHS = {"wrong-cut": f"{_CUTS} (Z-01)", "diverged-log-kept": f"{_COMPARES_ENDS} (Z-04 and Z-05)"}
+
 _KNOWN = {
     "zk-v1": {
-        "wrong-cut": f"{_CUTS} (Z-01)",
-        "diverged-log-kept": f"{_COMPARES_ENDS} (Z-04 and Z-05)",
+        **_WITHOUT_EPOCHS,
         "unclean-election": "a leader that was replaced, and does not know that, goes on to write the ISR (Z-02)",
     },
-    "zk-v2": {"wrong-cut": f"{_CUTS} (Z-01)", "diverged-log-kept": f"{_COMPARES_ENDS} (Z-04 and Z-05)"},
+    "zk-v2": _WITHOUT_EPOCHS,
     "C1": {
         "wrong-cut": f"{_CUTS} (B-11)",
         "diverged-log-kept": "a follower cuts to its high watermark, and what is below it is not compared (B-12)",

@@ -116,8 +116,8 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
             if in_headline:
                 without = "it" if len(in_headline) == 1 else "them"
                 sentences.append(
-                    f"{capital(_numbers(in_headline))} did it this time; without {without} the needed ones lead to the"
-                    " same violation in another way."
+                    f"{capital(_numbers(in_headline))} led to it in this run; without {without} the needed faults lead"
+                    " to the same violation in another way."
                 )
     elif not needed.untested:
         why = f"it occurs without {_numbers(others)}, too" if others else "none had begun by then"

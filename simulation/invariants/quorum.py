@@ -162,7 +162,7 @@ def answered(known: Knowledge, mirror: VoterMirror, event: Event, effects: Seque
     """P-R5, after a step in which a voter was asked for its vote.
 
     It gives it to no log that is behind its own, and to nobody in an epoch that it has led, before a restart either.
-    One that leads, before and after the step, says no to who asks whether it would get votes (KIP-996).
+    One that leads says no to who asks whether it would get votes (KIP-996).
     """
     if not isinstance(event, RequestReceived) or not isinstance(event.request, VoteRequest):
         return

@@ -131,9 +131,9 @@ def test_a_fault_that_the_headline_names_and_the_failure_does_not_need_is_told_a
     needed.write(tmp_path, Needed((2,), (1,), (), 3, 9))
     run = checked(tmp_path, **rows)
     assert "Broker 3 lost its page cache at 7.000 s (fault #1)" in load_run(run).incidents[0].headline
-    assert "Fault #1 did it this time; without it the needed ones lead to" in told(run)["Faults needed"]
+    assert "Fault #1 led to it in this run; without it the needed faults lead to" in told(run)["Faults needed"]
     needed.write(tmp_path, Needed((1,), (2,), (), 3, 9))
-    assert "did it this time" not in told(checked(tmp_path, **rows))["Faults needed"]
+    assert "led to it in this run" not in told(checked(tmp_path, **rows))["Faults needed"]
 
 
 def test_a_recipe_is_one_fault_with_its_parts(tmp_path):

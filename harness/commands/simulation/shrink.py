@@ -93,7 +93,7 @@ class Smallest(NamedTuple):
 
     shrunk: Shrunk
     seconds: float
-    was_cut_short: bool = False
+    was_cut_short: bool
     """Whether the time limit or a signal ended it, so that a smaller one may be found."""
 
     def __str__(self) -> str:
