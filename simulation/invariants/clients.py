@@ -33,6 +33,7 @@ from simulation.invariants.knowledge import BrokerMirror, Knowledge
 
 _ALL = -1
 _LATEST = -1
+_EVERYTHING = 1 << 30
 
 
 def request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestReceived) -> None:
@@ -138,14 +139,28 @@ def _is_stored_as(batch: Batch, sent: Batch, state: BrokerState, produced: Produ
     """Whether what is committed is the batch that was sent, but for the time of the leader that appended it.
 
     A leader that has deleted the batch cannot answer with that time when the batch is repeated: then its producer and
-    sequence number say which it is.
+    sequence number say which it is. Where the topic has a codec of its own, the records are compared one by one.
     """
+    replica = state.replicas.get((produced.topic, produced.partition))
+    if replica is not None and replica.intake is not None and replica.intake.codec is not None:
+        return _has_records_of(replica.log, batch, records, produced.log_append_time_ms)
     if produced.log_append_time_ms >= 0:
         return batch.crc == _crc_with_time(records, produced.log_append_time_ms)
-    replica = state.replicas.get((produced.topic, produced.partition))
     if batch.crc == sent.crc or replica is None or batch.last >= replica.log.start_offset or sent.producer_id < 0:
         return batch.crc == sent.crc
     return batch[4:] == sent[4:] and batch.last - batch.base == sent.last - sent.base
+
+
+def _has_records_of(log: Log, batch: Batch, records: bytes, append_time_ms: int) -> bool:
+    """Whether the batch that a log has at its offset has the records that were sent, if it still has it."""
+    if batch.base < log.start_offset:
+        return True
+    stored = log.read(batch.base, _EVERYTHING, batch.last + 1)
+    kept, sent = list(decode_records(stored)), list(decode_records(records))
+    times = [append_time_ms if append_time_ms >= 0 else record.timestamp for record in sent]
+    return [(one.key, one.value, one.timestamp) for one in kept] == [
+        (one.key, one.value, time) for one, time in zip(sent, times, strict=True)
+    ]
 
 
 def _crc_with_time(records: bytes, append_time_ms: int) -> int:

@@ -121,8 +121,9 @@ class PropertyObserver:
         before = len(voter.entries)
         quorum.stepped(known, voter, node.state, incarnation, event)
         quorum.answered(known, voter, event, step.effects)
+        answers.controller_asked(known, step.node_id, event, before)
         topics.controller_stepped(known, step.node_id, step.effects)
-        answers.controller_stepped(known, step.node_id, event, step.effects, before)
+        answers.controller_stepped(known, step.node_id, step.effects)
         to_brokers.stepped(known, node.state, incarnation, event, step.effects)
         if isinstance(event, TimerFired):
             decided = len(voter.entries) > before

@@ -24,6 +24,8 @@ def controller_stepped(known: Knowledge, node_id: int, effects: Sequence[Effect]
             continue
         assert isinstance(effect, Reply)
         if isinstance(effect.response, CreateTopicsResponse):
+            if known.administered.is_tried(node_id, effect.request_id):
+                continue
             for created in effect.response.topics:
                 if created.error_code == ErrorCode.NONE and created.topic_id:
                     _check_created(known, node_id, created.name, created.topic_id)

@@ -16,6 +16,8 @@ from simulation.engine.cluster import Observer, SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import brokers, every_partition, is_whole, partition_states
 from simulation.engine.transport import CLIENTS_FROM
+from simulation.examination.examination import KINDS, examine
+from simulation.examination.examiner import Examiner
 from simulation.faults.nemesis import SimulatedNemesis
 from simulation.invariants.liveness import unmet
 from simulation.invariants.properties import Violation
@@ -96,7 +98,7 @@ def settings_of(configuration: Configuration) -> list[Settings]:
                 metadata_snapshot_fetch_max_bytes=max(configuration.metadata_fetch_bytes, _SNAPSHOT_PIECE_BYTES),
                 generation=configuration.generation,
                 flaws=configuration.flaws,
-                auto_create_topics_enable=False,
+                auto_create_topics_enable=True,
                 log_cleaner_backoff_ms=_COMPACTION_MS,
                 producer_id_expiration_ms=configuration.producer_expiration_ms or _DAY_MS,
                 producer_id_expiration_check_interval_ms=(
@@ -196,6 +198,8 @@ class _Test(SimulatedTest):
         broker_ids = range(1, configuration.brokers + 1)
         self.side_topics = SideTopics(next(ids), broker_ids, configuration.replication_factor)
         cluster.clients[self.side_topics.client_id] = self.side_topics
+        self.examiner = Examiner(next(ids), producers_expire=bool(configuration.producer_expiration_ms))
+        cluster.clients[self.examiner.client_id] = self.examiner
         self.nemesis = SimulatedNemesis(cluster, configuration, self.history)
         initial = dict(_topic_configs(configuration))
         self.side_settings = SettingsOperator(next(ids), configuration, initial, self.nemesis.losses)
@@ -294,3 +298,6 @@ class _Test(SimulatedTest):
 
         self.group.begin_final(self.cluster)
         self._read_to_ends(lambda: self.group.has_answers)
+        kind = KINDS[self.cluster.choices["examination"].draw("kind", len(KINDS))]
+        self.cluster.say(f"the examination: {kind}")
+        examine(self.examiner, self.cluster, self.configuration, len(self.ends), kind)

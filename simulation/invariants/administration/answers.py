@@ -23,8 +23,8 @@ _UNKNOWN = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNK
 """Of a whole request: the outcome is unknown, or another controller has to be asked."""
 
 
-def controller_stepped(known: Knowledge, node_id: int, event: Event, effects: Sequence[Effect], before: int) -> None:
-    """P-A1 when a controller answers. `before`: where its log ended before the step."""
+def controller_asked(known: Knowledge, node_id: int, event: Event, before: int) -> None:
+    """Remember what a controller is asked for. `before`: where its log ended before the step."""
     administered = known.administered
     entries = known.voters[node_id].entries
     if event.__class__ is RequestReceived:
@@ -37,6 +37,11 @@ def controller_stepped(known: Knowledge, node_id: int, event: Event, effects: Se
                 for batch in dict.fromkeys(entries[before:]):
                     if batch is not None:
                         administered.deletions[batch.epoch, batch.base] = request
+
+
+def controller_stepped(known: Knowledge, node_id: int, effects: Sequence[Effect]) -> None:
+    """P-A1 when a controller answers."""
+    administered = known.administered
     for effect in effects:
         if effect.__class__ is Reply:
             assert isinstance(effect, Reply)

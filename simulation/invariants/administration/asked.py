@@ -59,7 +59,18 @@ class Administered:
     Each with when it came, in ms by the broker's clock.
     """
 
+    def is_tried(self, node_id: int, request_id: int) -> bool:
+        """Whether a node, controller or broker, was asked only to try what a request asks for."""
+        decision = self.decisions.get((node_id, request_id))
+        request = self.forwarded.get((node_id, request_id), (None, 0))[0] if decision is None else decision.request
+        return request is not None and is_tried(request)
+
 
 def without_timeout(request: AnyRequest) -> AnyRequest:
     """A request as it is however long its sender waits, since a broker passes it on with what is left of its time."""
     return request._replace(timeout_ms=0) if isinstance(request, _WITH_TIMEOUT) else request
+
+
+def is_tried(request: AnyRequest) -> bool:
+    """Whether a request asks only what would come of it, and is to change nothing."""
+    return bool(getattr(request, "validate_only", False))

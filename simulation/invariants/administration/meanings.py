@@ -38,6 +38,7 @@ from broker.core.messages import (
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import PartitionState
 from simulation.invariants.administration import refusals
+from simulation.invariants.administration.asked import is_tried
 from simulation.invariants.knowledge import Version
 
 _PREFERRED = 0
@@ -47,6 +48,9 @@ Versions = Sequence[Version]
 
 def meaning(request: AnyRequest, response: AnyResponse, versions: Versions, min_isr_of_files: int) -> str:
     """What is wrong with an answer; "" if it is true, or of a kind that says nothing about the metadata."""
+    if is_tried(request):
+        before, after = ((one.topics, one.configs) for one in (versions[0], versions[-1]))
+        return "" if before == after else f"it was only to be tried: topics and settings went from {before} to {after}"
     found: list[str] = []
     match request, response:
         case CreateTopicsRequest(), CreateTopicsResponse():
@@ -59,8 +63,10 @@ def meaning(request: AnyRequest, response: AnyResponse, versions: Versions, min_
             for wanted, result in zip(request.topics, response.results, strict=True):
                 found.append(_grown(wanted, result.error_code, versions))
         case IncrementalAlterConfigsRequest(), IncrementalAlterConfigsResponse():
+            named = [(resource.resource_type, resource.name) for resource in request.resources]
             for resource, altered in zip(request.resources, response.results, strict=True):
-                found.append(_altered(resource, altered.error_code, versions))
+                is_repeated = named.count((resource.resource_type, resource.name)) > 1
+                found.append(_altered(resource, altered.error_code, versions, is_repeated=is_repeated))
         case AlterPartitionReassignmentsRequest(), AlterPartitionReassignmentsResponse():
             for asked, answered in zip(request.reassignments, response.results, strict=True):
                 found.append(_reassigned(asked, answered.error_code, versions, min_isr_of_files))
@@ -135,14 +141,16 @@ def _grown(wanted: NewPartitions, error: int, versions: Versions) -> str:
 def _settings(version: Version, resource: ConfigResource) -> dict[str, str]:
     if resource.resource_type == ResourceType.TOPIC:
         return version.topics.get(resource.name, ("", {}, {}))[2]
-    return version.configs[1].get(int(resource.name), {}) if resource.name else version.configs[0]
+    if not resource.name:
+        return version.configs[0]
+    return version.configs[1].get(int(resource.name), {}) if resource.name.isdecimal() else {}
 
 
-def _altered(resource: ConfigResource, error: int, versions: Versions) -> str:
+def _altered(resource: ConfigResource, error: int, versions: Versions, *, is_repeated: bool) -> str:
     before, after = (_settings(version, resource) for version in (versions[0], versions[-1]))
     if error != ErrorCode.NONE:
         is_topic = resource.resource_type == ResourceType.TOPIC
-        if not refusals.of_alteration(resource, error, versions[0], is_topic=is_topic):
+        if not refusals.of_alteration(resource, error, versions[0], is_topic=is_topic, is_repeated=is_repeated):
             return f"the settings of {resource.name!r} had no reason to be refused with {ErrorCode(error).name}"
         return f"the settings went from {before} to {after}" if before != after else ""
     if not refusals.may_alter(resource):

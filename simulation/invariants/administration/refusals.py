@@ -97,8 +97,8 @@ def of_deletion(name: str | None, topic_id: str, error: int, before: Version) ->
     return error == ErrorCode.UNKNOWN_TOPIC_ID and not name and topic_id not in ids
 
 
-def of_alteration(resource: ConfigResource, error: int, before: Version, *, is_topic: bool) -> bool:
-    """IncrementalAlterConfigs, of one resource."""
+def of_alteration(resource: ConfigResource, error: int, before: Version, *, is_topic: bool, is_repeated: bool) -> bool:
+    """IncrementalAlterConfigs, of one resource, which the request may name more than once."""
     match error:
         case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return is_topic and resource.name not in before.topics
@@ -106,7 +106,9 @@ def of_alteration(resource: ConfigResource, error: int, before: Version, *, is_t
             return not is_topic and resource.name not in map(str, before.brokers)
         case ErrorCode.INVALID_CONFIG | ErrorCode.INVALID_REQUEST:
             keys = [key for key, _, _ in resource.operations]
-            return len(set(keys)) < len(keys) or _legality(resource) is not True
+            names_none = not resource.name if is_topic else bool(resource.name) and not resource.name.isdecimal()
+            of_all = not is_topic and bool(resource.name) and _MIN_ISR in keys
+            return is_repeated or names_none or of_all or len(set(keys)) < len(keys) or _legality(resource) is not True
         case _:
             return False
 

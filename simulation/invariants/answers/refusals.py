@@ -10,6 +10,7 @@ from broker.core.messages import ProducedPartition, ProduceRequest
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import PartitionState
 from broker.core.ports.events import RequestReceived
+from broker.core.records import check_crc, decode_records, read_header
 from simulation.invariants.derived import batches_of_producers, may_have_lost_for_good, what_is_left
 from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror, batches_in
 from simulation.invariants.knowledge import BrokerMirror, Knowledge, Version
@@ -23,8 +24,8 @@ _BY_SEQUENCE = frozenset({
     ErrorCode.INVALID_PRODUCER_EPOCH,
 })  # fmt: skip
 
-_NEVER = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP})
-"""The clients of a simulation send nothing of the kind."""
+_BY_CONTENT = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP})
+_TIME_BOUNDS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 
 
 def refused(known: Knowledge, broker: BrokerMirror, produced: ProducedPartition, records: bytes) -> None:
@@ -34,7 +35,7 @@ def refused(known: Knowledge, broker: BrokerMirror, produced: ProducedPartition,
     if ghost is None or mirror is None or ghost.mirrors.get(broker.broker_id) is not mirror:
         return
     error = ErrorCode(produced.error_code)
-    if error in _NEVER:
+    if error in _BY_CONTENT and not _explains(known, ghost, broker, error, records):
         known.fail(ghost, "P-31", f"broker {broker.broker_id} refused a sound batch with {error.name}")
     if error in _BY_SEQUENCE:
         _check_sequence(known, ghost, mirror, batches_in(records)[0], error)
@@ -42,6 +43,18 @@ def refused(known: Knowledge, broker: BrokerMirror, produced: ProducedPartition,
         _check_isr(known, ghost, broker)
     elif error == ErrorCode.MESSAGE_TOO_LARGE:
         _check_size(known, ghost, broker, len(records))
+
+
+def _explains(known: Knowledge, ghost: Ghost, broker: BrokerMirror, error: ErrorCode, records: bytes) -> bool:
+    """Whether an error says what is wrong with a batch, or not allowed in its topic."""
+    header = read_header(records)
+    if error == ErrorCode.CORRUPT_MESSAGE:
+        return header.size != len(records) or not check_crc(records, 0, header.size)
+    settings = [version.topics.get(ghost.topic, ("", {}, {}))[2] for version in _reached(known, broker.image_end)]
+    if error == ErrorCode.INVALID_TIMESTAMP:
+        return any(key in configs for configs in settings for key in _TIME_BOUNDS)
+    is_compacted = any("compact" in configs.get("cleanup.policy", "") for configs in settings)
+    return header.is_control or (is_compacted and any(record.key is None for record in decode_records(records)))
 
 
 def _check_sequence(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, sent: Batch, error: ErrorCode) -> None:

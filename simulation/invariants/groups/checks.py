@@ -128,7 +128,7 @@ def _told(
             _assigned(known, ghost, mirror, request, response.assignment)
         case LeaveGroupRequest(), LeaveGroupResponse(error_code=ErrorCode.NONE):
             for member in response.members:
-                if member.error_code == ErrorCode.NONE:
+                if member.error_code == ErrorCode.NONE and member.member_id:  # else only its instance id is known
                     known.asked.left[request.group_id, member.member_id] = stay
 
 

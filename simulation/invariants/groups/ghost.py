@@ -156,6 +156,9 @@ class SeenGroup:
     added_ms: int = 0
     """When its last new member has come."""
 
+    begun_ms: int = 0
+    """When its generation began, of which members have to ask for their assignments."""
+
     members: list[tuple[Member, bool]] = field(default_factory=list)
     """Each with whether it has joined, and waits for the generation."""
 

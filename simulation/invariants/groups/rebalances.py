@@ -86,6 +86,8 @@ def _note(seen: SeenGroup, now_ms: int) -> None:
     if group.state is not seen.state:
         seen.from_empty = seen.state is GroupState.EMPTY
         seen.state, seen.since_ms = group.state, now_ms
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            seen.begun_ms = now_ms
     if any(all(member is not one for one, _ in seen.members) for member in group.members.values()):
         seen.added_ms = now_ms
     seen.members = [(member, member.waiting_join is not None) for member in group.members.values()]
@@ -161,9 +163,11 @@ def _may_go(broker: BrokerMirror, seen: SeenGroup, member: Member, event: Event,
     if joined:
         return False
     patience_ms = min(one.rebalance_timeout_ms for one, _ in seen.members)
-    is_late = seen.state is GroupState.PREPARING_REBALANCE or member.member_id in seen.not_synced
-    if is_late and now_ms - seen.since_ms >= patience_ms:
-        return True
+    not_joined = seen.state is GroupState.PREPARING_REBALANCE
+    if not_joined or member.member_id in seen.not_synced:
+        since_ms = seen.since_ms if not_joined else seen.begun_ms
+        if now_ms - since_ms >= patience_ms:
+            return True
     answered_ms = broker.members_answered.get(member.member_id)
     return answered_ms is None or now_ms - answered_ms >= member.session_timeout_ms
 

@@ -244,6 +244,20 @@ def test_a_member_that_has_joined_may_not_be_removed(knowledge: Knowledge) -> No
     assert watched.removed() == "P-50"
 
 
+@pytest.mark.parametrize(("waited_ms", "breaks"), [(REBALANCE_MS, None), (REBALANCE_MS - 1, "P-50")])
+def test_who_does_not_sync_is_given_time_from_the_generations_beginning_on(
+    knowledge: Knowledge, waited_ms: int, breaks: str | None
+) -> None:
+    watched = Watched(knowledge)
+    watched.group.pending_sync = {"a": None}
+    watched.become(GroupState.COMPLETING_REBALANCE)
+    watched.later(waited_ms - 10)
+    watched.become(GroupState.STABLE)
+    watched.later(10)
+    watched.heartbeat("a")
+    assert watched.removed() == breaks
+
+
 @pytest.mark.parametrize(("names", "breaks"), [({"a": None}, None), ({"b": None}, "P-50")])
 def test_a_member_that_does_not_ask_for_its_assignment_may_be_removed(
     knowledge: Knowledge, names: dict[str, None], breaks: str | None

@@ -41,7 +41,7 @@ def _partition(broker: BrokerState, topic: str, partition: int) -> DescribedProd
 def _producer(log: Log, producer_id: int, state: ProducerState) -> DescribedProducer:
     """The state keeps no times: that of the last batch is in the log, as long as the batch itself."""
     newest = state.batches[-1]
-    header = log.batch_at(newest.base_offset)
+    header = log.batch_at(newest.last_offset)  # its beginning may be deleted
     found = header is not None and header.producer_id == producer_id
     timestamp = header.max_timestamp if header is not None and found else _UNKNOWN
     return DescribedProducer(producer_id, state.epoch, newest.last_sequence, timestamp)

@@ -127,7 +127,7 @@ def _append(broker: BrokerState, part: ProducePartition, acks: int) -> tuple[Pro
         return refused(verdict.error)
     if verdict.duplicate_of is not None:
         base_offset, last_offset = verdict.duplicate_of
-        append_time_ms = _append_time(log.batch_at(base_offset))
+        append_time_ms = _append_time(log.batch_at(last_offset))
         broker.runtime.mark(DUPLICATE if last_offset < replica.high_watermark else DUPLICATE_WAITS)
     else:
         records, append_time_ms = part.records, -1

@@ -1,0 +1,44 @@
+"""The whole examination: each seed draws which kind of questions it asks, since all of them take too long."""
+
+from __future__ import annotations
+
+from simulation.engine.cluster import SimulatedCluster
+from simulation.examination import administering, describing, grouping, reading, topics, writing
+from simulation.examination.examiner import Examiner
+from simulation.examination.topics import PLAIN
+from simulation.scenario.configuration import Configuration
+from simulation.workload.clients import TOPIC
+
+KINDS = ("describing", "reading", "writing", "grouping", "administering")
+"""The modules of this package that ask questions."""
+
+
+def examine(
+    examiner: Examiner, cluster: SimulatedCluster, configuration: Configuration, partitions: int, kind: str
+) -> None:
+    """Ask a healed cluster, whose main topic has so many partitions. Raises `WrongAnswer` at the first one."""
+    brokers = range(1, configuration.brokers + 1)
+    match kind:
+        case "describing":
+            examiner.property_id = describing.PROPERTY
+            topics.create(examiner, cluster, brokers, PLAIN)
+            describing.examine(examiner, cluster, brokers)
+        case "reading":
+            examiner.property_id = reading.PROPERTY
+            topics.create(examiner, cluster, brokers, PLAIN)
+            topics.fill(examiner, cluster)
+            logs = [] if configuration.compacted else [(TOPIC, number) for number in range(partitions)]
+            reading.examine(examiner, cluster, brokers, [*logs, (PLAIN, 0)])
+        case "writing":
+            examiner.property_id = writing.PROPERTY
+            topics.create(examiner, cluster, brokers, *topics.ALL)
+            writing.examine(examiner, cluster, brokers)
+        case "grouping":
+            examiner.property_id = grouping.PROPERTY
+            topics.create(examiner, cluster, brokers, PLAIN)
+            grouping.examine(examiner, cluster, brokers[-1])
+        case _:
+            examiner.property_id = administering.PROPERTY
+            topics.create(examiner, cluster, brokers, *topics.ALL)
+            topics.fill(examiner, cluster)
+            administering.examine(examiner, cluster, brokers)

@@ -1,0 +1,157 @@
+"""The examination of healed brokers passes the correct build, and finds what no sender or reader would: P-E1 to P-E5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from broker.core.broker_node.groups import state as groups
+from broker.core.broker_node.requests import descriptions, producers, producing, queries
+from broker.core.controller.requests import configs, topics
+from broker.core.log.log import Log
+from broker.core.messages import (
+    CreateTopicsRequest,
+    DescribedProducer,
+    ElectLeadersResponse,
+    MetadataBroker,
+    MetadataResponse,
+    MetadataTopic,
+)
+from broker.core.messages.errors import ErrorCode
+from broker.core.replica import intake
+from simulation.examination.examination import KINDS
+from simulation.examination.examiner import Examiner, WrongAnswer, errors_of
+from simulation.scenario import scenario
+from simulation.scenario.phases import SimulationOutcome
+from tests.simulation.invariants.planting import observe
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def examined(monkeypatch: pytest.MonkeyPatch, kind: str, **overrides: object) -> SimulationOutcome:
+    """A quiet simulation that ends with questions of one kind."""
+    monkeypatch.setattr(scenario, "KINDS", (kind,))
+    return observe(duration_ms=3_000, operations=10, polls=10, **overrides)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [{}, {"combined": True, "brokers": 3}, {"generation": "K1"}, {"compacted": True}])
+def test_the_correct_build_passes(monkeypatch: pytest.MonkeyPatch, kind: str, shape: dict[str, object]) -> None:
+    assert examined(monkeypatch, kind, **shape).failure is None
+
+
+def wrong_pages(patch: pytest.MonkeyPatch) -> None:
+    honest = descriptions.topic_partitions
+    patch.setattr(descriptions, "topic_partitions", lambda *asked: honest(*asked)._replace(next_cursor=None))
+
+
+def unknown_names(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(queries, "is_legal_name", lambda _name: True)
+
+
+def producers_without_times(patch: pytest.MonkeyPatch) -> None:
+    honest = producers._producer
+
+    def described(*asked: Any) -> DescribedProducer:
+        return honest(*asked)._replace(last_timestamp=-1)
+
+    patch.setattr(producers, "_producer", described)
+
+
+def unconverted_batches(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(producing, "taken", lambda _intake, records, header, *_limits: (records, header))
+
+
+def repeated_settings(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(configs, "refuse_repeated", lambda _keys: None)
+
+
+def members_without_metadata(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(groups.Member, "metadata_for", lambda _member, _protocol: b"")
+
+
+@pytest.mark.parametrize(
+    ("kind", "plant", "breaks"),
+    [
+        ("describing", wrong_pages, "P-E1"),
+        ("describing", unknown_names, "P-E1"),
+        ("reading", producers_without_times, "P-E2"),
+        ("writing", unconverted_batches, "P-E3"),
+        ("administering", repeated_settings, "P-E4"),
+        ("grouping", members_without_metadata, "P-E5"),
+    ],
+)
+def test_each_kind_of_question_finds_what_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, kind: str, plant: Patch, breaks: str
+) -> None:
+    plant(monkeypatch)
+    assert examined(monkeypatch, kind).failed_property == breaks
+
+
+# --- what the older properties say of what only the examination asks --------------------------------------------------
+
+
+def test_a_topic_that_was_only_to_be_tried_and_is_created_breaks_p_a1(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = topics.create
+
+    def create(controller: Any, request_id: int, request: CreateTopicsRequest) -> None:
+        honest(controller, request_id, request._replace(validate_only=False))
+
+    monkeypatch.setattr("broker.core.controller.node.topics.create", create)
+    assert examined(monkeypatch, "administering").failed_property == "P-A1"
+
+
+def test_a_converted_batch_of_other_records_breaks_p_12(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = intake.uncompressed
+
+    def uncompressed(*asked: Any) -> bytes:
+        return honest(*asked).replace(b"\x05", b"\x06")
+
+    monkeypatch.setattr(intake, "uncompressed", uncompressed)
+    assert examined(monkeypatch, "writing").failed_property == "P-12"
+
+
+def test_a_sound_batch_that_is_called_corrupt_breaks_p_31(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Log.check_batches
+
+    def check_batches(log: Log, records: bytes) -> Any:
+        found = honest(log, records)
+        return ErrorCode.CORRUPT_MESSAGE if found == ErrorCode.INVALID_RECORD else found
+
+    monkeypatch.setattr(Log, "check_batches", check_batches)
+    assert examined(monkeypatch, "writing").failed_property == "P-31"
+
+
+@pytest.mark.parametrize("error", [ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP])
+def test_a_damaged_batch_that_is_refused_for_another_reason_breaks_p_31_or_p_e3(
+    monkeypatch: pytest.MonkeyPatch, error: ErrorCode
+) -> None:
+    honest = Log.check_batches
+
+    def check_batches(log: Log, records: bytes) -> Any:
+        found = honest(log, records)
+        return error if found == ErrorCode.CORRUPT_MESSAGE else found
+
+    monkeypatch.setattr(Log, "check_batches", check_batches)
+    expected = "P-31" if error == ErrorCode.INVALID_RECORD else "P-E3"  # the topic bounds times
+    assert examined(monkeypatch, "writing").failed_property == expected
+
+
+# --- the examiner -----------------------------------------------------------------------------------------------------
+
+
+def test_the_errors_of_a_response_are_its_own_or_those_of_its_parts() -> None:
+    brokers = (MetadataBroker(1, "b1", 1),)
+    found = MetadataTopic(ErrorCode.NONE, "a", "", False, ())
+    missing = MetadataTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, "id", False, ())
+    assert errors_of(MetadataResponse(brokers, "", 1, (found, missing))) == (0, ErrorCode.UNKNOWN_TOPIC_ID)
+    assert errors_of(ElectLeadersResponse(ErrorCode.NOT_CONTROLLER, ())) == (ErrorCode.NOT_CONTROLLER,)
+
+
+def test_what_is_not_as_expected_names_both() -> None:
+    examiner = Examiner(1, producers_expire=False)
+    examiner.property_id = "P-E1"
+    with pytest.raises(WrongAnswer, match="P-E1: the question: expected 2, found 1"):
+        examiner.expect("the question", 1, 2)
