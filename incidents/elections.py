@@ -24,7 +24,7 @@ def decisive_election(evidence: Evidence, losses: Iterable[Loss], name: str) -> 
 def _election(evidence: Evidence, loss: Loss, name: str) -> Election | None:
     """The decisive election of a loss, among those after the last of the records with an anomaly of this name."""
     takeover = loss.takeover
-    if takeover is None:
+    if takeover is None or takeover.leads_on:
         return None
     written_ns = max((row["at_ns"] or 0 for row in loss.rows if row["anomaly"] == name), default=loss.last_ns)
     history = evidence.history_of(loss.topic, loss.partition)

@@ -48,12 +48,15 @@ def storage_loss(
     until = f"before fault #{fault.number}" if fault.number else "before that"
     name = partition_name(history.topic, history.partition)
     last = f"The ISR of {name} last seen {until} was {set_of(isr)}, at {moment(before[-1].at_ns)}." if isr else ""
-    away = _kept_away(evidence, loss, takeover, fault, before)
+    away = [] if takeover.leads_on else _kept_away(evidence, loss, takeover, fault, before)
     acknowledged = "acknowledged them alone, " if alone else ""
     numbers = (fault.number, *(excuse.number for excuse, _ in away)) if fault.number else ()
+    then = f"was elected {'again' if led else 'leader'}"
+    if takeover.leads_on:
+        then = f"led on in leader epoch {takeover.epoch}, without an election"
     return Cause(
         "storage-loss",
-        f"broker {leader} {acknowledged}{fault.deed} and was elected {'again' if led else 'leader'}",
+        f"broker {leader} {acknowledged}{fault.deed} and {then}",
         (*seen, *([last] if last else []), *(sentence for _, sentence in away)),
         fault.started_ns,
         leader,
@@ -114,6 +117,8 @@ def _why_it_could_lead(
         )
     if settings.get("unclean_election"):
         return "unclean.leader.election.enable=true lets any replica lead."
+    if takeover.leads_on:
+        return "A broker that comes back from an unclean stop has to leave the ISR, and may not lead on."
     as_eligible = _was_eligible(history, takeover)
     if takeover.leader in isr or not isr or as_eligible:
         elected_from = "the ELR" if as_eligible else "the ISR"

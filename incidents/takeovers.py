@@ -16,13 +16,17 @@ LOST = ("lost-acked-write", "lost-read", "P-12")
 
 
 class Takeover(NamedTuple):
-    """The first leader that lacked a record: seen at `seen_ns`, elected after `not_before_ns`."""
+    """The first leader that lacked a record: seen without it at `seen_ns`, elected after `not_before_ns`.
+
+    `leads_on`: it led in the same epoch when it still had the record, and lost it as the leader.
+    """
 
     epoch: int
     leader: int
     not_before_ns: int
     seen_ns: int
     log_end: int | None
+    leads_on: bool = False
 
 
 @dataclass
@@ -95,18 +99,29 @@ def _takeover(evidence: Evidence, row: Row) -> Takeover | None:
     epoch = before[-1].leader_epoch if before else -1
     end_before = before[-1].log_end or 0 if before else 0
     previous_ns = before[-1].at_ns if before else 0
+    had_in: tuple[int, int] | None = None  # the leader and epoch in which a sample shows the record
     for sample in leading[len(before) :]:
         log_end = sample.log_end or 0
         is_other = sample.leader_epoch > epoch or log_end < end_before  # else the sample is older than the record
         replaced = sample.leader_epoch > epoch and sample.leader_epoch in written_in
-        if (is_other and log_end <= offset) or replaced:
-            return Takeover(sample.leader_epoch, sample.broker, previous_ns, sample.at_ns, sample.log_end)
+        had = log_end > offset and _loses_it_later(leading, sample, offset)
+        if (is_other and log_end <= offset) or (replaced and not had):
+            leads_on = had_in == (sample.broker, sample.leader_epoch)
+            return Takeover(sample.leader_epoch, sample.broker, previous_ns, sample.at_ns, sample.log_end, leads_on)
+        if log_end > offset:
+            had_in = (sample.broker, sample.leader_epoch)
         if before and not evidence.logs_have_epochs and sample.broker != before[-1].broker:
             brought = _brought(history, sample, at_ns)
             if brought is not None and brought <= offset:
                 return Takeover(sample.leader_epoch, sample.broker, previous_ns, sample.at_ns, brought)
         previous_ns, end_before = sample.at_ns, max(end_before, log_end)
     return None
+
+
+def _loses_it_later(leading: Sequence[Sample], had: Sample, offset: int) -> bool:
+    """Whether a later sample of the same leader in the same epoch shows a log that ends at an offset, or before it."""
+    own = (one for one in leading if (one.broker, one.leader_epoch) == (had.broker, had.leader_epoch))
+    return had.leader_epoch >= 0 and any(one.at_ns > had.at_ns and (one.log_end or 0) <= offset for one in own)
 
 
 def _of_the_first_leader(

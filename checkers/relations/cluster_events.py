@@ -89,10 +89,12 @@ def leadership_bounds(relations: Relations) -> DataFrame:
 
 
 def excuses(relations: Relations) -> DataFrame:
-    """Return, per partition, until when records had to be invoked for their loss to be excused.
+    """Return, per partition, what excuses the loss of records.
 
-    `lost_until_ns` for acks=all: the last moment at which one of more than f overlapping lossy shutdowns, or an allowed
-    unclean election, can have happened. `leader_lossy_until_ns`: the last lossy shutdown of any replica that ever led.
+    `losses` for acks=all: each moment at which more than f lossy shutdowns overlapped, or an allowed unclean election
+    was seen (`moment_ns`), and until when a record had to be invoked to be lost by it (`until_ns`): until the last
+    moment at which one of these can have happened. `leader_lossy_until_ns`: the last lossy shutdown of any replica that
+    ever led.
     """
     windows = lossy_windows(relations)
     min_isr = fn.broadcast(relations.runs.select("run_id", "min_insync_replicas", "unclean_election"))
@@ -106,8 +108,7 @@ def excuses(relations: Relations) -> DataFrame:
         .agg(fn.sort_array(fn.collect_list("crashed_by_ns"), asc=False).alias("crashes"))
         .join(min_isr, "run_id")
         .where(too_many_shutdowns(fn.size("crashes"), fn.col("min_insync_replicas")))
-        .groupBy(*KEY)
-        .agg(fn.max(fn.element_at("crashes", fn.col("min_insync_replicas"))).alias("shutdowns_ns"))
+        .select(*KEY, "moment_ns", fn.element_at("crashes", fn.col("min_insync_replicas")).alias("until_ns"))
     )
     led = relations.cluster.where("role = 'leader'").select(*KEY, "broker").distinct()
     leader_lossy = (
@@ -116,17 +117,41 @@ def excuses(relations: Relations) -> DataFrame:
     unclean = (
         unclean_elections(relations)
         .join(min_isr.where("unclean_election").select("run_id"), "run_id")
-        .groupBy(*KEY)
-        .agg(fn.max("elected_ns").alias("unclean_ns"))
+        .select(*KEY, fn.col("elected_ns").alias("moment_ns"), fn.col("elected_ns").alias("until_ns"))
     )
+    losses = (
+        at_once.union(unclean).groupBy(*KEY).agg(fn.collect_list(fn.struct("moment_ns", "until_ns")).alias("losses"))
+    )
+    return losses.join(leader_lossy, list(KEY), "full")
+
+
+def shortened(relations: Relations) -> DataFrame:
+    """Return, per partition, the list `shortened` of samples in which a leader's log ended before an earlier one's.
+
+    Each has `since_ns` and `at_ns`, between which the log was seen like that, and `log_end`: no record from there on
+    was in it. Only of leaders that were the latest ones then: a later epoch began after the sample. A leader that was
+    deposed may lack what the next one has acknowledged.
+    """
+    epoch = [*KEY, "leader_epoch"]
+    samples_of_one = Window.partitionBy(*KEY, "broker").orderBy("at_ns")
+    in_order = Window.partitionBy(*KEY).orderBy("epoch")
+    bounds = (
+        leadership_bounds(relations)
+        .select(*KEY, fn.explode("led").alias("led"))
+        .select(*KEY, fn.col("led.epoch").alias("epoch"), fn.col("led.not_before_ns").alias("not_before_ns"))
+        .withColumn("latest_until_ns", fn.coalesce(fn.lead("not_before_ns").over(in_order), fn.lit(FOREVER)))
+        .select(*KEY, fn.col("epoch").alias("leader_epoch"), "latest_until_ns")
+    )
+    earlier = Window.partitionBy(*KEY).orderBy("at_ns").rowsBetween(Window.unboundedPreceding, -1)
     return (
-        at_once.join(leader_lossy, list(KEY), "full")
-        .join(unclean, list(KEY), "full")
-        .select(
-            *KEY,
-            fn.greatest("shutdowns_ns", "unclean_ns").alias("lost_until_ns"),
-            "leader_lossy_until_ns",
-        )
+        relations.cluster.withColumn("since_ns", fn.lag("at_ns").over(samples_of_one))
+        .where("role = 'leader' and broker = leader and leader_epoch is not null and log_end is not null")
+        .join(bounds, epoch)
+        .where("at_ns < latest_until_ns")
+        .withColumn("highest", fn.max("log_end").over(earlier))
+        .where("log_end < highest and since_ns is not null")
+        .groupBy(*KEY)
+        .agg(fn.collect_list(fn.struct("since_ns", "at_ns", "log_end")).alias("shortened"))
     )
 
 

@@ -13,11 +13,14 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from checkers.input.frames import KEY, NEVER
+from checkers.input.frames import FOREVER, KEY, NEVER
 from checkers.relations.base import Relations
-from checkers.relations.cluster_events import excuses, leadership_bounds
+from checkers.relations.cluster_events import excuses, leadership_bounds, shortened
 from checkers.verdict.staleness import is_stale, stale_because, undecided, with_epochs
 from history.contract import loss_is_allowed
+
+LOST = ("lost-acked-write", "lost-read")
+"""Anomalies that say that the record at their offset is gone."""
 
 
 def classified(findings: DataFrame, relations: Relations) -> DataFrame | None:
@@ -42,6 +45,7 @@ def classified(findings: DataFrame, relations: Relations) -> DataFrame | None:
         )
     judged = (
         findings.join(fn.broadcast(excuses(relations)), list(KEY), "left")
+        .join(fn.broadcast(shortened(relations)), list(KEY), "left")
         .join(fn.broadcast(leadership_bounds(relations)), list(KEY), "left")
         .join(fn.broadcast(relations.runs.select("run_id", "brokers")), "run_id", "left")
     )
@@ -58,7 +62,10 @@ def classified(findings: DataFrame, relations: Relations) -> DataFrame | None:
 
 
 def _excused(promise: Column) -> Column:
-    lost = promise.at_ns <= fn.coalesce("lost_until_ns", fn.lit(NEVER))
+    gone_ns = _gone_by_ns()
+    lost = fn.coalesce(
+        fn.exists("losses", lambda loss: (promise.at_ns <= loss.until_ns) & (loss.moment_ns <= gone_ns)), fn.lit(False)
+    )
     leader_lost = promise.at_ns <= fn.coalesce("leader_lossy_until_ns", fn.lit(NEVER))
     last_epoch = fn.get("led", fn.size("led") - 1).epoch
     # The leader that acknowledged it may have been deposed since, or before without knowing it yet (BL-10).
@@ -67,3 +74,13 @@ def _excused(promise: Column) -> Column:
         promise.acks, replicas_failed=lost, leader_failed=leader_lost | fn.coalesce(changed, fn.lit(False))
     )
     return fn.coalesce(excused, fn.lit(False))
+
+
+def _gone_by_ns() -> Column:
+    """When a lost record is known to be gone: what came later has not taken it, and excuses nothing.
+
+    The latest leader's log ended before it, in a sample of the time after its acknowledgement, or after it was read.
+    """
+    gone = fn.filter("shortened", lambda one: (one.log_end <= fn.col("offset")) & (one.since_ns >= fn.col("at_ns")))
+    earliest = fn.array_min(fn.transform(gone, lambda one: one.at_ns))
+    return fn.when(fn.col("anomaly").isin(*LOST), fn.coalesce(earliest, fn.lit(FOREVER))).otherwise(fn.lit(FOREVER))

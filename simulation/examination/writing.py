@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.messages import (
@@ -103,17 +104,17 @@ def _plain(examiner: Examiner, cluster: SimulatedCluster, acks: int) -> None:
         if base is not None:
             examiner.expect(f"{about}, its offset", answer.base_offset, base)
         base = answer.base_offset + count
-        start, end = answer.base_offset, base
+        examiner.soon(cluster, partial(_is_stored, examiner, cluster, about, answer.base_offset, values))
 
-        def stored(start: int = start, end: int = end, about: str = about, values: tuple[int, ...] = values) -> None:
-            header, records = _first(examiner, cluster, PLAIN, start, about)
-            examiner.expect(f"{about}, its records", [each[0] for each in records], list(range(start, end)))
-            sent = [value.to_bytes(8, "big") for value in values]
-            examiner.expect(f"{about}, their values", [each[3] for each in records], sent)
-            examiner.expect(f"{about}, their times", {each[1] for each in records}, {_FIRST_MS})
-            examiner.expect(f"{about}, its codec", header.codec, 0)
 
-        examiner.soon(cluster, stored)
+def _is_stored(examiner: Examiner, cluster: SimulatedCluster, about: str, start: int, values: tuple[int, ...]) -> None:
+    header, records = _first(examiner, cluster, PLAIN, start, about)
+    offsets = list(range(start, start + len(values)))
+    examiner.expect(f"{about}, its records", [each[0] for each in records], offsets)
+    sent = [value.to_bytes(8, "big") for value in values]
+    examiner.expect(f"{about}, their values", [each[3] for each in records], sent)
+    examiner.expect(f"{about}, their times", {each[1] for each in records}, {_FIRST_MS})
+    examiner.expect(f"{about}, its codec", header.codec, 0)
 
 
 def _unanswered(examiner: Examiner, cluster: SimulatedCluster) -> None:
@@ -168,19 +169,9 @@ def _ahead_ms(cluster: SimulatedCluster) -> int:
 
 def _idempotent(examiner: Examiner, cluster: SimulatedCluster, brokers: Sequence[int]) -> None:
     """A producer's batches are taken in order and once; ids are given once."""
-    ids = []
+    ids: list[int] = []
     for broker in brokers:
-        response: InitProducerIdResponse | None = None
-
-        def given(broker: int = broker) -> None:
-            nonlocal response
-            answer = examiner.ask(cluster, broker, InitProducerIdRequest())
-            assert isinstance(answer, InitProducerIdResponse)
-            response = answer
-            examiner.expect(f"broker {broker}, a producer id", (answer.error_code, answer.producer_epoch), (0, 0))
-
-        examiner.soon(cluster, given)
-        ids.append(response.producer_id if response is not None else -1)
+        examiner.soon(cluster, partial(_gives_an_id, examiner, cluster, broker, ids))
     examiner.expect("producer ids that were given twice", len(ids) - len(set(ids)), 0)
     transactional = InitProducerIdRequest("a transaction")
     examiner.errors(cluster, brokers[0], "a producer id for transactions", transactional, NO_TRANSACTIONS)
@@ -207,6 +198,13 @@ def _idempotent(examiner: Examiner, cluster: SimulatedCluster, brokers: Sequence
     _sent(examiner, cluster, "a later batch of a new epoch", late, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
 
+def _gives_an_id(examiner: Examiner, cluster: SimulatedCluster, broker: int, ids: list[int]) -> None:
+    answer = examiner.ask(cluster, broker, InitProducerIdRequest())
+    assert isinstance(answer, InitProducerIdResponse)
+    examiner.expect(f"broker {broker}, a producer id", (answer.error_code, answer.producer_epoch), (0, 0))
+    ids.append(answer.producer_id)
+
+
 def _converted(examiner: Examiner, cluster: SimulatedCluster) -> None:
     """A topic with the leader's times and a codec of its own: header and records say so, values stay."""
     for compression in ("none", "snappy"):
@@ -215,18 +213,19 @@ def _converted(examiner: Examiner, cluster: SimulatedCluster) -> None:
         answer = _sent(examiner, cluster, about, sent, topic=STAMPED)
         examiner.expect(f"{about}, whether it got a time", answer.log_append_time_ms >= 0, True)
 
-        def stored(answer: ProducedPartition = answer, about: str = about) -> None:
-            header, records = _first(examiner, cluster, STAMPED, answer.base_offset, about)
-            examiner.expect(f"{about}, its codec", header.codec, GZIP)
-            examiner.expect(f"{about}, its time", header.max_timestamp, answer.log_append_time_ms)
-            examiner.expect(f"{about}, its mark", header.has_log_append_time, True)
-            expected = [
-                (answer.base_offset + at, answer.log_append_time_ms, None, value.to_bytes(8, "big"))
-                for at, value in enumerate((5, 6))
-            ]
-            examiner.expect(f"{about}, its records", records, expected)
+        examiner.soon(cluster, partial(_is_converted, examiner, cluster, about, answer))
 
-        examiner.soon(cluster, stored)
+
+def _is_converted(examiner: Examiner, cluster: SimulatedCluster, about: str, answer: ProducedPartition) -> None:
+    header, records = _first(examiner, cluster, STAMPED, answer.base_offset, about)
+    examiner.expect(f"{about}, its codec", header.codec, GZIP)
+    examiner.expect(f"{about}, its time", header.max_timestamp, answer.log_append_time_ms)
+    examiner.expect(f"{about}, its mark", header.has_log_append_time, True)
+    expected = [
+        (answer.base_offset + at, answer.log_append_time_ms, None, value.to_bytes(8, "big"))
+        for at, value in enumerate((5, 6))
+    ]
+    examiner.expect(f"{about}, its records", records, expected)
 
 
 def _keyed(examiner: Examiner, cluster: SimulatedCluster) -> None:
