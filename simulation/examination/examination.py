@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from simulation.engine.cluster import SimulatedCluster
 from simulation.examination import administering, describing, grouping, reading, topics, writing
-from simulation.examination.examiner import Examiner
+from simulation.examination.examiner import Examiner, WrongAnswer
 from simulation.examination.topics import PLAIN
+from simulation.invariants.properties import Violation
 from simulation.scenario.configuration import Configuration
 from simulation.workload.clients import TOPIC
 
@@ -16,7 +17,16 @@ KINDS = ("describing", "reading", "writing", "grouping", "administering")
 def examine(
     examiner: Examiner, cluster: SimulatedCluster, configuration: Configuration, partitions: int, kind: str
 ) -> None:
-    """Ask a healed cluster, whose main topic has so many partitions. Raises `WrongAnswer` at the first one."""
+    """Ask a healed cluster, whose main topic has so many partitions. Raises `Violation` at the first wrong answer."""
+    try:
+        _ask(examiner, cluster, configuration, partitions, kind)
+    except WrongAnswer as wrong:
+        raise Violation(examiner.property_id, str(wrong)) from None
+
+
+def _ask(
+    examiner: Examiner, cluster: SimulatedCluster, configuration: Configuration, partitions: int, kind: str
+) -> None:
     brokers = range(1, configuration.brokers + 1)
     match kind:
         case "describing":

@@ -328,6 +328,18 @@ def of_the_first_leader(directory, *, final_epoch):
     return diagnose(run_in(directory, cluster=cluster, logs=logs, faults=faults, anomalies=[lost(15, 10.1)]))
 
 
+@pytest.mark.parametrize(("after", "led_on"), [(leads(20, 3, 1, 5, (3,)), True), (leads(20, 3, 2, 5, (3,)), False)])
+def test_a_leader_that_leads_on_without_what_a_fault_has_taken_was_not_elected_for_it(tmp_path, after, led_on):
+    cluster = [leads(9, 1, 0, 15, (1, 3)), leads(12, 3, 1, 18, (1, 3)), leads(13, 3, 1, 20, (1, 3)), after]
+    logs = [{**written(15, after["leader_epoch"]), "value": 7}]
+    faults = [fault(3, "page-cache-loss", [3], 14, 16)]
+    incident = only(run_in(tmp_path, cluster=cluster, logs=logs, faults=faults, anomalies=[lost(15, 10.1)]))
+    assert (incident.cause.kind, incident.cause.faults) == ("storage-loss", (3,))
+    assert ("led on in leader epoch 1, without an election" in incident.headline) == led_on
+    assert (incident.election is None) == led_on
+    assert ("may not lead on" in incident.cause.allowed_by) == led_on
+
+
 def test_a_first_sample_from_before_the_acknowledgement_shows_no_election(tmp_path):
     (incident,) = of_the_first_leader(tmp_path, final_epoch=2)
     assert (incident.cause.kind, incident.cause.faults, incident.election.epoch) == ("storage-loss", (3,), 2)

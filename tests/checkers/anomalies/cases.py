@@ -273,6 +273,44 @@ def a_window_lasts_until_the_replica_is_back_in_sync(history: History) -> None:
     history.final([])
 
 
+def a_loss_and_two_shutdowns(history: History, lacks_ms: int) -> None:
+    """Two windows overlap from 800 ms on; the leader is seen without the record at `lacks_ms`."""
+    history.sampled(5, 1, 0)
+    history.written([100])
+    history.sampled(50, 1, 0, high_watermark=1)
+    history.fault("page-cache-loss", [1], (100, 500))
+    for at_ms in (550, lacks_ms - 10):
+        history.sampled(at_ms, 1, 0, isr=(2, 3), high_watermark=1)
+    for at_ms in (lacks_ms, lacks_ms + 20, lacks_ms + 40):
+        history.sampled(at_ms, 1, 0, isr=(2, 3))
+    history.fault("page-cache-loss", [2], (800, 900))
+    history.sampled(1_000, 3, 2)
+    history.final([])
+
+
+@case({"lost-acked-write": (1, 0)})
+def what_was_gone_before_a_second_shutdown_was_not_lost_by_it(history: History) -> None:
+    a_loss_and_two_shutdowns(history, 700)
+
+
+@case({"lost-acked-write": (0, 1)})
+def what_is_seen_to_be_gone_after_a_second_shutdown_may_have_been_lost_by_it(history: History) -> None:
+    a_loss_and_two_shutdowns(history, 950)
+
+
+@case({"lost-acked-write": (0, 1)})
+def a_deposed_leader_that_lacks_a_record_does_not_show_that_it_is_gone(history: History) -> None:
+    history.sampled(5, 1, 0)
+    history.sampled(60, 2, 1, brokers=(2, 3))
+    history.sampled(70, 2, 1, brokers=(2, 3))
+    history.written([100], first_ms=100, node=2)
+    history.sampled(200, 2, 1, brokers=(2, 3), high_watermark=1)
+    history.sampled(300, 1, 0, brokers=(1,))
+    history.fault("page-cache-loss", [2, 3], (800, 900))
+    history.sampled(1_000, 1, 2)
+    history.final([])
+
+
 @case({"lost-acked-write": (1, 0)})
 def shutdowns_one_after_the_other_excuse_nothing(history: History) -> None:
     history.sampled(5, 1, 0)

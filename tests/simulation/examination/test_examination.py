@@ -1,4 +1,4 @@
-"""The examination of healed brokers passes the correct build, and finds what no sender or reader would: P-E1 to P-E5."""
+"""The examination of healed brokers passes the correct build, and finds what no sender or reader would (P-E1 to P-E5)."""
 
 from __future__ import annotations
 
@@ -152,6 +152,5 @@ def test_the_errors_of_a_response_are_its_own_or_those_of_its_parts() -> None:
 
 def test_what_is_not_as_expected_names_both() -> None:
     examiner = Examiner(1, producers_expire=False)
-    examiner.property_id = "P-E1"
-    with pytest.raises(WrongAnswer, match="P-E1: the question: expected 2, found 1"):
+    with pytest.raises(WrongAnswer, match="the question: expected 2, found 1"):
         examiner.expect("the question", 1, 2)
