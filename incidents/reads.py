@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from common.wording import as_sentence, in_leader_epoch, moment, nodes, partition_name
+from history.contract import CRASHING_FIRST
 from incidents import out_of_isr
 from incidents.evidence import Evidence, Fault
 from incidents.model import Cause
@@ -225,10 +226,19 @@ def _while_it_changed(
     operation = witness if isinstance(witness, dict) else {}
     since_ns, writer = operation.get("completed_ns"), operation.get("node")
     since_ns = since_ns if isinstance(since_ns, int) else at_ns
+    led = [sample.broker for sample in history.leading if sample.at_ns <= since_ns][-1:]
+    before = writer if isinstance(writer, int) else next(iter(led), None)
     lasting = [fault for fault in near if fault.touches(since_ns, at_ns)] or list(near)
-    lasting = sorted(lasting, key=lambda fault: (not fault.touches(at_ns, at_ns), -fault.started_ns))[:2]
+    lasting = sorted(
+        lasting,
+        key=lambda fault: (before not in fault.targets, not fault.touches(at_ns, at_ns), -fault.started_ns),
+    )[:2]
+    is_down = any(
+        before in fault.targets and fault.kind in CRASHING_FIRST and fault.touches(at_ns, at_ns) for fault in lasting
+    )
     later = [sample.broker for sample in history.leading if sample.at_ns >= at_ns][:1]
-    if server is not None and later == [server] and server != writer:
+    is_new = server is not None and later == [server] and server != writer
+    if is_new or (server is None and is_down):  # who led before cannot have answered
         allowed = _NEW_MAY_HOLD_BACK
     elif server is not None and server == writer:
         allowed = _OLD_MAY_SERVE

@@ -15,6 +15,7 @@ from incidents.transitions import (
     asked_to_add,
     deleted_unseen,
     fenced_members,
+    high_watermark_moved,
     numbers,
     told_to_cut,
     unanswered_since,
@@ -227,6 +228,10 @@ def _differing_record(
         followed_ns = unanswered_since(evidence.story, broker, leader, name, until_ns)
     if followed_ns is None:
         sentence = f"broker {broker} kept a record at offset {count(offset)} of {name} that differs from the leader's"
+        moved = high_watermark_moved(evidence.story, name, finding.at_ns)
+        if moved is not None:
+            node, before, after = moved
+            sentence += f", and broker {node} committed offsets {count(before)} to {count(after - 1)} all the same"
         return _cause(evidence, finding, "diverged-log-kept", sentence, as_sentence(in_words(finding)))
     sentence = (
         f"broker {leader} let broker {broker} join the ISR of {name}, whose record at offset {count(offset)} differs"

@@ -77,6 +77,14 @@ def told_to_cut(story: Sequence[StoryLine], broker: int, name: str, at_ns: int) 
     return next((int(match[1]) for match in found if match is not None), None)
 
 
+def high_watermark_moved(story: Sequence[StoryLine], name: str, at_ns: int | None) -> tuple[int, int, int] | None:
+    """Return which node raised the high watermark of a partition at a moment, from where, and to where."""
+    moved = re.compile(rf"{re.escape(name)}: (?:.*, )?high watermark (\d{{1,19}}) → (\d{{1,19}})(?:, .*)?")
+    found = [(line.node, moved.fullmatch(line.text)) for line in story if line.at_ns == at_ns]
+    raised = [(node, int(match[1]), int(match[2])) for node, match in found if match is not None]
+    return raised[-1] if raised and raised[-1][1] < raised[-1][2] else None
+
+
 def fenced_members(story: Sequence[StoryLine], name: str, until_ns: int) -> FencedMembers | None:
     """Return the brokers that a controller has last fenced and left in the ISR of a partition at the same moment."""
     lines = _until(story, until_ns)

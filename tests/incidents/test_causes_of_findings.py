@@ -104,6 +104,21 @@ def test_a_replica_with_another_record_that_may_have_known_kept_it(tmp_path, sto
     assert cause_of(tmp_path, "P-2", DIFFERS, story=story, cluster=cluster).kind == "diverged-log-kept"
 
 
+@pytest.mark.parametrize(
+    ("at_s", "moved", "says"),
+    [
+        (20, "log-0: high watermark 3 → 7", True),
+        (20, "log-0: ISR [1] → [1, 3], high watermark 3 → 7", True),
+        (19, "log-0: high watermark 3 → 7", False),
+        (20, "log-1: high watermark 3 → 7", False),
+        (20, "log-0: high watermark 7 → 3", False),
+    ],
+)
+def test_the_leader_that_committed_what_a_member_has_otherwise_is_named(tmp_path, at_s, moved, says):
+    cause = cause_of(tmp_path, "P-2", DIFFERS, story=[line(at_s, 1, moved, 3)], cluster=IN_AND_OUT)
+    assert ("and broker 1 committed offsets 3 to 6 all the same" in cause.sentence) == says
+
+
 def cut_by_3(directory, story=(), committed_in=0):
     what = f"log-0: broker 3 cut its log from 6 to 5, and what was at 5 is committed: 5…5 of epoch {committed_in}"
     cluster = [leads(10, 2, 1, 5, (1, 2, 3)), leads(15, 1, 2, 6, (1, 3)), follows(19, 3, 2, 1, 6)]

@@ -747,6 +747,20 @@ def test_a_fault_that_was_over_before_the_write_had_nothing_to_do_with_a_missed_
     assert missed_while_it_changed(tmp_path, 2, faults=faults).cause.faults == (4,)
 
 
+def test_the_fault_of_the_leader_that_acknowledged_is_named_before_a_later_one_of_another(tmp_path):
+    faults = [fault(3, "page-cache-loss", [1], 10.1, 18), fault(4, "kill", [3], 12, 18)]
+    incident = missed_while_it_changed(tmp_path, 2, faults=faults)
+    assert incident.cause.faults == (3, 4)
+    assert "broker 1 lost its page cache" in incident.cause.sentence
+
+
+@pytest.mark.parametrize(("kind", "rules"), [("page-cache-loss", ["HW-6"]), ("isolate", ["BL-10", "HW-6"])])
+def test_a_leader_that_was_down_by_then_cannot_have_answered(tmp_path, kind, rules):
+    faults = [fault(3, kind, [1], 10.1, 18)]
+    allowed = missed_while_it_changed(tmp_path, None, faults=faults).cause.allowed_by
+    assert [rule for rule in ("BL-10", "HW-6") if rule in allowed] == rules
+
+
 def test_missed_writes_after_the_same_two_faults_are_one_incident(tmp_path):
     """At 15 s both faults last, the second one began last; at 19 s the first one alone."""
     faults = [fault(3, "kill", [1], 9, 21), fault(4, "isolate", [3], 9.5, 18)]

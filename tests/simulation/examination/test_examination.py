@@ -1,4 +1,4 @@
-"""The examination of healed brokers passes the correct build, and finds what no sender or reader would (P-E1 to P-E5)."""
+"""The examination of healed brokers passes the correct build, and finds what no reader would (P-E1 to P-E5)."""
 
 from __future__ import annotations
 
