@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from common.wording import count, in_leader_epoch, moment, nodes, partition_name
 from history.contract import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from incidents.deeds import ENDING_A_PROCESS
-from incidents.evidence import Evidence
+from incidents.evidence import Evidence, Fault
 from incidents.lost_storage import SLACK_NS, set_of, storage_loss
 from incidents.model import Cause
 from incidents.partition_history import PartitionHistory, Sample
@@ -205,7 +205,31 @@ def _still_held(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
     if not holders:
         return None
     sentence = f"broker {leader}, which led last, kept other records at their offsets; {nodes(holders)} still"
-    return Cause("diverged-log-kept", f"{sentence} {'holds' if len(holders) == 1 else 'hold'} them", node=leader)
+    sentence = f"{sentence} {'holds' if len(holders) == 1 else 'hold'} them"
+    led = _led_before(evidence, loss, leader)
+    if led is None:
+        return Cause("diverged-log-kept", sentence, node=leader)
+    fault, spoken = led
+    return Cause("diverged-log-kept", sentence, (spoken,), node=leader, faults=(fault.number,) if fault.number else ())
+
+
+def _led_before(evidence: Evidence, loss: Loss, leader: int) -> tuple[Fault, str] | None:
+    """The fault that hit a broker when it led last before others did who acknowledged the records, with what it means.
+
+    What a leader writes alone while it is cut off, or has not written out when it ends, is what others never have.
+    """
+    history = evidence.history_of(loss.topic, loss.partition)
+    led = [one for one in history.leaderships if one.leader == leader and one.start_ns <= loss.first_ns]
+    later = [one for one in history.leaderships if led and one.start_ns >= led[-1].end_ns and one.leader >= 0]
+    hit = evidence.faults_on(leader, led[-1].start_ns, min(led[-1].end_ns, loss.first_ns)) if led else []
+    if not hit or not later or later[0].leader == leader:
+        return None
+    name = partition_name(loss.topic, loss.partition)
+    until = f"Broker {leader} had led {name} until {moment(led[-1].end_ns)}"
+    return hit[-1], (
+        f"{until}. It {hit[-1].deed}, and broker {later[0].leader} led next: what broker {leader} wrote alone by then"
+        " may be what it kept."
+    )
 
 
 def _by_one_replaced(loss: Loss, leading: Sequence[Sample]) -> Cause | None:

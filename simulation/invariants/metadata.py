@@ -50,7 +50,8 @@ def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offs
                     for epoch in range(old.leader_epoch, record.state.leader_epoch):
                         ghost.superseded[epoch] = len(ghost.committed)
                     _check_transition(known, ghost, old, record.state)
-                    if not sets_any_min_isr:  # what is complete by another min ISR ends with the next change
+                    # what is complete by another min ISR, or by an unclean election, ends with the next change
+                    if not sets_any_min_isr and not is_unclean(old, record.state):
                         _check_goes_on(known, ghost, record.state)
                     _check_eligible(known, ghost, old, record.state, stopped_cleanly)
             case BrokerRegistered():

@@ -120,6 +120,10 @@ def test_a_member_that_does_not_sync_may_go_though_its_group_became_stable_late(
     assert simulate(36_222_328, {"search": "mixed"}, observed=True).findings == ()
 
 
+def test_a_reassignment_may_go_on_whose_added_replica_was_elected_uncleanly() -> None:
+    assert simulate(36_235_784, {"search": "mixed"}, observed=True).findings == ()
+
+
 def test_a_recovery_may_take_back_what_an_operator_gave_up() -> None:
     assert simulate(2_000_101, {"search": "mixed"}, observed=True).findings == ()
 
