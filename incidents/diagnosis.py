@@ -328,6 +328,9 @@ def _spans(group: _Group, name: str) -> tuple[Span, ...]:
             known = offsets.setdefault((row["topic"], row["partition"]), [])
             if row["offset"] is not None and (name in LOST or name not in STALE):
                 known.append(row["offset"])
+    for finding in () if rows else group.findings:
+        for partition, *ends in finding.ranges if finding.property_id == name else ():
+            offsets.setdefault((finding.topic, partition), []).extend(ends)
     return tuple(
         sorted(
             (

@@ -120,6 +120,13 @@ class Finding(NamedTuple):
         cases = _CASES.search(self.what)
         return int(cases[1].replace(",", "")) if cases is not None else 1
 
+    @property
+    def ranges(self) -> list[tuple[int, int, int]]:
+        """Of several lost records, the partitions that they were in, each with the first and the last offset."""
+        cases = _CASES.search(self.what)
+        found = _RANGE.finditer(cases[2] or "") if cases is not None else ()
+        return [(int(one[3]), int(one[1]), int(one[2])) for one in found]
+
     def __str__(self) -> str:
         return labelled(self.property_id, self.what)
 
@@ -340,7 +347,8 @@ def finding_rows(directory: Path, known: Iterable[str] = ()) -> list[dict[str, A
 
 
 # Numbers are no longer than columns of the tables are wide: a file may say anything.
-_CASES = re.compile(r" \(the first of (\d{1,3}(?:,\d{3}){0,4})\)")
+_CASES = re.compile(r" \(the first of (\d{1,3}(?:,\d{3}){0,4})(?:: ([^()]{1,5000}))?\)")
+_RANGE = re.compile(r"\boffsets (\d{1,19}) to (\d{1,19}) of partition (\d{1,9})\b")
 _VALUE = re.compile(r"value (\d{1,18}) (?:was|is) ")
 _PARTITION = re.compile(rf"\b({TOPIC_OF_SIMULATIONS}|side-[a-z])-(\d{{1,9}})\b|\bpartition (\d{{1,9}})\b")
 _IS_AT = re.compile(r"\band is at offset (\d{1,18})\b")

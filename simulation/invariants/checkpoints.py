@@ -120,6 +120,17 @@ def check_recovery_point(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, 
         )
 
 
+def check_certain(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:
+    """P-46, when a log is opened: what the start takes to be certain of it, it has (ST-6)."""
+    log = replica.log
+    if log.certain_end > log.end_offset:
+        known.fail(
+            ghost,
+            "P-46",
+            f"broker {mirror.holder} takes its log to be certain up to {log.certain_end}; it ends at {log.end_offset}",
+        )
+
+
 def _compared(
     disk: SimulatedDisk, key: tuple[str, int], replica: Replica, expected: tuple[int, int, int]
 ) -> Iterator[tuple[str, int, int | None]]:

@@ -242,6 +242,7 @@ class PropertyObserver:
                 derived.check_kept_producers(known, ghost, mirror, replica, state)
                 replicas.opened(known, ghost, mirror, replica)
                 checkpoints.check_recovery_point(known, ghost, mirror, replica)
+                checkpoints.check_certain(known, ghost, mirror, replica)
                 mirror.producers.restart()
                 derived.check_producers(known, ghost, mirror, replica)
             if replica.pending_isr is not None and (not mirror.seen or mirror.seen[6] != replica.pending_isr):

@@ -124,15 +124,30 @@ def history_findings(outcome: SimulationOutcome) -> list[SimulationFinding]:
     generation, excuse = outcome.configuration.generation, _excuse(outcome)
     for name, what in _anomalies(outcome):
         found.setdefault(name, []).append(what)
+    lost = lost_records(outcome) if found.keys() & LOST else []
     return [
-        SimulationFinding(Layer.HISTORY, name, with_excuse(_first_of(found[name]), generation, excuse))
+        SimulationFinding(
+            Layer.HISTORY,
+            name,
+            with_excuse(_first_of(found[name], [one for one in lost if one.anomaly == name]), generation, excuse),
+        )
         for name in CATALOGUE
         if name in found
     ]
 
 
-def _first_of(cases: Sequence[str]) -> str:
-    return cases[0] if len(cases) == 1 else f"{cases[0]} (the first of {len(cases):,})"
+def _first_of(cases: Sequence[str], lost: Sequence[LostRecord]) -> str:
+    """The first case, how many there are, and from where to where the lost records were, if it is about these."""
+    if len(cases) == 1:
+        return cases[0]
+    offsets: dict[int, list[int]] = {}
+    for record in lost:
+        if record.offset is not None:
+            offsets.setdefault(record.partition, []).append(record.offset)
+    ranges = ", ".join(
+        f"offsets {min(known)} to {max(known)} of partition {partition}" for partition, known in sorted(offsets.items())
+    )
+    return f"{cases[0]} (the first of {len(cases):,}{f': {ranges}' if ranges else ''})"
 
 
 def _excuse(outcome: SimulationOutcome) -> str:
@@ -141,6 +156,10 @@ def _excuse(outcome: SimulationOutcome) -> str:
     if generation == "K4" and outcome.marks.get(LAST_LEADER.name, 0):
         return "the last known leader is elected even if it has lost data (UR-4)"
     return data_excuse(generation, sole_member_lost=bool(outcome.marks.get(LAST_REPLICA_LOST.name, 0)))
+
+
+LOST = frozenset({"lost-acked-write", "lost-read"})
+"""Anomalies of records that are missing in the final reads."""
 
 
 class LostRecord(NamedTuple):

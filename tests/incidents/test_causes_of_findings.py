@@ -210,6 +210,17 @@ def test_a_leader_that_zookeeper_let_be_without_what_was_acknowledged(tmp_path, 
     assert any(line.startswith(spoken) for line in cause.evidence)
 
 
+def test_the_records_that_a_simulation_lost_are_named_from_the_first_to_the_last(tmp_path):
+    ranges = "offsets 5 to 9 of partition 0, offsets 2 to 2 of partition 1"
+    lost = LOST.replace("(the first of 3)", f"(the first of 6: {ranges})")
+    found = [{"layer": "history", "property_id": "lost-acked-write", "what": lost}]
+    (incident,) = diagnose(run_in(tmp_path, findings=found, story=[line(END_S, 0, "ends")]))
+    assert incident.anomalies["lost-acked-write"] == (6, 0)
+    spans = [(span.partition, span.first_offset, span.last_offset) for span in incident.spans]
+    assert spans == [(0, 5, 9), (1, 2, 2)]
+    assert incident.headline.startswith("6 acknowledged writes to 2 partitions (offsets of log-0 5–9, log-1 2)")
+
+
 def test_a_finding_about_another_topic_is_about_that_topic(tmp_path):
     cause = cause_of(tmp_path, "P-1", OPENS.replace("log-0", "side-a-0"))
     assert "its log of side-a-0 lacked committed records" in cause.sentence

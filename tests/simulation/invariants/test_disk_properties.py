@@ -16,7 +16,7 @@ from broker.core.ports.files import Files
 from broker.core.quorum import observer, snapshots
 from broker.core.replica.state import Replica, Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.invariants.checkpoints import check_recovery_point
+from simulation.invariants.checkpoints import check_certain, check_recovery_point
 from simulation.invariants.observer import PropertyObserver
 from simulation.runs.sweep import simulate
 from simulation.scenario.configuration import SimulatedFault
@@ -49,6 +49,26 @@ def test_a_recovery_point_beyond_what_is_synced_breaks_p_46() -> None:
 
     observe(Plant(lie), observer=watching)
     assert found == [None, "P-46", None]
+
+
+def test_a_start_that_is_certain_of_more_than_the_log_has_breaks_p_46() -> None:
+    found: list[str | None] = []
+    watching = PropertyObserver()
+
+    def lie(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = replica_of(cluster, step, Role.FOLLOWER)
+        if replica is None:
+            return False
+        ghost = watching.known.ghost(TOPIC, replica.topic_id, 0)
+        mirror, before = ghost.mirrors[step.node_id], replica.log.certain_end
+        for end in (replica.log.end_offset, replica.log.end_offset + 1):
+            replica.log.certain_end = end
+            found.append(broken_by(lambda: check_certain(watching.known, ghost, mirror, replica)))
+        replica.log.certain_end = before
+        return True
+
+    observe(Plant(lie), observer=watching)
+    assert found == [None, "P-46"]
 
 
 def test_a_cut_that_is_not_noted_breaks_p_46(monkeypatch: pytest.MonkeyPatch) -> None:
