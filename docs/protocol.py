@@ -28,7 +28,7 @@ PRODUCT = (
     "history",
     "common",
 )
-_RANGE = re.compile(r"\b([A-Z]{1,3})-([RGTDA]?)(\d+) (?:…|to) (?:\1-)?(?:\2)?(\d+)\b")
+_RANGE = re.compile(r"\b([A-Z]{1,3})-([RGTDAE]?)(\d+) (?:…|to) (?:\1-)?(?:\2)?(\d+)\b")
 _SECTION = re.compile(r"§(\d+(?:\.\d+)*)")
 _REPLACEMENTS = ("broker/core/rules/flaws", "broker/core/rules/generations.py")
 """Modules that replace rules, and do not decide them."""

@@ -21,7 +21,7 @@ FAMILIES: Final = (
 """Families of rules. Ids of properties begin with P (safety) or V (liveness)."""
 
 RULE_ID: Final = re.compile(
-    rf"\b(?:(?:{'|'.join(sorted(FAMILIES, key=len, reverse=True))})-(?:[ES]\d*|\d+)(?![\w-])|[PV]-[RGTDA]?\d+\b)"
+    rf"\b(?:(?:{'|'.join(sorted(FAMILIES, key=len, reverse=True))})-(?:[ES]\d*|\d+)(?![\w-])|[PV]-[RGTDAE]?\d+\b)"
 )
 """What may be an id of a rule or property."""
 FAILURE_ID: Final = re.compile(rf"{RULE_ID.pattern}|\bB-\d+\b")

@@ -49,7 +49,7 @@ def _by_takeover(evidence: Evidence, loss: Loss, takeover: Takeover) -> list[Cau
     first = "first seen as leader of" if takeover.epoch >= 0 else "seen to lead"
     first_seen = f"Broker {leader} was {first} {name} at {moment(takeover.seen_ns)}"
     if takeover.leads_on:
-        first_seen = f"Broker {leader} was seen to lead {name} still at {moment(takeover.seen_ns)}"
+        first_seen = f"Broker {leader} still led {name} at {moment(takeover.seen_ns)}"
     epoch = f", in leader epoch {takeover.epoch}" if takeover.epoch >= 0 else ""
     has_grown = any(sample.at_ns == takeover.seen_ns and sample.log_end != takeover.log_end for sample in mine)
     log = "; before that its log was last seen to end at" if has_grown else ", with a log that ended at"
