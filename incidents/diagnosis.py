@@ -232,6 +232,10 @@ def _as_host(group: _Group) -> _Host:
         if row["anomaly"] in LOST and row["offset"] is not None:
             where = (row["topic"], row["partition"])
             first[where] = min(row["offset"], first.get(where, row["offset"]))
+    for loss in group.losses:
+        if loss.takeover is not None and loss.takeover.log_end is not None:  # all that came after it is gone
+            where = (loss.topic, loss.partition)
+            first[where] = min(loss.takeover.log_end, first.get(where, loss.takeover.log_end))
     return _Host(group, first, min((cause.at_ns for cause in group.causes if cause.at_ns is not None), default=None))
 
 

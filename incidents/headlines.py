@@ -60,14 +60,14 @@ def headline(
 ) -> str:
     """Return the sentence that says what happened, and why as far as it is known.
 
-    `first`: the spans are those of so many of the anomalies, the first ones; 0 if of all. `at_least`: there may be more
+    `first`: the spans are those of so many of the anomalies; 0 if of all. `at_least`: there may be more
     of these anomalies than are counted. `found_first`: the property that the simulator saw broken first, which the
     cause is about; the graver harm came later.
     """
     name = gravest(anomalies)
     number = sum(anomalies[name])
     if first and number == sum(span.length for span in spans):
-        first = 0  # the stretches between the first ones have all of them
+        first = 0  # the stretches have all of them
     effect = _effect(name, number, where(spans, first=first), causes, "at least " if at_least else "")
     if effect is not None and all(anomalies[name]):
         effect = f"{effect}, {anomalies[name][1]:,} of them within the contract"

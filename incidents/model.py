@@ -134,11 +134,11 @@ class Incident:
 def where(spans: Sequence[Span], *, first: int = 0) -> str:
     """Name the partitions and offsets of an incident: "harrow-3 (offsets 2,683 to 2,830)".
 
-    With `first`, say that these are the offsets of so many anomalies, the first ones, and that there are more.
+    With `first`, say that these are the offsets of so many of the anomalies, and that there are more.
     """
     if not spans:
         return "the run as a whole"
-    of_first = "" if not first else "the first: " if first == 1 else f"the first {count(first)}: "
+    of_first = "" if not first else "the first: " if first == 1 else f"{count(first)} of them: "
     if len(spans) == 1:
         return f"{spans[0].name} ({of_first}{spans[0].offsets})" if spans[0].offsets else spans[0].name
     named = [f"{span.name} {span.offsets.partition(' ')[2]}".strip() for span in spans[:SPANS_NAMED_MAX]]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
 from checkers.input.frames import KEY
@@ -49,14 +49,18 @@ class Collected:
 
 
 def collect_findings(classified: DataFrame) -> dict[str, Collected]:
-    """Collect the findings by run, the earliest of each kind, in an order that does not depend on Spark."""
+    """Collect the findings by run, in an order that does not depend on Spark.
+
+    Of too many of a kind those that are kept are spread evenly over all of them, from the earliest on: what came of a
+    second fault is among them, too.
+    """
     kind = ["run_id", "anomaly", "within_contract"]
     order = [fn.col(name).asc_nulls_last() for name in ("at_ns", *KEY[1:], "offset", "value", "op")]
     kept = (
         classified.withColumn("turn", fn.row_number().over(Window.partitionBy(*kind).orderBy(*order, "details")))
         .withColumn("total", fn.count("*").over(Window.partitionBy(*kind)))
         .withColumn("total_undecided", fn.sum(fn.col("undecided").cast("int")).over(Window.partitionBy(*kind)))
-        .where(fn.col("turn") <= ROWS_MAX)
+        .where(_is_kept(fn.col("turn"), fn.col("total")))
         .drop("promises", "promises_needed")
     )
     collected: dict[str, Collected] = {}
@@ -68,6 +72,12 @@ def collect_findings(classified: DataFrame) -> dict[str, Collected]:
             of_run.undecided[row["anomaly"]] = row["total_undecided"]
         of_run.rows.append(row)
     return collected
+
+
+def _is_kept(turn: Column, total: Column) -> Column:
+    """Whether the row of this turn, from 1 on, is one of `ROWS_MAX` that are spread evenly over so many in all."""
+    before = fn.floor((turn - 2) * ROWS_MAX / total)
+    return (total <= ROWS_MAX) | (turn == 1) | (fn.floor((turn - 1) * ROWS_MAX / total) > before)
 
 
 def positions_of(rows: Iterable[Mapping[str, Any]]) -> list[tuple[Any, ...]]:

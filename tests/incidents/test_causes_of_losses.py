@@ -389,7 +389,7 @@ def test_exact_numbers_count_where_all_rows_that_were_kept_are_in_one_incident(t
     faults = [fault(3, "page-cache-loss", [3], 12, 14)]
     run = run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10), lost(16, 10)])
     headline = only(run, {"lost-acked-write": (1655, 0)}).headline
-    assert headline.startswith("1,655 acknowledged writes to t-0 (the first 2: offsets 15\N{EN DASH}16) were lost")
+    assert headline.startswith("1,655 acknowledged writes to t-0 (2 of them: offsets 15\N{EN DASH}16) were lost")
     assert "among them" not in only(run, {"lost-acked-write": (2, 0)}).headline
 
 

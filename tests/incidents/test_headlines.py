@@ -35,17 +35,17 @@ def test_a_number_that_may_be_larger_says_at_least() -> None:
     assert "(at least 3) in log-0" in headline({"lost-commit": (3, 0)}, spans[:1], causes, at_least=True)
 
 
-def test_stretches_that_have_all_of_them_are_not_called_the_first() -> None:
+def test_stretches_that_have_all_of_them_are_not_called_those_of_some() -> None:
     spans = [Span("log", number, 4, 7) for number in range(2)]
     assert headline({"lost-acked-write": (8, 0)}, spans, [], first=4) == (
         "8 acknowledged writes to 2 partitions (offsets of log-0 4\N{EN DASH}7, log-1 4\N{EN DASH}7) were lost."
     )
 
 
-def test_the_offsets_of_the_first_are_not_those_of_all() -> None:
+def test_the_offsets_of_some_are_not_those_of_all() -> None:
     spans = [Span("log", number, 4, 7) for number in range(2)]
     assert headline({"lost-acked-write": (9, 0)}, spans, [], first=8) == (
-        "9 acknowledged writes to several partitions (the first 8: offsets of log-0 4\N{EN DASH}7, log-1 4\N{EN DASH}7)"
+        "9 acknowledged writes to several partitions (8 of them: offsets of log-0 4\N{EN DASH}7, log-1 4\N{EN DASH}7)"
         " were lost."
     )
 

@@ -87,7 +87,7 @@ def test_clients_are_named_and_anomalies_that_were_not_kept_are_counted(copy_of)
     data = json.loads(re.search(r'id="workbench-data">(.*?)</script>', text)[1])
     assert data["clients"][str(MEMBERS_FROM + 7)] == "member 7"
     assert data["left_out"]["rows"] == 5_000
-    assert "the first of each kind; 5,000 others were only counted." in text
+    assert "spread evenly over each kind; 5,000 others were only counted." in text
 
 
 def test_a_run_without_operations_has_a_time_line_too(copy_of):

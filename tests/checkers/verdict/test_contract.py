@@ -10,6 +10,7 @@ from pyspark.sql import functions as fn
 
 from checkers.anomalies.rows import findings
 from checkers.relations.base import Relations
+from checkers.verdict.collect import ROWS_MAX, collect_findings
 from checkers.verdict.contract import classified
 
 NOT_NEEDED = cast("Relations", None)
@@ -34,3 +35,23 @@ def test_where_nothing_is_found_nothing_is_judged(spark: SparkSession) -> None:
     rows = spark.createDataFrame([], "run_id string, topic string, partition int, offset bigint")
 
     assert classified(findings(rows, "phantom-read", details={}), NOT_NEEDED) is None
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("number", [3, ROWS_MAX, ROWS_MAX + 1, 3 * ROWS_MAX + 7])
+def test_the_rows_that_are_kept_are_spread_evenly_over_all(spark: SparkSession, number: int) -> None:
+    rows = spark.range(number).select(
+        fn.lit("run").alias("run_id"), fn.lit("log").alias("topic"), fn.lit(0).alias("partition"), fn.col("id").alias("at_ns")
+    )  # fmt: skip
+    found = findings(rows, "phantom-read", details={}).withColumn("offset", fn.col("at_ns"))
+    judged = found.withColumn("within_contract", fn.lit(False)).withColumn("undecided", fn.lit(False))
+
+    (collected,) = collect_findings(judged).values()
+
+    times = [row["at_ns"] for row in collected.rows]
+    assert collected.totals == {("phantom-read", False): number}
+    assert len(times) == min(number, ROWS_MAX)
+    assert times[0] == 0
+    steps = {later - earlier for earlier, later in zip(times, times[1:], strict=False)}
+    assert max(steps) - min(steps) <= 1
+    assert number - times[-1] <= max(steps) + 1
