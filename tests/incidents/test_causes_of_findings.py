@@ -218,7 +218,9 @@ def test_the_records_that_a_simulation_lost_are_named_from_the_first_to_the_last
     assert incident.anomalies["lost-acked-write"] == (6, 0)
     spans = [(span.partition, span.first_offset, span.last_offset) for span in incident.spans]
     assert spans == [(0, 5, 9), (1, 2, 2)]
-    assert incident.headline.startswith("6 acknowledged writes to 2 partitions (offsets of log-0 5–9, log-1 2)")
+    assert incident.headline.startswith(
+        "6 acknowledged writes to 2 partitions (offsets of log-0 5\N{EN DASH}9, log-1 2)"
+    )
 
 
 def test_a_finding_about_another_topic_is_about_that_topic(tmp_path):

@@ -40,10 +40,9 @@ def test_where_nothing_is_found_nothing_is_judged(spark: SparkSession) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("number", [3, ROWS_MAX, ROWS_MAX + 1, 3 * ROWS_MAX + 7])
 def test_the_rows_that_are_kept_are_spread_evenly_over_all(spark: SparkSession, number: int) -> None:
-    rows = spark.range(number).select(
-        fn.lit("run").alias("run_id"), fn.lit("log").alias("topic"), fn.lit(0).alias("partition"), fn.col("id").alias("at_ns")
-    )  # fmt: skip
-    found = findings(rows, "phantom-read", details={}).withColumn("offset", fn.col("at_ns"))
+    rows = spark.range(number).select(fn.lit("run").alias("run_id"), fn.lit("log").alias("topic"), "id")
+    dated = rows.withColumn("partition", fn.lit(0)).withColumnRenamed("id", "at_ns")
+    found = findings(dated, "phantom-read", details={}, offset=fn.col("at_ns"))
     judged = found.withColumn("within_contract", fn.lit(False)).withColumn("undecided", fn.lit(False))
 
     (collected,) = collect_findings(judged).values()
