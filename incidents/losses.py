@@ -225,10 +225,11 @@ def _led_before(evidence: Evidence, loss: Loss, leader: int) -> tuple[Fault, str
     if not hit or not later or later[0].leader == leader:
         return None
     name = partition_name(loss.topic, loss.partition)
+    next_one = later[0].leader
     until = f"Broker {leader} had led {name} until {moment(led[-1].end_ns)}"
     return hit[-1], (
-        f"{until}. It {hit[-1].deed}, and broker {later[0].leader} led next: what broker {leader} wrote alone by then"
-        " may be what it kept."
+        f"{until}. It {hit[-1].deed}, and broker {next_one} led next: what broker {leader} had written by then, and"
+        f" broker {next_one} had not, may be what it kept."
     )
 
 

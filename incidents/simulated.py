@@ -231,7 +231,8 @@ def _differing_record(
         moved = high_watermark_moved(evidence.story, name, finding.at_ns)
         if moved is not None:
             node, before, after = moved
-            sentence += f", and broker {node} committed offsets {count(before)} to {count(after - 1)} all the same"
+            who = f"broker {node}, which led it," if node == leader else f"broker {node}"
+            sentence += f", and {who} committed offsets {count(before)} to {count(after - 1)} all the same"
         return _cause(evidence, finding, "diverged-log-kept", sentence, as_sentence(in_words(finding)))
     sentence = (
         f"broker {leader} let broker {broker} join the ISR of {name}, whose record at offset {count(offset)} differs"

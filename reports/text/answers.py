@@ -155,8 +155,10 @@ def _by_evidence(incident: Incident, evidence: Evidence, before: Sequence[Fault]
         return f"{story}. The evidence points to {those}; the run was not repeated without {them}.{others}"
     near = cause.faults if cause is not None else ()
     if near:
-        story, it = capital("; ".join(evidence.stories(near))), "it" if len(near) == 1 else "they"
-        return f"{story}: {it} came just before the harm. Whether {it} had to was not tried."
+        story = capital("; ".join(evidence.stories(near)))
+        they, them = ("It", "it") if len(near) == 1 else ("They", "them")
+        more = f"no evidence shows more, and the run was not repeated without {them}"
+        return f"{story}. {they} came before the harm; {more}."
     which = "the fault" if len(before) == 1 else f"any of the {count(len(before))} faults"
     return f"The evidence does not tell whether {which} before it had to do with it."
 

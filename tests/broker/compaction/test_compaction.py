@@ -22,6 +22,7 @@ from broker.core.records import (
     filler,
     iterate_headers,
     read_header,
+    unfolded,
 )
 from tests.broker.compaction.compacted_logs import COMPACTION, CONFIG, DELETE_RETENTION_MS, batch, compact, records_of
 from tests.support.batches import recompressed, sealed
@@ -62,6 +63,13 @@ def test_the_last_record_of_each_key_stays_under_its_offset() -> None:
     assert values_of(log) == {2: (b"a", b"2"), 3: (b"b", b"2"), 4: (b"c", b"1"), 5: (b"open", b"")}
     assert log.segment_offsets == (0, 5)
     assert log.end_offset == 6
+
+
+def test_the_first_record_of_a_batch_that_loses_the_others_stays_whole() -> None:
+    files, log = log_of(batch((b"a", b"1"), (b"b", b"1")), batch((b"b", b"2")))
+    assert compact(files, log) is Progress.DONE
+    assert values_of(log) == {0: (b"a", b"1"), 2: (b"b", b"2"), 3: (b"open", b"")}
+    assert unfolded(log.read(0, 1 << 20, 2)) == unfolded(batch((b"a", b"1")))
 
 
 def test_neighbours_that_are_empty_become_one_batch_but_not_across_leader_epochs() -> None:
