@@ -37,6 +37,10 @@ PASSING = frozenset({
 """Errors that go by while leaders of new partitions are elected, so that a client asks again."""
 
 
+_NEW = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+"""Goes by, too, where a topic is new: its leader may not have heard of it yet."""
+
+
 class WrongAnswer(Exception):
     """What an examined broker answered is not what it had to; `examine` makes a violation of it.
 
@@ -147,7 +151,7 @@ class Examiner:
             response = self.ask(cluster, leader, ProduceRequest(acks, 5_000, (part,)), about)
             assert isinstance(response, ProduceResponse)
             found = response.partitions[0]
-            if found.error_code == expected or found.error_code not in PASSING:
+            if found.error_code == expected or found.error_code not in (*PASSING, _NEW):
                 break
             self.pause(cluster)
         if found.error_code != expected:

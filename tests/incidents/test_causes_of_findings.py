@@ -116,7 +116,7 @@ def test_a_replica_with_another_record_that_may_have_known_kept_it(tmp_path, sto
 )
 def test_the_leader_that_committed_what_a_member_has_otherwise_is_named(tmp_path, at_s, moved, says):
     cause = cause_of(tmp_path, "P-2", DIFFERS, story=[line(at_s, 1, moved, 3)], cluster=IN_AND_OUT)
-    assert ("and broker 1 committed offsets 3 to 6 all the same" in cause.sentence) == says
+    assert ("and broker 1, which led it, committed offsets 3 to 6 all the same" in cause.sentence) == says
 
 
 def cut_by_3(directory, story=(), committed_in=0):

@@ -255,7 +255,7 @@ def test_a_repeated_batch_that_was_deleted_is_known_by_its_producer_and_sequence
     change: dict[str, int], log_start: int, is_it: bool
 ) -> None:
     (sent,) = batches_in(SENT)
-    replica = SimpleNamespace(log=SimpleNamespace(start_offset=log_start))
+    replica = SimpleNamespace(log=SimpleNamespace(start_offset=log_start), intake=None)
     state = cast("BrokerState", SimpleNamespace(replicas={("log", 0): replica}))
     produced = ProducedPartition("log", 0, ErrorCode.NONE, 0)
     assert clients._is_stored_as(sent._replace(**change), sent, state, produced, SENT) == is_it
