@@ -201,15 +201,20 @@ def _refusals(examiner: Examiner, cluster: SimulatedCluster, topic: str, number:
 
 
 def _producers(examiner: Examiner, cluster: SimulatedCluster, topic: str, number: int) -> None:
-    """The idempotent producers whose last batches are in the log, on each replica."""
+    """The idempotent producers whose last batches are in the log, on each replica, whose log may begin later."""
     replica = leading_replica(examiner, cluster, topic, number)
-    last: dict[int, DescribedProducer] = {}
-    for header, _ in batches_of(replica):
-        if header.producer_id >= 0:
-            last[header.producer_id] = DescribedProducer(
-                header.producer_id, header.producer_epoch, header.last_sequence, header.max_timestamp
-            )
+    headers = [batch.header for batch in batches_of(replica) if batch.header.producer_id >= 0]
+    up = dict(brokers_up(cluster))
     for broker in replica.replicas:
+        own = up[broker].replicas.get((topic, number))
+        start = 0 if own is None else own.log.start_offset
+        last = {
+            one.producer_id: DescribedProducer(
+                one.producer_id, one.producer_epoch, one.last_sequence, one.max_timestamp
+            )
+            for one in headers
+            if one.last_offset >= start
+        }
         response = examiner.ask(cluster, broker, DescribeProducersRequest(((topic, number), (topic, _NO_PARTITION))))
         assert isinstance(response, DescribeProducersResponse)
         about = f"broker {broker}, producers of {topic}-{number}"

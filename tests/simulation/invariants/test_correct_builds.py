@@ -124,6 +124,10 @@ def test_a_reassignment_may_go_on_whose_added_replica_was_elected_uncleanly() ->
     assert simulate(36_235_784, {"search": "mixed"}, observed=True).findings == ()
 
 
+def test_a_follower_whose_log_begins_later_need_not_know_the_producers_before_it() -> None:
+    assert simulate(36_241_061, {"search": "mixed"}, observed=True).findings == ()
+
+
 def test_a_recovery_may_take_back_what_an_operator_gave_up() -> None:
     assert simulate(2_000_101, {"search": "mixed"}, observed=True).findings == ()
 
