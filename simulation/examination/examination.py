@@ -1,4 +1,4 @@
-"""The whole examination: each seed draws which kind of questions it asks, since all of them take too long."""
+"""The whole examination: the questions of the kind that a seed has drawn (`simulation.scenario.configuration`)."""
 
 from __future__ import annotations
 
@@ -10,25 +10,18 @@ from simulation.invariants.properties import Violation
 from simulation.scenario.configuration import Configuration
 from simulation.workload.clients import TOPIC
 
-KINDS = ("describing", "reading", "writing", "grouping", "administering")
-"""The modules of this package that ask questions."""
 
-
-def examine(
-    examiner: Examiner, cluster: SimulatedCluster, configuration: Configuration, partitions: int, kind: str
-) -> None:
+def examine(examiner: Examiner, cluster: SimulatedCluster, configuration: Configuration, partitions: int) -> None:
     """Ask a healed cluster, whose main topic has so many partitions. Raises `Violation` at the first wrong answer."""
     try:
-        _ask(examiner, cluster, configuration, partitions, kind)
+        _ask(examiner, cluster, configuration, partitions)
     except WrongAnswer as wrong:
         raise Violation(examiner.property_id, str(wrong)) from None
 
 
-def _ask(
-    examiner: Examiner, cluster: SimulatedCluster, configuration: Configuration, partitions: int, kind: str
-) -> None:
+def _ask(examiner: Examiner, cluster: SimulatedCluster, configuration: Configuration, partitions: int) -> None:
     brokers = range(1, configuration.brokers + 1)
-    match kind:
+    match configuration.examination:
         case "describing":
             examiner.property_id = describing.PROPERTY
             topics.create(examiner, cluster, brokers, PLAIN)

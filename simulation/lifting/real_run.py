@@ -145,6 +145,7 @@ _CALM: Final[Mapping[str, object]] = {
     "producer_expiration_ms": 0,
     "log_directories": 1,
     "fetch_bytes": 0,
+    "examination": "",
     "min_isr_of_brokers": 0,
     "sole_survivor": False,
 }

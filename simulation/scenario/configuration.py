@@ -79,6 +79,9 @@ FAULTS = (
 )
 """Kinds of fault that a schedule may contain. `torn-page-cache-loss` is never drawn, only named."""
 
+EXAMINATIONS = ("describing", "reading", "writing", "grouping", "administering")
+"""Kinds of questions that a client may ask at the end (`simulation.examination`)."""
+
 RECIPE_PARAMETERS = 1_000_000_000
 _PARAMETERS = 1_000
 
@@ -178,6 +181,9 @@ class Configuration:
 
     fetch_bytes: int = 0
     """How many bytes followers and readers ask for at once; 0: more than there are."""
+
+    examination: str = ""
+    """Which questions a client asks at the end, when all is healed and read; "": none."""
 
     search: str = "usual"
     """Which simulations the seeds are spent on (`simulation.scenario.search`)."""
@@ -294,6 +300,11 @@ def draw_fetch_bytes(stream: Stream) -> int:
     if stream.draw("fetches of few bytes", 5) == 4:
         return stream.pick("bytes of a fetch", (2_000, 500, 100))
     return 0
+
+
+def draw_examination(stream: Stream) -> str:
+    """Which questions a client asks at the end: one kind, since all take too long; it has a stream of its own, too."""
+    return EXAMINATIONS[stream.draw("kind", len(EXAMINATIONS))]
 
 
 def draw_recipes(stream: Stream, drawn: Configuration) -> Configuration:

@@ -12,7 +12,7 @@ from broker.core.rules.generations import GENERATIONS
 from broker.zookeeper.choices import ZOOKEEPER_GENERATIONS, switches_of
 from common.names import SpecError, unknown
 from simulation.faults.shared_kinds import chosen
-from simulation.scenario.configuration import FAULTS, Configuration
+from simulation.scenario.configuration import EXAMINATIONS, FAULTS, Configuration
 from simulation.scenario.search import check_search
 from simulation.workload.batches import COMPRESSIONS
 from simulation.workload.making import MODEL, check_client
@@ -116,6 +116,8 @@ def check_overrides(overrides: Mapping[str, object]) -> None:
     _require(whole.acks <= 1, "acks", "-1, 0 or 1", whole.acks)
     _require(whole.compression in COMPRESSIONS, "compression", " or ".join(COMPRESSIONS), whole.compression)
     _require(1 <= whole.in_flight <= IN_FLIGHT_MAX, "in_flight", f"1 to {IN_FLIGHT_MAX}", whole.in_flight)
+    if whole.examination:
+        _require(whole.examination in EXAMINATIONS, "examination", " or ".join(EXAMINATIONS), whole.examination)
     check_client(whole.client)
     check_search(whole.search)
     check_any_names(whole.generation, whole.flaws)

@@ -16,7 +16,7 @@ from simulation.engine.cluster import Observer, SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.engine.node_views import brokers, every_partition, is_whole, partition_states
 from simulation.engine.transport import CLIENTS_FROM
-from simulation.examination.examination import KINDS, examine
+from simulation.examination.examination import examine
 from simulation.examination.examiner import Examiner
 from simulation.faults.nemesis import SimulatedNemesis
 from simulation.invariants.liveness import unmet
@@ -298,6 +298,6 @@ class _Test(SimulatedTest):
 
         self.group.begin_final(self.cluster)
         self._read_to_ends(lambda: self.group.has_answers)
-        kind = KINDS[self.cluster.choices["examination"].draw("kind", len(KINDS))]
-        self.cluster.say(f"the examination: {kind}")
-        examine(self.examiner, self.cluster, self.configuration, len(self.ends), kind)
+        if self.configuration.examination:
+            self.cluster.say(f"the examination: {self.configuration.examination}")
+            examine(self.examiner, self.cluster, self.configuration, len(self.ends))

@@ -19,6 +19,7 @@ from simulation.scenario.configuration import (
     Configuration,
     draw_configuration,
     draw_directories,
+    draw_examination,
     draw_fetch_bytes,
     draw_later,
     draw_recipes,
@@ -132,7 +133,8 @@ def configuration_of(choices: ChoiceSequence, overrides: Mapping[str, object] | 
     later = draw_later(stream, searched)
     several = replace(later, log_directories=draw_directories(choices["directories"]))
     limited = replace(several, fetch_bytes=draw_fetch_bytes(choices["traffic"]))
-    configuration = replace(limited, **given)  # type: ignore[arg-type]
+    examined = replace(limited, examination=draw_examination(choices["examination"]))
+    configuration = replace(examined, **given)  # type: ignore[arg-type]
     if configuration.log_directories > 1 and "faults" not in given:
         return replace(configuration, faults=(*configuration.faults, *DIRECTORY_FAULTS))
     return configuration

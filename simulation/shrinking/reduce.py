@@ -26,7 +26,7 @@ from simulation.runs.stored import choice_file_of, relevant
 from simulation.runs.trace import Line, TraceRecorder, trace_lines, without_repetitions
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
-from simulation.scenario.configuration import FAULTS, Configuration, SimulatedFault
+from simulation.scenario.configuration import EXAMINATIONS, FAULTS, Configuration, SimulatedFault
 from simulation.scenario.phases import SimulationOutcome
 from simulation.shrinking.model_steps import ModelSteps
 from simulation.shrinking.shrinker import Candidate, Lane, LaneKind, Lanes, Shrinker
@@ -72,6 +72,7 @@ SHAPE: Mapping[str, Lane] = {
     "zookeeper": Lane(LaneKind.NOISE),
     "directories": Lane(LaneKind.NOISE),
     "traffic": Lane(LaneKind.NOISE),
+    "examination": Lane(LaneKind.NOISE),
     "recipes": Lane(LaneKind.NOISE),
 }
 
@@ -88,6 +89,7 @@ smaller configuration. Those that are not needed disappear with the noise, where
 
 _LIKELY: _Choices = tuple(((name,), ((_OFTEN,),)) for name in _ACCIDENTS)
 _SIMPLER: _Choices = (
+    (("examination",), (("",), *((kind,) for kind in EXAMINATIONS))),
     (("sole_survivor",), ((False,), (True,))),
     (("duration_ms",), tuple((seconds * 1_000,) for seconds in (5, 8, 12, 20, 30, 45, 60))),
     (("operations",), tuple((count,) for count in (1, 2, 3, 5, 10, 20, 50, 100, 200))),

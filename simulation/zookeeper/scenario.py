@@ -62,6 +62,7 @@ def configured(drawn: Configuration) -> Configuration:
         changing_settings=False,
         log_directories=1,
         fetch_bytes=0,
+        examination="",
         in_flight=1,
         retention_ms=0,
         retention_bytes=0,

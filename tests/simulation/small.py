@@ -26,6 +26,7 @@ QUICK: dict[str, object] = {
     "producer_expiration_ms": 0,
     "log_directories": 1,
     "fetch_bytes": 0,
+    "examination": "",
 }
 """A seed of this takes some ten milliseconds."""
 

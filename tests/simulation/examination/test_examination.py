@@ -21,25 +21,23 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.replica import intake
-from simulation.examination.examination import KINDS
 from simulation.examination.examiner import Examiner, WrongAnswer, errors_of
-from simulation.scenario import scenario
+from simulation.scenario.configuration import EXAMINATIONS
 from simulation.scenario.phases import SimulationOutcome
 from tests.simulation.invariants.planting import observe
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
-def examined(monkeypatch: pytest.MonkeyPatch, kind: str, **overrides: object) -> SimulationOutcome:
+def examined(kind: str, **overrides: object) -> SimulationOutcome:
     """A quiet simulation that ends with questions of one kind."""
-    monkeypatch.setattr(scenario, "KINDS", (kind,))
-    return observe(duration_ms=3_000, operations=10, polls=10, **overrides)
+    return observe(duration_ms=3_000, operations=10, polls=10, examination=kind, **overrides)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EXAMINATIONS)
 @pytest.mark.parametrize("shape", [{}, {"combined": True, "brokers": 3}, {"generation": "K1"}, {"compacted": True}])
-def test_the_correct_build_passes(monkeypatch: pytest.MonkeyPatch, kind: str, shape: dict[str, object]) -> None:
-    assert examined(monkeypatch, kind, **shape).failure is None
+def test_the_correct_build_passes(kind: str, shape: dict[str, object]) -> None:
+    assert examined(kind, **shape).failure is None
 
 
 def wrong_pages(patch: pytest.MonkeyPatch) -> None:
@@ -87,7 +85,7 @@ def test_each_kind_of_question_finds_what_is_wrong(
     monkeypatch: pytest.MonkeyPatch, kind: str, plant: Patch, breaks: str
 ) -> None:
     plant(monkeypatch)
-    assert examined(monkeypatch, kind).failed_property == breaks
+    assert examined(kind).failed_property == breaks
 
 
 # --- what the older properties say of what only the examination asks --------------------------------------------------
@@ -100,7 +98,7 @@ def test_a_topic_that_was_only_to_be_tried_and_is_created_breaks_p_a1(monkeypatc
         honest(controller, request_id, request._replace(validate_only=False))
 
     monkeypatch.setattr("broker.core.controller.node.topics.create", create)
-    assert examined(monkeypatch, "administering").failed_property == "P-A1"
+    assert examined("administering").failed_property == "P-A1"
 
 
 def test_a_converted_batch_of_other_records_breaks_p_12(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +108,7 @@ def test_a_converted_batch_of_other_records_breaks_p_12(monkeypatch: pytest.Monk
         return honest(*asked).replace(b"\x05", b"\x06")
 
     monkeypatch.setattr(intake, "uncompressed", uncompressed)
-    assert examined(monkeypatch, "writing").failed_property == "P-12"
+    assert examined("writing").failed_property == "P-12"
 
 
 def test_a_sound_batch_that_is_called_corrupt_breaks_p_31(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +119,7 @@ def test_a_sound_batch_that_is_called_corrupt_breaks_p_31(monkeypatch: pytest.Mo
         return ErrorCode.CORRUPT_MESSAGE if found == ErrorCode.INVALID_RECORD else found
 
     monkeypatch.setattr(Log, "check_batches", check_batches)
-    assert examined(monkeypatch, "writing").failed_property == "P-31"
+    assert examined("writing").failed_property == "P-31"
 
 
 @pytest.mark.parametrize("error", [ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP])
@@ -136,7 +134,7 @@ def test_a_damaged_batch_that_is_refused_for_another_reason_breaks_p_31_or_p_e3(
 
     monkeypatch.setattr(Log, "check_batches", check_batches)
     expected = "P-31" if error == ErrorCode.INVALID_RECORD else "P-E3"  # the topic bounds times
-    assert examined(monkeypatch, "writing").failed_property == expected
+    assert examined("writing").failed_property == expected
 
 
 # --- the examiner -----------------------------------------------------------------------------------------------------

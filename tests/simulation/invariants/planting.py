@@ -54,6 +54,7 @@ SIMPLEST: dict[str, object] = {
     "producer_expiration_ms": 0,
     "log_directories": 1,
     "fetch_bytes": 0,
+    "examination": "",
 }
 """A small cluster to which nothing happens but what a test asks for."""
 

@@ -17,6 +17,7 @@ from simulation.runs.sweep import simulate
 from simulation.scenario.case import Case, run
 from simulation.scenario.configuration import (
     DIRECTORY_FAULTS,
+    EXAMINATIONS,
     LATER_RECIPES,
     RECIPES,
     Configuration,
@@ -35,7 +36,8 @@ LYING = {**QUICK, "search": "focused", "flaws": ("ack-before-replication",)}
 def drawn(seed: int, **overrides: object) -> Configuration:
     """As a seed is drawn without the recipes of the later stream."""
     return configuration_of(
-        ChoiceSequence(seed), without_later_recipes(seed, **{"log_directories": 1, "fetch_bytes": 0, **overrides})
+        ChoiceSequence(seed),
+        without_later_recipes(seed, **{"log_directories": 1, "fetch_bytes": 0, "examination": "", **overrides}),
     )
 
 
@@ -60,6 +62,13 @@ def test_every_search_lets_single_log_directories_fail_where_there_are_several(s
     assert two == replace(one, log_directories=2, faults=(*one.faults, *DIRECTORY_FAULTS))
     every = configuration_of(ChoiceSequence(7), {"search": search, "log_directories": 2})
     assert set(two.faults) | set(LATER_RECIPES) >= set(every.faults) >= set(two.faults)
+
+
+def test_each_seed_draws_what_is_asked_at_its_end_and_is_as_it_was_otherwise() -> None:
+    every = [configuration_of(ChoiceSequence(seed)) for seed in range(1, 101)]
+    assert {one.examination for one in every} == set(EXAMINATIONS)
+    without = [configuration_of(ChoiceSequence(seed), {"examination": ""}) for seed in range(1, 101)]
+    assert without == [replace(one, examination="") for one in every]
 
 
 def test_a_fifth_of_the_seeds_fetches_few_bytes_at_once_and_is_as_it_was_otherwise() -> None:
