@@ -51,8 +51,8 @@ class Collected:
 def collect_findings(classified: DataFrame) -> dict[str, Collected]:
     """Collect the findings by run, in an order that does not depend on Spark.
 
-    Of too many of a kind those that are kept are spread evenly over all of them, from the earliest on: what came of a
-    second fault is among them, too.
+    Where there are too many of a kind, it keeps some that are spread evenly over all, the earliest among them. So it
+    also keeps some of those that a second fault led to.
     """
     kind = ["run_id", "anomaly", "within_contract"]
     order = [fn.col(name).asc_nulls_last() for name in ("at_ns", *KEY[1:], "offset", "value", "op")]

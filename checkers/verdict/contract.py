@@ -32,7 +32,10 @@ def classified(findings: DataFrame, relations: Relations) -> DataFrame | None:
     there are no findings at all.
     """
     depends = fn.coalesce((fn.size("promises") > 0) | fn.col("staleness").isNotNull(), fn.lit(False))
-    kinds = findings.select(depends.alias("depends"), is_stale().alias("stale")).distinct().collect()
+    lost = fn.col("anomaly").isin(*LOST)
+    kinds = (
+        findings.select(depends.alias("depends"), is_stale().alias("stale"), lost.alias("lost")).distinct().collect()
+    )
     if not kinds:
         return None
     if not any(row.depends for row in kinds):
@@ -45,12 +48,15 @@ def classified(findings: DataFrame, relations: Relations) -> DataFrame | None:
         )
     judged = (
         findings.join(fn.broadcast(excuses(relations)), list(KEY), "left")
-        .join(fn.broadcast(shortened(relations)), list(KEY), "left")
         .join(fn.broadcast(leadership_bounds(relations)), list(KEY), "left")
         .join(fn.broadcast(relations.runs.select("run_id", "brokers")), "run_id", "left")
     )
     judged = with_epochs(judged, relations, wanted=any(row.stale for row in kinds))
-    kept = fn.size(fn.filter("promises", lambda promise: ~_excused(promise)))
+    gone_ns = fn.lit(FOREVER)
+    if any(row.lost for row in kinds):
+        judged = judged.join(fn.broadcast(shortened(relations)), list(KEY), "left")
+        gone_ns = _gone_by_ns()
+    kept = fn.size(fn.filter("promises", lambda promise: ~_excused(promise, gone_ns)))
     loss_excused = fn.when(fn.col("promises").isNull(), fn.lit(False)).otherwise(kept < fn.col("promises_needed"))
     return (
         judged.withColumn("stale_because", fn.when(fn.col("staleness").isNotNull(), stale_because()))
@@ -61,8 +67,8 @@ def classified(findings: DataFrame, relations: Relations) -> DataFrame | None:
     )
 
 
-def _excused(promise: Column) -> Column:
-    gone_ns = _gone_by_ns()
+def _excused(promise: Column, gone_ns: Column) -> Column:
+    """Whether a promise need not hold: by a loss that came after it was made, and not after the record was gone."""
     lost = fn.coalesce(
         fn.exists("losses", lambda loss: (promise.at_ns <= loss.until_ns) & (loss.moment_ns <= gone_ns)), fn.lit(False)
     )

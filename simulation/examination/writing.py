@@ -86,9 +86,10 @@ def _first(
     return batches[0]
 
 
-def _end(examiner: Examiner, cluster: SimulatedCluster, topic: str = PLAIN, partition: int = 0) -> int:
-    leader = examiner.state(cluster, topic, partition).leader
-    part = FetchPartition(topic, partition, 0, _EVERYTHING)
+def _end(examiner: Examiner, cluster: SimulatedCluster) -> int:
+    """Where the log of the first partition of `PLAIN` ends."""
+    leader = examiner.state(cluster, PLAIN, 0).leader
+    part = FetchPartition(PLAIN, 0, 0, _EVERYTHING)
     response = examiner.ask(cluster, leader, FetchRequest((part,), max_wait_ms=0))
     assert isinstance(response, FetchResponse)
     return response.partitions[0].high_watermark
