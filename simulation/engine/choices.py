@@ -17,13 +17,15 @@ SEED_FORMAT = 2
 
 STREAMS = (
     *("configuration", "schedule", "workload", "network", "disk", "names", "groups", "topics", "settings"),
-    *("zookeeper", "directories", "recipes", "questions", "traffic", "examination"),
+    *("zookeeper", "directories", "recipes", "questions", "traffic", "examination", "compaction"),
 )
 
 _HASH_FACTOR = 0x100000001B3
 _HASH_MASK = (1 << 64) - 1
 
-LATER_STREAMS = ("settings", "zookeeper", "directories", "recipes", "questions", "traffic", "examination")
+LATER_STREAMS = (
+    *("settings", "zookeeper", "directories", "recipes", "questions", "traffic", "examination", "compaction"),
+)
 """Streams that count in a simulation's hash only where something was drawn from them, so that older hashes stay."""
 
 

@@ -25,13 +25,13 @@ def check_producers(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, repli
     """P-28: of each producer in the log the state has the epoch and the latest batches, and it has no other one.
 
     Of what was deleted before the log's start the state may know more. A producer that was forgotten (P-D2) may be
-    missing, or lack its batches up to then. A log that was compacted for the sake of records that an unclean
-    election gave up has lost batches for good: then the state may end anywhere between what is left and what was there.
+    missing, or lack its batches up to then. Where a log is compacted, batches may be empty, and no producer's any more,
+    before a follower gets them: then the state may end anywhere between what is left and what was there.
     """
     start = mirror.start
     expected = batches_of_producers(mirror)
-    lost_for_good = may_have_lost_for_good(known, ghost)
-    if lost_for_good:
+    is_compacted = ghost.contents is not None
+    if is_compacted:
         expected |= _between(mirror, replica, expected)
     states = replica.log.producers.states
     for producer, (epoch, batches) in expected.items():
@@ -46,7 +46,7 @@ def check_producers(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, repli
         required = batches
         if len(found) < len(batches):
             required = tuple(batch for batch in batches if mirror.producers.must_know(producer, batch[2]))
-        if ghost.contents is not None:  # compaction may have removed older ones, but not the last
+        if is_compacted:  # compaction may have removed older ones, but not the last
             found, required = found[-1:], required[-1:]
         if state.epoch != epoch or found != batches[-len(found) :] or len(found) < len(required):
             known.fail(
@@ -55,7 +55,7 @@ def check_producers(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, repli
                 f"broker {mirror.holder} knows producer {producer} by epoch {state.epoch} and the batches (first "
                 f"sequence number, offsets) {list(found)}; in its log it has epoch {epoch} and {list(batches)}",
             )
-    left = batches_of_producers(what_is_left(mirror, replica)) if lost_for_good else expected
+    left = batches_of_producers(what_is_left(mirror, replica)) if is_compacted else expected
     unknown = [
         producer
         for producer, (_, batches) in left.items()
@@ -283,14 +283,6 @@ def _between(mirror: ReplicaMirror, replica: Replica, there: dict[int, Sequences
         if was_there.base == last.base_offset >= at_least:
             found[producer] = was_there.producer_epoch, ((was_there.first_sequence, was_there.base, was_there.last),)
     return found
-
-
-def may_have_lost_for_good(known: Knowledge, ghost: Ghost) -> bool:
-    """Whether a topic is compacted, and an unclean election gave up records for whose sake others may be gone.
-
-    Where producers expire, compaction also removes what a leader has forgotten, and others then fetch the log without.
-    """
-    return ghost.contents is not None and (bool(ghost.given_up) or known.producers_expire)
 
 
 def what_is_left(mirror: ReplicaMirror, replica: Replica) -> ReplicaMirror:

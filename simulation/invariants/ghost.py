@@ -12,7 +12,16 @@ from typing import NamedTuple
 
 from broker.core.log.log import Log
 from broker.core.metadata.records import PartitionState
-from broker.core.records import CONTROL_FLAG, HEADER, PREFIX_BYTES, decode_records, iterate_headers
+from broker.core.records import (
+    CONTROL_FLAG,
+    HEADER,
+    PREFIX_BYTES,
+    decode_unfolded,
+    iterate_headers,
+    read_header,
+    read_varint,
+    unfolded,
+)
 from broker.core.replica.state import PendingIsr, Replica, Role
 from simulation.invariants.expiry import SeenProducers
 
@@ -35,8 +44,14 @@ class Batch(NamedTuple):
         return f"{self.base}…{self.last} of epoch {self.epoch} (crc {self.crc:08x})"
 
 
-Content = tuple[bytes | None, bytes | None]
-"""Key and value of a record."""
+class Content(NamedTuple):
+    """What a record holds. `stored`: its bytes from the key on, which no compaction changes."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    stored: bytes
+
 
 Entries = list[Batch | None]
 """A log by offset: the batch that the offset belongs to; None where it was deleted before the observer saw it."""
@@ -56,6 +71,19 @@ def batches_in(data: bytes) -> list[Batch]:
         if at <= size:
             control = bool(attributes & CONTROL_FLAG)
             found.append(Batch(base, base + delta, epoch, crc, producer_id, producer_epoch, sequence, control))
+    return found
+
+
+def contents_in(data: bytes, at: int) -> dict[int, Content]:
+    """What the records of the batch at a position hold, by offset."""
+    header, body = read_header(data, at), unfolded(data, at)
+    found, position = {}, 0
+    for record in decode_unfolded(body, header):
+        length, begins = read_varint(body, position)
+        position = begins + length
+        _, at_offset = read_varint(body, begins + 1)
+        _, at_key = read_varint(body, at_offset)
+        found[record.offset] = Content(record.key, record.value, record.timestamp, body[at_key:position])
     return found
 
 
@@ -345,7 +373,7 @@ class Ghost:
         found = []
         for at, header in iterate_headers(data):
             batch = batches_in(data[at : at + header.size])[0]
-            held = {record.offset: (record.key, record.value) for record in decode_records(data, at)}
+            held = contents_in(data, at)
             if header.records_count == header.last_offset_delta + 1 and header.delete_horizon_ms is None:
                 self.contents.setdefault((batch.epoch, batch.base), held)
                 found.append(batch)
@@ -373,11 +401,11 @@ class Ghost:
         last: dict[bytes | None, int] = {}
         for batch in (*dict.fromkeys(batch for _, batch in self.given_up), *dict.fromkeys(self.committed)):
             known = self.contents.get((batch.epoch, batch.base), {}) if batch is not None else {}
-            for offset, (key, _) in known.items():
-                last[key] = max(offset, last.get(key, -1))
+            for offset, content in known.items():
+                last[content.key] = max(offset, last.get(content.key, -1))
         once = {at: one for batch in originals for at, one in self.contents[batch.epoch, batch.base].items()}
         is_sound = all(once.get(offset) == content for offset, content in held.items()) and all(
-            offset in held or last[key] > offset for offset, (key, _) in once.items()
+            offset in held or last[content.key] > offset for offset, content in once.items()
         )
         return originals if originals and is_sound else []
 

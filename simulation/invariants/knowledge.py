@@ -15,7 +15,7 @@ from broker.core.metadata.image import Image
 from broker.core.metadata.records import PartitionState
 from broker.core.ports.events import RequestReceived
 from broker.core.ports.marks import sometimes
-from broker.core.quorum.state import Quorum
+from broker.core.quorum.state import Quorum, QuorumRole
 from broker.core.replica.state import Replica
 from simulation.engine.cluster import SimulatedCluster
 from simulation.invariants.administration.asked import Administered
@@ -145,6 +145,16 @@ class BrokerMirror:
     """Member of a group -> when it was answered last without an error, in ms by the broker's clock (P-50)."""
 
 
+class Standing(NamedTuple):
+    """What a voter knew of an election after a step. `hears`: it follows a leader that has answered it."""
+
+    epoch: int
+    role: QuorumRole
+    leader: int
+    voted_for: int
+    hears: bool
+
+
 @dataclass(slots=True)
 class VoterMirror(Mirror):
     """A mirror of a controller: its metadata log and its role in the quorum."""
@@ -158,6 +168,12 @@ class VoterMirror(Mirror):
     image_end: int = 0
     snapshot_end: int = 0
     leads: bool = False
+    standing: Standing | None = None
+    """After its last step; None if it has just started."""
+
+    before: Standing | None = None
+    """After the step before."""
+
     stored: tuple[int, int] | None = None
     """The quorum epoch and the vote that were found on its disk last."""
 

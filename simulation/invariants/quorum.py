@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from broker.core.controller.state import ControllerState
 from broker.core.log.log import Log
 from broker.core.messages import NO_LEADER, AlterPartitionRequest, VoteRequest, VoteResponse
+from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import METADATA_DIRECTORY, decode_change
 from broker.core.ports.events import Effect, Event, Reply, RequestReceived
 from broker.core.quorum import snapshots
-from broker.core.quorum.state import Quorum, read_stored
+from broker.core.quorum.state import Quorum, QuorumRole, read_stored
 from broker.core.records import PREFIX_BYTES
 from simulation.invariants import metadata, replicas
 from simulation.invariants.ghost import batches_in, bytes_of, describe
-from simulation.invariants.knowledge import Knowledge, VoterMirror
+from simulation.invariants.knowledge import Knowledge, Standing, VoterMirror
 from simulation.invariants.properties import Violation
 from simulation.invariants.replicas import cut, extend, first_difference, reset_if_start_moved, skip_deleted
 
@@ -24,6 +25,8 @@ def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, 
     """Check a controller that has reacted to an event."""
     quorum = controller.quorum
     log = quorum.log
+    hears = quorum.role is QuorumRole.FOLLOWER and quorum.has_fetched
+    mirror.before = mirror.standing
     grew = log.end_offset > len(mirror.entries)
     now = (
         incarnation,
@@ -37,11 +40,13 @@ def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, 
         log.start_offset,
         quorum.snapshot_id,
         controller.image.end_offset,
+        hears,
     )
     if now == mirror.seen:
         mirror.durable = max(mirror.durable, log.flushed_offset)
         return
     mirror.seen = now
+    mirror.standing = Standing(quorum.epoch, quorum.role, quorum.leader, quorum.voted_for, hears)
     has_started = incarnation != mirror.incarnation
     if has_started:
         _opened(mirror, quorum, incarnation)
@@ -67,6 +72,7 @@ def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, 
 def _opened(mirror: VoterMirror, quorum: Quorum, incarnation: int) -> None:
     """A new incarnation: what was committed and synced is still on its disk."""
     mirror.incarnation, mirror.quorum = incarnation, quorum
+    mirror.before = None
     mirror.truncations = quorum.log.truncations
     mirror.leads = False
     mirror.high_watermark = 0
@@ -161,8 +167,8 @@ def _check_stored(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None
 def answered(known: Knowledge, mirror: VoterMirror, event: Event, effects: Sequence[Effect]) -> None:
     """P-R5, after a step in which a voter was asked for its vote.
 
-    It gives it to no log that is behind its own, and to nobody in an epoch that it has led, before a restart either.
-    One that leads says no to who asks whether it would get votes (KIP-996).
+    It gives it to no log that is behind its own, and to nobody in an epoch that it has led, before a restart either;
+    it would give it to nobody while it leads, or hears who does (KIP-996); and else it says yes.
     """
     if not isinstance(event, RequestReceived) or not isinstance(event.request, VoteRequest):
         return
@@ -178,12 +184,6 @@ def answered(known: Knowledge, mirror: VoterMirror, event: Event, effects: Seque
                 f"voter {mirror.holder} votes for {request.candidate_id} in quorum epoch {request.candidate_epoch}, "
                 "which it has led itself",
             )
-        if effect.response.vote_granted and request.pre_vote and mirror.leads and led == mirror.holder:
-            raise Violation(
-                "P-R5",
-                f"voter {mirror.holder}, which leads quorum epoch {request.candidate_epoch}, tells "
-                f"{request.candidate_id} that it would vote for it",
-            )
         own = (-1, 0) if last is None else (last.epoch, len(mirror.entries))
         if effect.response.vote_granted and candidate < own:
             raise Violation(
@@ -192,6 +192,33 @@ def answered(known: Knowledge, mirror: VoterMirror, event: Event, effects: Seque
                 f"whose metadata log ends at {candidate[1]} with epoch {candidate[0]}; its own ends at "
                 f"{own[1]} with epoch {own[0]}",
             )
+        if effect.response.error_code == ErrorCode.NONE and mirror.before is not None and (last or not mirror.entries):
+            _check_choice(mirror, mirror.before, request, candidate >= own, granted=effect.response.vote_granted)
+
+
+def _check_choice(
+    mirror: VoterMirror, before: Standing, request: VoteRequest, is_complete: bool, *, granted: bool
+) -> None:
+    """P-R5: whether a voter says yes follows from what it knew when it was asked (QU-8, QU-9)."""
+    if request.candidate_epoch > before.epoch:  # it knows nothing of that epoch yet
+        before = Standing(request.candidate_epoch, QuorumRole.UNATTACHED, NO_LEADER, NO_LEADER, hears=False)
+    if request.pre_vote:
+        is_free = before.role is not QuorumRole.LEADER and not before.hears
+    else:
+        is_free = (
+            before.role in (QuorumRole.UNATTACHED, QuorumRole.PROSPECTIVE)
+            and before.leader == NO_LEADER
+            and before.voted_for in (NO_LEADER, request.candidate_id)
+        )
+    if granted != (is_free and is_complete):
+        knew = f"vote {before.voted_for}, leader {before.leader}{', which it hears' if before.hears else ''}"
+        raise Violation(
+            "P-R5",
+            f"voter {mirror.holder}, {before.role.value} in quorum epoch {before.epoch} ({knew}), "
+            f"{'says' if granted else 'does not say'} yes to a {'pre-vote' if request.pre_vote else 'vote'} for "
+            f"{request.candidate_id} in epoch {request.candidate_epoch}, whose metadata log is "
+            f"{'not ' if is_complete else ''}behind its own",
+        )
 
 
 def _check_log(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None:

@@ -29,8 +29,12 @@ def read_on(mirror: Mirror, log: Log, ghost: Ghost) -> tuple[list[Batch], str]:
     skip_deleted(mirror, log)
     batches = batches_of(log, len(mirror.entries), ghost.unfold)
     wrong = extend(mirror.entries, batches, ghost.lineage, log.start_offset)
-    can_tell = ghost.contents is None or ghost.trusted  # else it is not known what was committed before a compaction
-    return batches, wrong if can_tell else ""
+    return batches, wrong if _can_compare(ghost) else ""
+
+
+def _can_compare(ghost: Ghost) -> bool:
+    """Whether a log can be compared with what was; else it is not known what was committed before a compaction."""
+    return ghost.contents is None or ghost.trusted
 
 
 def compacted(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, log: Log) -> None:
@@ -92,6 +96,12 @@ def cut(mirror: Mirror, end: int) -> None:
     del mirror.entries[end:]
     mirror.same = min(mirror.same, end)
     mirror.durable = min(mirror.durable, end)
+
+
+def _cut(ghost: Ghost, mirror: ReplicaMirror, log: Log, end: int) -> None:
+    """Forget what was cut off a log; of its producers only what it lacks, where more of it cannot be compared."""
+    cut(mirror, end)
+    mirror.producers.cut(end if _can_compare(ghost) else log.end_offset)
 
 
 def reset_if_start_moved(mirror: Mirror, log: Log) -> None:
@@ -179,8 +189,7 @@ def truncated(
                 "P-6",
                 f"broker {mirror.holder} cut its log from {was} to {end}, below its high watermark {high_watermark}",
             )
-    cut(mirror, end)
-    mirror.producers.cut(end)
+    _cut(ghost, mirror, replica.log, end)
     if ghost.contents is not None:
         _filler_cut(mirror, replica.log, end)
     reset_if_start_moved(mirror, replica.log)
@@ -270,8 +279,7 @@ def _lost(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, log: Log, end: 
         )
     if ghost.state is not None and ghost.state.isr == (mirror.holder,):
         known.sole_member_lost(ghost)
-    cut(mirror, end)
-    mirror.producers.cut(end)
+    _cut(ghost, mirror, log, end)
 
 
 def _check_author(

@@ -136,6 +136,7 @@ _CALM: Final[Mapping[str, object]] = {
     "unclean_recovery": "Balanced",
     "lossy_budget": 1,
     "side_topics": False,
+    "keyed_topic": False,
     "changing_settings": False,
     "compression": "none",
     "retention_ms": 0,

@@ -143,6 +143,9 @@ class Configuration:
     side_topics: bool = False
     """Whether an operator creates and deletes topics beside the main one."""
 
+    keyed_topic: bool = False
+    """Whether a client writes to a compacted topic beside the main one."""
+
     changing_settings: bool = False
     """Whether an operator alters settings of the topic and of all brokers while faults go on."""
 
@@ -305,6 +308,11 @@ def draw_fetch_bytes(stream: Stream) -> int:
 def draw_examination(stream: Stream) -> str:
     """Which questions a client asks at the end: one kind, since all take too long; it has a stream of its own, too."""
     return EXAMINATIONS[stream.draw("kind", len(EXAMINATIONS))]
+
+
+def draw_keyed_topic(stream: Stream) -> bool:
+    """Whether there is a compacted topic, too: in a sixth of the seeds; for that there is a stream of its own, too."""
+    return stream.draw("a compacted topic", 6) == 5
 
 
 def draw_recipes(stream: Stream, drawn: Configuration) -> Configuration:

@@ -29,6 +29,8 @@ from simulation.scenario.phases import RECOVERY_MS, SimulatedTest, SimulationOut
 from simulation.scenario.search import configuration_of
 from simulation.workload.clients import TOPIC
 from simulation.workload.interfaces import Clients
+from simulation.workload.keyed_topic import CONFIGS as KEYED_CONFIGS
+from simulation.workload.keyed_topic import KeyedTopic
 from simulation.workload.making import clients_of
 from simulation.workload.recording import SimulatedHistory
 from simulation.workload.side_settings import SettingsOperator
@@ -46,7 +48,6 @@ _SNAPSHOT_PIECE_BYTES = 256
 _FETCH_BYTES = 1 << 20
 """What a follower asks for of one partition; of all together ten times as much. The broker's defaults."""
 
-_COMPACTED_TOPIC = (("cleanup.policy", "compact"), ("segment.bytes", "300"), ("min.cleanable.dirty.ratio", "0"))
 _COMPACTION_MS = 500
 
 _RETRY_MS = 250
@@ -114,7 +115,7 @@ def settings_of(configuration: Configuration) -> list[Settings]:
 
 def _topic_configs(configuration: Configuration) -> tuple[tuple[str, str], ...]:
     if configuration.compacted:
-        return _COMPACTED_TOPIC
+        return KEYED_CONFIGS
     configs = []
     if configuration.segment_bytes:
         configs.append(("segment.bytes", str(configuration.segment_bytes)))
@@ -204,6 +205,8 @@ class _Test(SimulatedTest):
         initial = dict(_topic_configs(configuration))
         self.side_settings = SettingsOperator(next(ids), configuration, initial, self.nemesis.losses)
         cluster.clients[self.side_settings.client_id] = self.side_settings
+        self.keyed_topic = KeyedTopic(next(ids), broker_ids, configuration.replication_factor)
+        cluster.clients[self.keyed_topic.client_id] = self.keyed_topic
 
     def _main_phase(self) -> None:
         with unreliable_network(self.cluster, self.configuration):
@@ -212,6 +215,8 @@ class _Test(SimulatedTest):
             self.group.start(self.cluster)
             if self.configuration.side_topics:
                 self.side_topics.start(self.cluster)
+            if self.configuration.keyed_topic:
+                self.keyed_topic.start(self.cluster)
             if self.configuration.changing_settings:
                 self.side_settings.start(self.cluster)
             self.cluster.run_until(self.configuration.duration_ms * MS)
@@ -222,6 +227,7 @@ class _Test(SimulatedTest):
 
     def _recover(self) -> None:
         self.side_topics.stopped = True
+        self.keyed_topic.stopped = True
         self._finish_sending()
         self.group.settle(self.cluster, RECOVERY_MS)
         self._wait_until_whole("after the last fault was healed")

@@ -21,6 +21,7 @@ from simulation.scenario.configuration import (
     draw_directories,
     draw_examination,
     draw_fetch_bytes,
+    draw_keyed_topic,
     draw_later,
     draw_recipes,
 )
@@ -134,7 +135,8 @@ def configuration_of(choices: ChoiceSequence, overrides: Mapping[str, object] | 
     several = replace(later, log_directories=draw_directories(choices["directories"]))
     limited = replace(several, fetch_bytes=draw_fetch_bytes(choices["traffic"]))
     examined = replace(limited, examination=draw_examination(choices["examination"]))
-    configuration = replace(examined, **given)  # type: ignore[arg-type]
+    beside = replace(examined, keyed_topic=draw_keyed_topic(choices["compaction"]))
+    configuration = replace(beside, **given)  # type: ignore[arg-type]
     if configuration.log_directories > 1 and "faults" not in given:
         return replace(configuration, faults=(*configuration.faults, *DIRECTORY_FAULTS))
     return configuration

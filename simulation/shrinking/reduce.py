@@ -73,6 +73,7 @@ SHAPE: Mapping[str, Lane] = {
     "directories": Lane(LaneKind.NOISE),
     "traffic": Lane(LaneKind.NOISE),
     "examination": Lane(LaneKind.NOISE),
+    "compaction": Lane(LaneKind.NOISE),
     "recipes": Lane(LaneKind.NOISE),
 }
 
@@ -100,6 +101,7 @@ _SIMPLER: _Choices = (
     (("group_members",), ((0,), (1,), (2,), (3,))),
     (("static_members",), ((False,), (True,))),
     (("side_topics",), ((False,), (True,))),
+    (("keyed_topic",), ((False,), (True,))),
     (("changing_settings",), ((False,), (True,))),
     (("controllers",), ((1,), (3,))),
     (("combined",), ((False,), (True,))),

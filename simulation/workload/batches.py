@@ -1,4 +1,4 @@
-"""Encodes the batches of simulated clients: numbers as values, one record each, compressed or not.
+"""Encodes the batches of simulated clients: numbers as values, one record each, compressed or not, with keys or not.
 
 Compression is written out here, byte by byte, so that a seed means the same under every version of a library: snappy
 without any match, and gzip for batches that are to unfold to a lot, which only directed schedules send.
@@ -19,8 +19,10 @@ from broker.core.records import CHECKSUMMED_FROM, MAGIC, NO_PRODUCER, PREFIX_BYT
 COMPRESSIONS = ("none", "snappy")
 """What the producers of a simulation may use."""
 
-KEYS = 5
-"""How many keys there are in a compacted topic."""
+KEYS = (b"k", b"key", b"short" * 5, b"long" * 10 + b"a", b"long" * 10 + b"b")
+"""The keys of a compacted topic: a cleaner may know short ones by themselves, and longer ones by a digest."""
+
+_TOMBSTONE_EVERY, _HEADER_EVERY = 7, 3
 
 SNAPPY, GZIP = CODECS.index("snappy"), CODECS.index("gzip")
 
@@ -46,29 +48,46 @@ def encode_values(
     padding_bytes: int = 0,
     keyed: bool = False,
 ) -> bytes:
-    """A batch of values of eight bytes; if `keyed`, and not compressed, each has one of a few keys.
+    """A batch of values of eight bytes; if `keyed`, each has a key (`key_of`), some have a header, and some no value.
 
-    If it is compressed, each record is a millisecond later than the one before, from `first_ms` on, and `padding_bytes`
-    zeros follow the last value.
+    If it is compressed or `keyed`, each record is a millisecond later than the one before, from `first_ms` on, and
+    `padding_bytes` zeros follow the last value.
     """
     bodies = [value.to_bytes(8, "big") for value in values]
-    if compression == "none":
-        keys = (bytes((value % KEYS,)) if keyed else None for value in values)
-        return encode_batch(zip(keys, bodies, strict=True), 0, -1, first_ms, *producer)
+    if compression == "none" and not keyed:
+        return encode_batch(((None, body) for body in bodies), 0, -1, first_ms, *producer)
     bodies[-1] += bytes(padding_bytes)
-    records = b"".join(_record(number, body) for number, body in enumerate(bodies))
+    if keyed:
+        records = b"".join(_keyed_record(number, *one) for number, one in enumerate(zip(values, bodies, strict=True)))
+    else:
+        records = b"".join(_record(number, None, body) for number, body in enumerate(bodies))
     codec = CODECS.index(compression)
-    packed = _snappy(records) if codec == SNAPPY else _gzip(records)
+    packed = _packed(codec, records)
     last = len(values) - 1
     checked = _CHECKED.pack(codec, last, first_ms, first_ms + last, *producer, len(values)) + packed
     length = CHECKSUMMED_FROM - PREFIX_BYTES + len(checked)
     return struct.pack(">qiibI", 0, length, -1, MAGIC, crc32c(checked)) + checked
 
 
-def _record(number: int, value: bytes) -> bytes:
-    """Record `number` of a batch, that many milliseconds after the first; without key and headers."""
-    body = b"\0" + _signed(number) + _signed(number) + _signed(-1) + _signed(len(value)) + value + _signed(0)
+def key_of(value: int) -> bytes:
+    """The key of a value; two that follow each other may have the same."""
+    return KEYS[value // 2 % len(KEYS)]
+
+
+def _keyed_record(number: int, value: int, body: bytes) -> bytes:
+    headers = ((b"header", b"%d" % value),) if value % _HEADER_EVERY == 0 else ()
+    return _record(number, key_of(value), None if value % _TOMBSTONE_EVERY == 0 else body, headers)
+
+
+def _record(number: int, key: bytes | None, value: bytes | None, headers: Sequence[tuple[bytes, bytes]] = ()) -> bytes:
+    """Record `number` of a batch, that many milliseconds after the first."""
+    named = b"".join(_field(name) + _field(what) for name, what in headers)
+    body = b"\0" + _signed(number) + _signed(number) + _field(key) + _field(value) + _signed(len(headers)) + named
     return _signed(len(body)) + body
+
+
+def _field(data: bytes | None) -> bytes:
+    return _signed(-1) if data is None else _signed(len(data)) + data
 
 
 def _signed(number: int) -> bytes:
@@ -81,6 +100,12 @@ def _unsigned(number: int) -> bytes:
         digits.append(number & 0x7F | 0x80)
         number >>= 7
     return bytes((*digits, number))
+
+
+def _packed(codec: int, data: bytes) -> bytes:
+    if codec == SNAPPY:
+        return _snappy(data)
+    return _gzip(data) if codec == GZIP else data
 
 
 def _snappy(data: bytes) -> bytes:

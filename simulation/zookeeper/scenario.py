@@ -59,6 +59,7 @@ def configured(drawn: Configuration) -> Configuration:
         compacted=False,
         compression="none",
         group_members=0,
+        keyed_topic=False,
         changing_settings=False,
         log_directories=1,
         fetch_bytes=0,

@@ -17,6 +17,7 @@ QUICK: dict[str, object] = {
     "sole_survivor": False,
     "group_members": 0,
     "side_topics": False,
+    "keyed_topic": False,
     "changing_settings": False,
     "in_flight": 1,
     "retention_ms": 0,

@@ -11,7 +11,7 @@ from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import PartitionState
 from broker.core.ports.events import RequestReceived
 from broker.core.records import check_crc, decode_records, read_header
-from simulation.invariants.derived import batches_of_producers, may_have_lost_for_good, what_is_left
+from simulation.invariants.derived import batches_of_producers, what_is_left
 from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror, batches_in
 from simulation.invariants.knowledge import BrokerMirror, Knowledge, Version
 
@@ -60,7 +60,7 @@ def _explains(known: Knowledge, ghost: Ghost, broker: BrokerMirror, error: Error
 def _check_sequence(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, sent: Batch, error: ErrorCode) -> None:
     """A batch that follows its producer's last one in this log, or repeats one of the latest, is not refused."""
     found = batches_of_producers(mirror).get(sent.producer_id)
-    if may_have_lost_for_good(known, ghost) and mirror.replica is not None:
+    if ghost.contents is not None and mirror.replica is not None:
         left = batches_of_producers(what_is_left(mirror, mirror.replica)).get(sent.producer_id)
         if left is None or found is None or left[1][-1] != found[1][-1]:
             return  # what the leader knows of it ends somewhere between the two

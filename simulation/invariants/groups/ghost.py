@@ -110,8 +110,8 @@ class GroupGhost:
 def entries(ghost: Ghost, batch: Batch) -> Iterator[Commit | Generation]:
     """The commits and generations that are stored in a batch."""
     contents = ghost.contents if ghost.contents is not None else {}
-    for at, (key, value) in contents.get((batch.epoch, batch.base), {}).items():
-        entry = _decoded(at, key, value)
+    for at, content in contents.get((batch.epoch, batch.base), {}).items():
+        entry = _decoded(at, content.key, content.value)
         if entry is not None:
             yield entry
 

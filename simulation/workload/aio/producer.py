@@ -14,7 +14,7 @@ from functools import partial
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.workload.aio.library import RECONNECT_PAUSE_US, AiokafkaWorld, Instance
-from simulation.workload.batches import KEYS
+from simulation.workload.batches import key_of
 from simulation.workload.clients import TOPIC, ProducerPlan
 from simulation.workload.recording import OperationRow, SendRow, SimulatedHistory
 from workloads.clients import aio_calls
@@ -105,7 +105,7 @@ class AiokafkaProducer:
         count = 1 + stream.draw("batch", self.plan.batch_max)
         self._values = tuple(self.history.new_value() for _ in range(count))
         self.sent_operations += 1
-        keys = [bytes((value % KEYS,)) if self.plan.keyed else None for value in self._values]
+        keys = [key_of(value) if self.plan.keyed else None for value in self._values]
         self._instance.run(
             aio_calls.send(
                 self._instance.client,

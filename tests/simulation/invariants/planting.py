@@ -45,6 +45,7 @@ SIMPLEST: dict[str, object] = {
     "compression": "none",
     "group_members": 0,
     "side_topics": False,
+    "keyed_topic": False,
     "changing_settings": False,
     "in_flight": 1,
     "retention_ms": 0,

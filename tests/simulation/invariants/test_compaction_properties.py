@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from broker.core.broker_node import compaction
 from broker.core.broker_node.compaction import COMPACTED
 from broker.core.log.compaction import filtering
 from broker.core.log.compaction.cleaning import Cleaning, Progress
+from broker.core.log.compaction.filtering import StoredRecord
 from broker.core.log.log import Log, LogConfig
 from broker.core.records import encode_batch, filler, iterate_headers
 from simulation.engine.choices import ChoiceSequence
@@ -58,6 +61,38 @@ def test_a_compaction_that_removes_too_much_is_noticed(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(filtering, "_is_obsolete", is_obsolete)
     assert simulated(1).failed_property == "P-3"
+
+
+def later(record: StoredRecord) -> StoredRecord:
+    return record._replace(timestamp=record.timestamp + 1)
+
+
+def shortened(record: StoredRecord) -> StoredRecord:
+    """Both halves lack their last byte, which is of the last header, or the number of headers."""
+    return record._replace(data=record.data[:-1], rest=record.rest[:-1])
+
+
+def of_another_key(record: StoredRecord) -> StoredRecord:
+    return record._replace(data=record.data.replace(b"long", b"lang"), rest=record.rest.replace(b"long", b"lang"))
+
+
+@pytest.mark.parametrize("changed", [later, shortened, of_another_key])
+def test_a_compaction_that_changes_a_record_is_noticed(
+    changed: Callable[[StoredRecord], StoredRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = filtering.stored_records
+    monkeypatch.setattr(filtering, "stored_records", lambda *given: [changed(one) for one in read(*given)])
+    settings = {**SETTINGS, "compacted": False, "keyed_topic": True, "faults": ()}
+    outcome = cases.run(Case(1, settings), property_observers())
+    assert outcome.failed_property == "P-3"
+    assert "keyed-0" in str(outcome.failure)
+
+
+def test_a_compacted_topic_beside_the_main_one_keeps_its_promises() -> None:
+    settings = {**SETTINGS, "compacted": False, "keyed_topic": True, "faults": ("kill", "isolate", "moved-leader")}
+    outcome = cases.run(Case(2, settings), property_observers())
+    assert findings(outcome) == []
+    assert outcome.marks.get(COMPACTED.name, 0) > 3
 
 
 @pytest.mark.parametrize("given_up", [True, False])

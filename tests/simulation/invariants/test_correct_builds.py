@@ -128,6 +128,10 @@ def test_a_follower_whose_log_begins_later_need_not_know_the_producers_before_it
     assert simulate(36_241_061, {"search": "mixed"}, observed=True).findings == ()
 
 
+def test_a_log_may_be_cut_that_lacks_producers_whose_records_nobody_can_compare() -> None:
+    assert simulate(36_262_113, {"search": "mixed", "keyed_topic": True}, observed=True).findings == ()
+
+
 def test_a_recovery_may_take_back_what_an_operator_gave_up() -> None:
     assert simulate(2_000_101, {"search": "mixed"}, observed=True).findings == ()
 

@@ -158,7 +158,7 @@ def test_a_fetch_of_a_topic_that_may_be_deleted_is_judged_too(monkeypatch: pytes
 def compact_whatever_there_is(monkeypatch: pytest.MonkeyPatch, dirty_ratio: str) -> None:
     """Let brokers compact the closed segments of any log, and the topic's settings ask for a share that is not."""
     ratio = ("min.cleanable.dirty.ratio", dirty_ratio)
-    monkeypatch.setattr(scenario, "_COMPACTED_TOPIC", (*scenario._COMPACTED_TOPIC[:-1], ratio))
+    monkeypatch.setattr(scenario, "KEYED_CONFIGS", (*scenario.KEYED_CONFIGS[:-1], ratio))
 
     def uncompacted(_broker: object, replica: Any) -> tuple[float, list[Any]]:
         log = replica.log

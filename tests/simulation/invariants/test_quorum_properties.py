@@ -235,6 +235,28 @@ def test_a_leader_that_commits_only_records_of_earlier_epochs_breaks_p_r3(epoch:
     assert broken_by(lambda: ended(known, mirror)) == broken
 
 
+@pytest.mark.parametrize(
+    ("rule", "decides"),
+    [
+        ("grants_pre_vote", lambda _rules, leads, _hears, candidate, own: not leads and candidate >= own),
+        ("grants_pre_vote", lambda *_given: False),
+        ("grants_vote", lambda _rules, _candidate, _voted, _leader, candidate, own: candidate >= own),
+        ("grants_vote", lambda *_given: False),
+    ],
+    ids=["a pre-vote though it hears", "no pre-vote at all", "a vote too many", "no vote at all"],
+)
+def test_a_choice_that_does_not_follow_from_what_a_voter_knows_breaks_p_r5(
+    rule: str, decides: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = [
+        *(SimulatedFault(3_000 + 3_000 * number, "isolate", 3 + number % 3, 1_900, 0) for number in range(5)),
+        SimulatedFault(18_000, "halves", 3, 1_500, 1),
+    ]
+    assert observe(faults=faults, controllers=3).failure is None
+    monkeypatch.setattr(QuorumRules, rule, decides)
+    assert "P-R5" in {observe(faults=faults, controllers=3, seed=seed).failed_property for seed in range(1, 9)}
+
+
 def test_a_vote_for_a_log_that_is_behind_breaks_p_r5(monkeypatch: pytest.MonkeyPatch) -> None:
     def grants(_rules: QuorumRules, candidate: int, voted_for: int, leader: int, *_ends: object) -> bool:
         return leader == -1 and voted_for in (-1, candidate)

@@ -39,7 +39,7 @@ from simulation.invariants.knowledge import BrokerMirror, Knowledge, VoterMirror
 from simulation.invariants.metadata import _check_reassignment
 from simulation.invariants.quorum import answered
 from simulation.scenario.configuration import SimulatedFault
-from simulation.scenario.scenario import _COMPACTED_TOPIC
+from simulation.workload.keyed_topic import CONFIGS as KEYED_CONFIGS
 from tests.simulation.invariants.planting import Plant, broken_by, observe
 
 UNATTACHED = QuorumRole.UNATTACHED
@@ -210,7 +210,7 @@ def test_records_that_are_not_deleted_for_a_reason_that_is_none_break_p_a1(monke
 def test_a_compaction_with_too_little_memory_breaks_v_28(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = compaction.Cleaning
     monkeypatch.setattr(compaction, "Cleaning", lambda *given: honest(*given[:-1], 1))
-    assert dict(_COMPACTED_TOPIC)["cleanup.policy"] == "compact"
+    assert dict(KEYED_CONFIGS)["cleanup.policy"] == "compact"
     assert observe(compacted=True, operations=100).failed_property == "V-28"
 
 

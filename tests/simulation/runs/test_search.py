@@ -35,9 +35,10 @@ LYING = {**QUICK, "search": "focused", "flaws": ("ack-before-replication",)}
 
 def drawn(seed: int, **overrides: object) -> Configuration:
     """As a seed is drawn without the recipes of the later stream."""
+    plain = {"log_directories": 1, "fetch_bytes": 0, "examination": "", "keyed_topic": False}
     return configuration_of(
         ChoiceSequence(seed),
-        without_later_recipes(seed, **{"log_directories": 1, "fetch_bytes": 0, "examination": "", **overrides}),
+        without_later_recipes(seed, **{**plain, **overrides}),
     )
 
 
@@ -80,6 +81,15 @@ def test_a_fifth_of_the_seeds_fetches_few_bytes_at_once_and_is_as_it_was_otherwi
     assert 75 < with_limit < 125
     for node in settings_of(Configuration(fetch_bytes=500)):
         assert (node.replica_fetch_max_bytes, node.replica_fetch_response_max_bytes) == (500, 500)
+
+
+def test_a_sixth_of_the_seeds_has_a_compacted_topic_and_is_as_it_was_otherwise() -> None:
+    compacted = 0
+    for seed in range(1, 501):
+        one = configuration_of(ChoiceSequence(seed))
+        compacted += one.keyed_topic
+        assert configuration_of(ChoiceSequence(seed), {"keyed_topic": False}) == replace(one, keyed_topic=False)
+    assert 60 < compacted < 110
 
 
 def test_a_dense_seed_has_more_faults_of_the_kinds_that_it_has_anyway() -> None:
