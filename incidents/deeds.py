@@ -8,6 +8,9 @@ from typing import Final
 ENDING_A_PROCESS: Final = ("kill", "restart", "power-cut", "crash-loop", "rolling-restart", "upgrade", "out-of-memory")
 """Kinds of faults after which a node starts again with all that it had written: it may cut its logs then."""
 
+OF_CLOCKS: Final = ("clock-jump", "clock-strobe", "clock-drift")
+"""Kinds of faults that set a node's clock wrong."""
+
 DEEDS: Final[Mapping[str, str]] = {
     "kill": "was killed",
     "pause": "was paused",
@@ -76,27 +79,27 @@ EVENTS: Final[Mapping[str, str]] = {
 """Kind of fault → what happened, for one without targets: a clause."""
 
 RECIPES: Final[Mapping[str, str]] = {
-    "min-isr-raised-then-shrunk": "min.insync.replicas was raised just before a follower and the leader were lost",
-    "restarted-then-lost": "a node was restarted, and was to lose its page cache just after that",
-    "move-cancelled": "a reassignment was cancelled or replaced while the ISR changed",
-    "votes-held": "messages of the controllers' quorum were held back over elections",
-    "records-deleted-then-lost": "a replica was lost before all knew of deleted records",
-    "isr-change-overtaken": "a change of the ISR was held back while leader or follower changed",
-    "fetch-held-over-elections": "a fetch or its answer was held back over elections",
-    "changes-learnt-late": "a broker was told of several changes late, and then sent an old fetch",
-    "fetch-of-an-earlier-life": "a fetch from before a follower lost its log was delivered after that",
-    "leaders-one-after-the-other": "leaders were lost one after the other, each soon after its election",
-    "log-info-held": "all replicas of a partition were lost, and their answers about their logs were held back",
-    "follower-far-behind": "a follower was kept from fetching, and then the others were lost",
-    "added-twice": "a replica was added, given up and added again",
-    "leader-misses-elections": "a leader was kept from learning that another had led meanwhile",
-    "recovered-twice": "all replicas were lost, and the recovery was disturbed twice",
+    "min-isr-raised-then-shrunk": "raise min.insync.replicas just before a follower and the leader are lost",
+    "restarted-then-lost": "restart a node, which loses its page cache just after that",
+    "move-cancelled": "cancel or replace a reassignment while the ISR changes",
+    "votes-held": "hold messages of the controllers' quorum back over elections",
+    "records-deleted-then-lost": "lose a replica before all know of deleted records",
+    "isr-change-overtaken": "hold a change of the ISR back while leader or follower change",
+    "fetch-held-over-elections": "hold a fetch or its answer back over elections",
+    "changes-learnt-late": "tell a broker of several changes late, so that it then sends an old fetch",
+    "fetch-of-an-earlier-life": "deliver a fetch from before a follower lost its log after that",
+    "leaders-one-after-the-other": "lose leaders one after the other, each soon after its election",
+    "log-info-held": "lose all replicas of a partition, and hold their answers about their logs back",
+    "follower-far-behind": "keep a follower from fetching, and then lose the others",
+    "added-twice": "add a replica, give it up and add it again",
+    "leader-misses-elections": "keep a leader from learning that another has led meanwhile",
+    "recovered-twice": "lose all replicas, and disturb the recovery twice",
 }
-"""Kind of recipe → what it does, a clause. It goes on for some time; its parts are faults themselves."""
+"""Kind of recipe → what it is for: "a recipe to ...". Its parts are faults themselves, which may come to less."""
 
 
 def meaning(kind: str) -> str:
     """Say what a fault of this kind does: "a node lost its page cache"; empty for a kind that is not known."""
     if kind in DEEDS:
         return f"a node {DEEDS[kind]}"
-    return EVENTS.get(kind) or RECIPES.get(kind, "")
+    return f"a recipe to {RECIPES[kind]}" if kind in RECIPES else EVENTS.get(kind, "")

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -20,7 +21,8 @@ from common.wording import FIRST_CONTROLLER, enumeration, labelled, moment, node
 from history.contract import CRASHING_FIRST, ENDING_KINDS, LOSSY_KINDS
 from history.reader import load_table
 from incidents import needed, node_logs
-from incidents.deeds import DEEDS, EVENTS, RECIPES
+from incidents.deeds import DEEDS, EVENTS, OF_CLOCKS, RECIPES
+from incidents.logged_states import ENVIRONMENTS, LoggedState, logged_states
 from incidents.needed import Needed
 from incidents.node_logs import Complaint
 from incidents.partition_history import PartitionHistory, partition_history
@@ -61,7 +63,7 @@ class Fault(NamedTuple):
     def story(self) -> str:
         """Whom it hit, and what it did to them: "brokers 1 and 2 were paused at 3.120 s (fault #4)"."""
         if self.kind in RECIPES and not self.targets:
-            return f"{RECIPES[self.kind]}, beginning {self._when}"
+            return f"a recipe to {RECIPES[self.kind]} began {self._when}"
         if not self.targets:
             return f"{EVENTS.get(self.kind, f'there was the fault {self.kind}')} {self._when}"
         did = self._did
@@ -122,7 +124,10 @@ class Finding(NamedTuple):
 
     @property
     def ranges(self) -> list[tuple[int, int, int]]:
-        """Of several lost records, the partitions that they were in, each with the first and the last offset."""
+        """Of several records, the partitions that they were in, each with the first and the last offset."""
+        lacks = _LACKS.search(self.what)
+        if lacks is not None and self.partition is not None:
+            return [(self.partition, int(lacks[1]), int(lacks[2]))]
         cases = _CASES.search(self.what)
         found = _RANGE.finditer(cases[2] or "") if cases is not None else ()
         return [(int(one[3]), int(one[1]), int(one[2])) for one in found]
@@ -140,6 +145,9 @@ class StoryLine(NamedTuple):
     source: int | None
     left_out: frozenset[str] = frozenset()
     """The kinds of messages that changed nothing, came since the line before, and are not in the file."""
+
+    high_watermarks: Mapping[str, int] = MappingProxyType({})
+    """By partition: those of the node after it, of replicas that are told with it."""
 
 
 class Evidence:
@@ -176,13 +184,18 @@ class Evidence:
         return tuple(sorted(found or self._crashes(), key=lambda fault: (fault.started_ns, fault.number)))
 
     def stories(self, numbers: Iterable[int]) -> list[str]:
-        """Return what faults did, by their numbers; a recipe of which parts were needed is one, with those parts."""
+        """Return what faults did, by their numbers; a recipe of which parts were needed is one, told by those parts."""
         by_number = {fault.number: fault for fault in self.faults if fault.number}
         parts = {first: rest for first, *rest in self.needed.parts} if self.needed is not None else {}
         inside = {number for rest in parts.values() for number in rest}
+
+        def story(number: int) -> str:
+            return by_number[number].story if number in by_number else f"fault #{number}"
+
         return [
-            (by_number[number].story if number in by_number else f"fault #{number}")
-            + (_with_parts(parts[number]) if number in parts else "")
+            f"fault #{number}, in which {enumeration([story(part) for part in sorted(parts[number])])}"
+            if number in parts
+            else story(number)
             for number in numbers
             if number and number not in inside
         ]
@@ -215,7 +228,8 @@ class Evidence:
             if isinstance(at_ns, int) and isinstance(node, int) and isinstance(text, str):
                 folded = line.get("folded")
                 left_out = frozenset(folded if isinstance(folded, dict) else ())
-                lines.append(StoryLine(at_ns, node, text, source if isinstance(source, int) else None, left_out))
+                source = source if isinstance(source, int) else None
+                lines.append(StoryLine(at_ns, node, text, source, left_out, _high_watermarks(line.get("state"))))
         return tuple(lines)
 
     @cached_property
@@ -255,7 +269,16 @@ class Evidence:
         return (self._directory / "outcome.json").is_file()
 
     def _history_of(self, topic: str, partition: int) -> PartitionHistory:
-        return partition_history(self._cluster, topic, partition)
+        return partition_history(self._cluster, topic, partition, self._logged.get((topic, partition), ()))
+
+    @cached_property
+    def _logged(self) -> Mapping[tuple[str, int], Sequence[LoggedState]]:
+        """What brokers' own logs tell of partitions."""
+        if self.settings.get("environment") not in ENVIRONMENTS:
+            return {}
+        lines = node_logs.by_run_clock(self._directory, self.settings.get("started_unix_ms"))
+        wrong = {node for fault in self.faults if fault.kind in OF_CLOCKS for node in fault.targets}
+        return logged_states(lines, wrong)
 
     @cached_property
     def last_sampled_ns(self) -> Mapping[int, int]:
@@ -348,6 +371,7 @@ def finding_rows(directory: Path, known: Iterable[str] = ()) -> list[dict[str, A
 
 # Numbers are no longer than columns of the tables are wide: a file may say anything.
 _CASES = re.compile(r" \(the first of (\d{1,3}(?:,\d{3}){0,4})(?:: ([^()]{1,5000}))?\)")
+_LACKS = re.compile(r"; it lacks the committed offsets (\d{1,19}) to (\d{1,19})")
 _RANGE = re.compile(r"\boffsets (\d{1,19}) to (\d{1,19}) of partition (\d{1,9})\b")
 _VALUE = re.compile(r"value (\d{1,18}) (?:was|is) ")
 _PARTITION = re.compile(rf"\b({TOPIC_OF_SIMULATIONS}|side-[a-z])-(\d{{1,9}})\b|\bpartition (\d{{1,9}})\b")
@@ -375,13 +399,16 @@ def partition_of_file(evidence: str) -> tuple[str, int] | None:
     return None if found is None else (found["topic"], int(found["partition"]))
 
 
+def _high_watermarks(state: object) -> Mapping[str, int]:
+    """Partition → high watermark, of what a line of a story says of a node's replicas."""
+    replicas = state.items() if isinstance(state, dict) else ()
+    marks = {str(name): one.get("high_watermark") for name, one in replicas if isinstance(one, dict)}
+    return {name: mark for name, mark in marks.items() if isinstance(mark, int)}
+
+
 def _json(path: Path) -> object:
     try:
         content: object = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
     return content
-
-
-def _with_parts(numbers: Sequence[int]) -> str:
-    return f" with its part{'' if len(numbers) == 1 else 's'} {enumeration([f'#{number}' for number in numbers])}"

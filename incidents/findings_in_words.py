@@ -92,6 +92,27 @@ def _bounds(match: Match, name: str) -> str:
     return f"broker {broker} has the high watermark of {name} at {high_watermark}, and its log ends at {end}"
 
 
+def _lacking_candidate(match: Match, name: str) -> str:
+    broker, isr, elr, first, last = match.groups()
+    what = "the record that is" if last is None else "the records that are"
+    candidate = f"broker {broker} may be elected for {name} (ISR {isr}, ELR {elr})"
+    return f"{candidate}, and lacks {what} committed {_at(first, last)}"
+
+
+def _differing_candidate(match: Match, name: str) -> str:
+    broker, isr, elr, own_epoch, first, epoch, last = match.groups()
+    others = "another record than the committed one" if last is None else "other records than the committed ones"
+    its = "its record is" if last is None else "its first one is"
+    return (
+        f"broker {broker} may be elected for {name} (ISR {isr}, ELR {elr}), and holds {others} {_at(first, last)}"
+        f" ({its} of leader epoch {own_epoch}, the committed one of {epoch})"
+    )
+
+
+def _at(first: str, last: str | None) -> str:
+    return f"at offset {first}" if last is None else f"at offsets {first} to {last}"
+
+
 def _acknowledged_before(match: Match, name: str) -> str:
     broker, end, first, last, by, leader, isr = match.groups()
     offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
@@ -107,6 +128,7 @@ _SETS: Final = (
     r"partition epoch \d+"
 )
 _BATCH_OF: Final = r"\d+…\d+ of epoch (\d+)"
+_AND_MORE: Final = r"(?:; it lacks the committed offsets \d+ to (\d+))?"
 _KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
     "P-1": (
         (
@@ -135,22 +157,16 @@ _KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
         (
             (
                 r"broker (\d+) of epoch \d+ is in the (?:ISR|ELR) \(ISR (\[.*\]), ELR (\[.*\]), partition epoch \d+\)"
-                r" and has (?:nothing|no log) at (\d+), where .* is committed"
+                rf" and has (?:nothing|no log) at (\d+), where .* is committed{_AND_MORE}"
             ),
-            (
-                r"broker \1 may be elected for {name} (ISR \2, ELR \3), and lacks the record that is committed at"
-                r" offset \4"
-            ),
+            _lacking_candidate,
         ),
         (
             (
                 r"broker (\d+) of epoch \d+ is in the (?:ISR|ELR) \(ISR (\[.*\]), ELR (\[.*\]), partition epoch \d+\)"
-                rf" and has {_BATCH_OF} at (\d+), where {_BATCH_OF} is committed"
+                rf" and has {_BATCH_OF} at (\d+), where {_BATCH_OF} is committed{_AND_MORE}"
             ),
-            (
-                r"broker \1 may be elected for {name} (ISR \2, ELR \3), and holds another record than the committed one"
-                r" at offset \5 (its record is of leader epoch \4, the committed one of \6)"
-            ),
+            _differing_candidate,
         ),
     ),
     "P-3": (

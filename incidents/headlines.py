@@ -78,7 +78,7 @@ def headline(
     which = _which(election, f"{'read' if name == 'lost-read' else 'write'}{'' if number == 1 else 's'}")
     if found_first not in ("", name):
         later = f"there were {effect[:1].lower()}{effect[1:]}" if _is_noun_phrase(name) else effect
-        return f"{capital('; or '.join(clauses))}{which}. Later {later}."
+        return f"{capital('; or '.join(clauses))}{which}. In the end {later}."
     effect = capital(effect) if at_least else effect
     if len(clauses) == 1:
         return f"{effect}: {clauses[0]}{which}."

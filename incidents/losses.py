@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from common.wording import count, in_leader_epoch, moment, nodes, partition_name
+from common.wording import as_sentence, count, in_leader_epoch, moment, nodes, partition_name
 from history.contract import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from incidents.deeds import ENDING_A_PROCESS
 from incidents.evidence import Evidence, Fault
@@ -84,13 +84,14 @@ def _cut(
         (cut for cut in history.cuts if cut.broker == leader and had.at_ns <= cut.before_ns <= takeover.seen_ns), None
     )
     at_ns = cut.at_ns if cut else takeover.seen_ns
+    when = cut.when if cut and cut.at_ns == cut.before_ns else f"between {moment(had.at_ns)} and {moment(at_ns)}"
     shorter = (
         f"Its log had ended at {count(had.log_end or 0)} at {moment(had.at_ns)}, and no fault took data from its disk"
         " after that."
     )
     wrong_cut = Cause(
         "wrong-cut",
-        f"broker {leader} cut them off its log between {moment(had.at_ns)} and {moment(at_ns)}, and was then elected",
+        f"broker {leader} cut them off its log {when}, and was then elected",
         (*seen, shorter),
         at_ns,
         leader,
@@ -204,6 +205,8 @@ def _still_held(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
     holders = sorted({*held(evidence, loss)} - {leader})
     if not holders:
         return None
+    if loss.acknowledged_by in holders and (overwritten := _after_a_cut(evidence, loss, leader)) is not None:
+        return overwritten
     sentence = f"broker {leader}, which led last, kept other records at their offsets; {nodes(holders)} still"
     sentence = f"{sentence} {'holds' if len(holders) == 1 else 'hold'} them"
     led = _led_before(evidence, loss, leader)
@@ -211,6 +214,30 @@ def _still_held(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
         return Cause("diverged-log-kept", sentence, node=leader)
     fault, spoken = led
     return Cause("diverged-log-kept", sentence, (spoken,), node=leader, faults=(fault.number,) if fault.number else ())
+
+
+def _after_a_cut(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
+    """The broker that acknowledged the records had cut its log to where they begin: others had something else there."""
+    by, history = loss.acknowledged_by, evidence.history_of(loss.topic, loss.partition)
+    cuts = [cut for cut in history.cuts if cut.broker == by and cut.at_ns <= loss.first_ns]
+    if by is None or not cuts or not cuts[-1].log_end <= loss.offsets[0] < cuts[-1].log_end_before:
+        return None
+    cut = cuts[-1]
+    began_ns = min(cut.before_ns, cut.at_ns) - SLACK_NS
+    near = [fault for broker in (by, leader) for fault in evidence.faults_on(broker, began_ns, loss.first_ns)]
+    kept_apart = sorted({fault for fault in near if fault.started_ns >= began_ns}, key=lambda fault: fault.number)
+    sentence = (
+        f"broker {by} had cut its log from {count(cut.log_end_before)} to {count(cut.log_end)} {cut.when}, and led;"
+        f" broker {leader}, which led last, kept what had been at their offsets before"
+    )
+    return Cause(
+        "wrong-cut",
+        sentence,
+        (f"Broker {by} acknowledged them and still holds them.", *(as_sentence(fault.story) for fault in kept_apart)),
+        cut.at_ns,
+        by,
+        tuple(fault.number for fault in kept_apart if fault.number),
+    )
 
 
 def _led_before(evidence: Evidence, loss: Loss, leader: int) -> tuple[Fault, str] | None:

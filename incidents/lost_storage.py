@@ -53,16 +53,28 @@ def storage_loss(
     numbers = (fault.number, *(excuse.number for excuse, _ in away)) if fault.number else ()
     then = f"was elected {'again' if led else 'leader'}"
     if takeover.leads_on:
-        then = f"led on in leader epoch {takeover.epoch}, without an election"
+        then = "led on, without an election"
     return Cause(
         "storage-loss",
         f"broker {leader} {acknowledged}{fault.deed} and {then}",
-        (*seen, *([last] if last else []), *(sentence for _, sentence in away)),
+        (*seen, *([last] if last else []), *(sentence for _, sentence in away), *cuts_after(history, loss, takeover)),
         fault.started_ns,
         leader,
         tuple(dict.fromkeys(numbers)),
         _why_it_could_lead(evidence, loss, history, takeover, isr),
     )
+
+
+def cuts_after(history: PartitionHistory, loss: Loss, takeover: Takeover) -> list[str]:
+    """Say which other replicas then cut the records off their logs, to follow the new leader."""
+    return [
+        f"Broker {cut.broker} cut its log of {partition_name(history.topic, history.partition)} from"
+        f" {count(cut.log_end_before)} to {count(cut.log_end)} {cut.when}, to follow broker {takeover.leader}."
+        for cut in history.cuts
+        if cut.broker != takeover.leader
+        and cut.at_ns >= takeover.seen_ns
+        and cut.log_end <= loss.offsets[1] < cut.log_end_before
+    ]
 
 
 def _that_took(lossy: Sequence[Fault], samples: Sequence[Sample], offset: int) -> Fault:

@@ -1,4 +1,9 @@
-"""Reads the logs of nodes: their lines with times, and what a log says at its end against one partition."""
+"""Reads the logs of nodes: their lines with times, and what a log says at its end against one partition.
+
+A log has times of day, with or without a date, in a zone that it does not name. The first node starts when the run
+does: that gives the zone, a whole number of quarter hours. Where a fault moved a node's wall clock its lines are as
+wrong as that was.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,9 @@ from typing import Final, NamedTuple
 from common.wording import printable
 
 TEXT_CHARACTERS: Final = 240
+FILES_MAX: Final = 64
 _READ_BYTES: Final = 4 << 20
+_QUARTER_MS: Final = 15 * 60_000
 _STAMP_WITHIN: Final = 60
 _STAMP: Final = re.compile(r"\[?(?:(\d{4}-\d\d-\d\d)[ T])?([01]\d|2[0-3]):([0-5]\d):([0-5]\d)[.,](\d{3})\]?")
 _DAY_MS: Final = 24 * 3_600_000
@@ -64,6 +71,24 @@ def complaints_of(directory: Path, node: int) -> Complaints:
     lines = [line for path in paths for line in stamped_lines(path, day)]
     complaining = tuple(line for line in lines if _COMPLAINT.match(line.text))
     return Complaints(complaining, max((line.at_ms for line in lines), default=0))
+
+
+def by_run_clock(directory: Path, started_unix_ms: object) -> list[LogLine]:
+    """The lines with a time of all logs of a run, on its clock; none if it is not known when the run began.
+
+    The end of each log is read, 4 MiB at most. No content of a log raises.
+    """
+    if not isinstance(started_unix_ms, int):
+        return []
+    try:
+        day = datetime.fromtimestamp(started_unix_ms / 1000, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    except (OverflowError, OSError, ValueError):
+        return []
+    paths = sorted((directory / "nodes").glob("*/*.log"))[:FILES_MAX]
+    logs = [list(stamped_lines(path, day)) for path in paths if path.parent.name.isdecimal()]
+    earliest_ms = min((log[0].at_ms for log in logs if log), default=0)
+    zone_ms = round((earliest_ms - started_unix_ms) / _QUARTER_MS) * _QUARTER_MS
+    return [line._replace(at_ms=line.at_ms - zone_ms - started_unix_ms) for log in logs for line in log]
 
 
 def stamped_lines(path: Path, day: datetime) -> Iterator[LogLine]:

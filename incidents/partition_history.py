@@ -1,5 +1,6 @@
 """Follows partitions through the samples of the table `cluster`: leaders, ISRs, logs that were cut.
 
+What brokers' own logs tell comes between the samples, with its exact moment (`incidents.logged_states`).
 These are the stretches of time that a report draws and the evidence of incidents: what the samples show. When a
 leadership can have begun or ended at most, which a verdict may rest on, is in `checkers.relations.cluster_events`.
 """
@@ -8,11 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import merge
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from common.wording import moment
+from incidents.logged_states import LoggedState
 
 NO_LEADER = -1
 
@@ -55,9 +61,17 @@ class LogCut(NamedTuple):
     at_ns: int
     """Time of the later sample; the cut lies between it and `before_ns`."""
     before_ns: int
+    """The same if the broker's log has the moment."""
     broker: int
     log_end_before: int
     log_end: int
+
+    @property
+    def when(self) -> str:
+        """When it was, as a sentence says it."""
+        if self.at_ns == self.before_ns:
+            return f"at {moment(self.at_ns)}"
+        return f"between {moment(self.before_ns)} and {moment(self.at_ns)}"
 
 
 @dataclass(frozen=True)
@@ -83,28 +97,59 @@ class PartitionHistory:
         )
 
 
-def partition_history(cluster: pa.Table, topic: str, partition: int) -> PartitionHistory:
+def partition_history(
+    cluster: pa.Table, topic: str, partition: int, logged: Sequence[LoggedState] = ()
+) -> PartitionHistory:
     """Follow one partition through the samples of its replicas, which are rows of the table `cluster`.
+
+    `logged`: what brokers' logs tell of it, in the order of time.
 
     The leader at any moment is the one of the highest leader epoch that any replica has called itself leader in; when
     the samples go on without it for longer than two rounds of samples, there is none.
     """
     mine = pc.and_(pc.equal(cluster.column("topic"), topic), pc.equal(cluster.column("partition"), partition))
     samples = cluster.filter(pc.and_(mine, pc.is_valid(cluster.column("at_ns")))).sort_by("at_ns")
-    rows: list[dict[str, Any]] = samples.to_pylist()
+    sampled: list[dict[str, Any]] = samples.to_pylist()
+    rows = _with_logged(sampled, logged)
     leading, claims = _leading(rows)
-    silence_ns = 2 * _round_ns(rows) + 1
+    silence_ns = 2 * _round_ns(sampled) + 1
     end_ns = rows[-1]["at_ns"] if rows else 0
     return PartitionHistory(
         topic,
         partition,
         tuple(_merged_leaderships(_leaderships(leading, silence_ns, end_ns))),
         tuple(_merged_isrs(_isrs(leading, end_ns))),
-        tuple(_cuts(samples)),
+        tuple(_cuts(rows)),
         tuple(claims),
         tuple(_sample(row) for row in rows if row["broker"] is not None),
         tuple(_sample(row) for row in leading),
     )
+
+
+def _with_logged(sampled: list[dict[str, Any]], logged: Sequence[LoggedState]) -> list[dict[str, Any]]:
+    """Return the samples with what logs tell between them, each as a sample of the broker at its moment.
+
+    What a line does not tell is as it was: the ELR, but for those that are in the ISR now, and for a cut the epoch.
+    """
+    rows: list[dict[str, Any]] = []
+    last: dict[int, dict[str, Any]] = {}
+    elr: Sequence[int] = ()
+    for row in merge(sampled, map(_of_log, logged), key=itemgetter("at_ns")):
+        before = last.get(row["broker"], {})
+        if "is_cut" in row:
+            for name in ("leader", "leader_epoch", "high_watermark"):
+                row[name] = before.get(name) if row[name] is None else row[name]
+            row["log_start"] = before.get("log_start")
+            row["elr"] = [broker for broker in elr if broker not in row["isr"]] if row["role"] == "leader" else []
+        elif row["role"] == "leader":
+            elr = row["elr"] or ()
+        last[row["broker"]] = row
+        rows.append(row)
+    return rows
+
+
+def _of_log(state: LoggedState) -> dict[str, Any]:
+    return {**state._asdict(), "role": state.role}
 
 
 def _sample(row: dict[str, Any]) -> Sample:
@@ -169,14 +214,16 @@ def _ends(leading: Sequence[dict[str, Any]], end_ns: int) -> list[int]:
     return [*(row["at_ns"] for row in leading[1:]), end_ns][: len(leading)]
 
 
-def _cuts(samples: pa.Table) -> Iterator[LogCut]:
+def _cuts(rows: Iterable[dict[str, Any]]) -> Iterator[LogCut]:
     last: dict[int, tuple[int, int]] = {}
-    for row in samples.select(["at_ns", "broker", "log_end"]).to_pylist():
+    for row in rows:
         broker, log_end = row["broker"], row["log_end"]
         if broker is None or log_end is None:
             continue
-        if broker in last and log_end < last[broker][1]:
-            before_ns, log_end_before = last[broker]
+        before_ns, log_end_before = last.get(broker, (row["at_ns"], log_end))
+        if row.get("is_cut"):
+            before_ns, log_end_before = row["at_ns"], max(log_end_before, row["cut_from"] or 0)
+        if log_end < log_end_before:
             yield LogCut(row["at_ns"], before_ns, broker, log_end_before, log_end)
         last[broker] = (row["at_ns"], log_end)
 

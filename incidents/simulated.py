@@ -227,12 +227,18 @@ def _differing_record(
     if leader is not None and _joined(history, broker, until_ns) is not None:
         followed_ns = unanswered_since(evidence.story, broker, leader, name, until_ns)
     if followed_ns is None:
-        sentence = f"broker {broker} kept a record at offset {count(offset)} of {name} that differs from the leader's"
+        where = next((f"offsets {count(first)} to {count(last)}" for _, first, last in finding.ranges), "")
+        which = (
+            f"records at {where} of {name} that differ"
+            if where
+            else f"a record at offset {count(offset)} of {name} that differs"
+        )
+        sentence = f"broker {broker} kept {which} from the leader's"
         moved = high_watermark_moved(evidence.story, name, finding.at_ns)
         if moved is not None:
             node, before, after = moved
             who = f"broker {node}, which led it," if node == leader else f"broker {node}"
-            sentence += f", and {who} committed offsets {count(before)} to {count(after - 1)} all the same"
+            sentence += f", and {who} committed offsets {count(max(before, offset))} to {count(after - 1)} all the same"
         return _cause(evidence, finding, "diverged-log-kept", sentence, as_sentence(in_words(finding)))
     sentence = (
         f"broker {leader} let broker {broker} join the ISR of {name}, whose record at offset {count(offset)} differs"

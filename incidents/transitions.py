@@ -78,11 +78,23 @@ def told_to_cut(story: Sequence[StoryLine], broker: int, name: str, at_ns: int) 
 
 
 def high_watermark_moved(story: Sequence[StoryLine], name: str, at_ns: int | None) -> tuple[int, int, int] | None:
-    """Return which node raised the high watermark of a partition at a moment, from where, and to where."""
+    """Return which node raised the high watermark of a partition at a moment, from where, and to where.
+
+    A line says it, or the state after a step that was cut short by the violation.
+    """
+    if at_ns is None:
+        return None
     moved = re.compile(rf"{re.escape(name)}: (?:.*, )?high watermark (\d{{1,19}}) → (\d{{1,19}})(?:, .*)?")
     found = [(line.node, moved.fullmatch(line.text)) for line in story if line.at_ns == at_ns]
     raised = [(node, int(match[1]), int(match[2])) for node, match in found if match is not None]
-    return raised[-1] if raised and raised[-1][1] < raised[-1][2] else None
+    last: dict[int, int] = {}
+    for line in story:
+        mark = line.high_watermarks.get(name)
+        if mark is not None and line.at_ns <= at_ns:
+            if line.at_ns == at_ns and line.node in last:
+                raised.append((line.node, last[line.node], mark))
+            last[line.node] = mark
+    return next((one for one in reversed(raised) if one[1] < one[2]), None)
 
 
 def fenced_members(story: Sequence[StoryLine], name: str, until_ns: int) -> FencedMembers | None:

@@ -15,7 +15,7 @@ from common.atomic_files import replacing
 from history.anomalies import MALFORMED
 from history.processes import NUMBERS_PER_WORKER
 from incidents.deeds import meaning
-from incidents.partition_history import PartitionHistory, partition_history
+from incidents.evidence import Evidence
 from reports import templating
 from reports.data.availability import FAULTS_MAX, outages, quiet_gap_ns
 from reports.data.joined import Joined
@@ -72,10 +72,7 @@ def html(run: Run) -> str:
     """Return the page."""
     joined = Joined(run)
 
-    @functools.cache
-    def history_of(topic: str, partition: int) -> PartitionHistory:
-        return partition_history(run.tables["cluster"], topic, partition)
-
+    history_of = Evidence(run.directory).history_of
     histories = [history_of(*pair) for pair in joined.partitions[:PARTITIONS_MAX]]
     story = load_story(run.directory)
     decisive = decisive_seconds(run, joined, history_of) if story is None else []

@@ -121,8 +121,13 @@ def check_candidates(known: Knowledge, ghost: Ghost) -> None:
                 "P-2",
                 f"broker {member} of epoch {broker.broker_epoch} is in the {which} (ISR {list(state.isr)}, "
                 f"ELR {list(state.elr)}, partition epoch {state.partition_epoch}) and has {held} at {same}, where "
-                f"{describe(ghost.committed, same)} is committed",
+                f"{describe(ghost.committed, same)} is committed{_and_more(same, end)}",
             )
+
+
+def _and_more(first: int, end: int) -> str:
+    """What else of the committed offsets a log lacks: all that follow the first one."""
+    return f"; it lacks the committed offsets {first} to {end - 1}" if end - first > 1 else ""
 
 
 def _check_deleted(known: Knowledge, ghost: Ghost, state: PartitionState, mirror: ReplicaMirror) -> None:

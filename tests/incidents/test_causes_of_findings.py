@@ -116,7 +116,21 @@ def test_a_replica_with_another_record_that_may_have_known_kept_it(tmp_path, sto
 )
 def test_the_leader_that_committed_what_a_member_has_otherwise_is_named(tmp_path, at_s, moved, says):
     cause = cause_of(tmp_path, "P-2", DIFFERS, story=[line(at_s, 1, moved, 3)], cluster=IN_AND_OUT)
-    assert ("and broker 1, which led it, committed offsets 3 to 6 all the same" in cause.sentence) == says
+    assert ("and broker 1, which led it, committed offsets 5 to 6 all the same" in cause.sentence) == says
+
+
+def test_all_records_that_a_member_has_otherwise_are_named_and_who_committed_them(tmp_path):
+    """The violation ends the step: no line says that the high watermark moved, but the states before and after it."""
+    marks = [line(at_s, 1, "timer", state={"log-0": {"high_watermark": mark}}) for at_s, mark in ((12, 3), (END_S, 9))]
+    what = f"{DIFFERS}; it lacks the committed offsets 5 to 8"
+    cause = cause_of(tmp_path, "P-2", what, story=marks, cluster=IN_AND_OUT)
+    assert cause.sentence == (
+        "broker 3 kept records at offsets 5 to 8 of log-0 that differ from the leader's, and broker 1, which led it,"
+        " committed offsets 5 to 8 all the same"
+    )
+    assert "holds other records than the committed ones at offsets 5 to 8 (its first one is of" in cause.evidence[0]
+    (span,) = diagnose(tmp_path)[0].spans
+    assert (span.first_offset, span.last_offset) == (5, 8)
 
 
 def cut_by_3(directory, story=(), committed_in=0):
@@ -238,7 +252,7 @@ def test_what_the_simulator_found_is_no_second_time_within_the_contract(tmp_path
     rows.append(lost(5, 25, anomaly="nonmonotonic-send", topic="log", within_contract=True))
     (incident,) = diagnose(run_in(tmp_path, findings=findings, anomalies=rows))
     assert incident.anomalies == {"P-1": (1, 0), "lost-acked-write": (2, 0), "nonmonotonic-send": (0, 1)}
-    assert incident.headline.endswith("Later 2 acknowledged writes to log-0 (offsets 5\N{EN DASH}6) were lost.")
+    assert incident.headline.endswith("In the end 2 acknowledged writes to log-0 (offsets 5\N{EN DASH}6) were lost.")
 
 
 def test_the_place_of_a_finding_is_where_its_record_is_not_where_an_earlier_one_was_acknowledged(tmp_path):

@@ -335,7 +335,7 @@ def test_a_leader_that_leads_on_without_what_a_fault_has_taken_was_not_elected_f
     faults = [fault(3, "page-cache-loss", [3], 14, 16)]
     incident = only(run_in(tmp_path, cluster=cluster, logs=logs, faults=faults, anomalies=[lost(15, 10.1)]))
     assert (incident.cause.kind, incident.cause.faults) == ("storage-loss", (3,))
-    assert ("led on in leader epoch 1, without an election" in incident.headline) == led_on
+    assert ("led on, without an election" in incident.headline) == led_on
     assert (incident.election is None) == led_on
     assert ("may not lead on" in incident.cause.allowed_by) == led_on
 

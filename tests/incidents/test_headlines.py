@@ -54,4 +54,4 @@ def test_what_came_later_has_a_verb() -> None:
     words = headline(
         {"P-25": (1, 0), "two-leaders": (2, 0)}, [Span("log", 0)], [Cause("kind", "so")], found_first="P-25"
     )
-    assert words == "So. Later there were leader epochs with two leaders (2) in log-0."
+    assert words == "So. In the end there were leader epochs with two leaders (2) in log-0."

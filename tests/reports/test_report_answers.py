@@ -137,16 +137,18 @@ def test_a_fault_that_the_headline_names_and_the_failure_does_not_need_is_told_a
 
 
 def test_a_recipe_is_one_fault_with_its_parts(tmp_path):
-    faults = [fault(1, "kill", [1], 3, 4), fault(2, "moved-leader", [], 4, 5), fault(3, "kill", [2], 4, 5)]
-    needed.write(tmp_path, Needed((1, 2, 3), (), (), 3, 9, parts=((2, 3),)))
+    """Told by what its parts did, which may be less than what it is for."""
+    parts = [fault(3, "kill", [2], 4, 5), fault(4, "pause", [3], 6, 7)]
+    faults = [fault(1, "kill", [1], 3, 4), fault(2, "log-info-held", [], 4, 5), *parts]
+    needed.write(tmp_path, Needed((1, 2, 3, 4), (), (), 3, 9, parts=((2, 3, 4),)))
     run = checked(tmp_path, **{**SIMULATED, "faults": faults})
     assert told(run)["Faults needed"].startswith(
-        "Needed: broker 1 was killed at 3.000 s (fault #1); leaders were elected in quick succession at 4.000 s (fault"
-        " #2) with its part #3. With these alone"
+        "Needed: broker 1 was killed at 3.000 s (fault #1); fault #2, in which broker 2 was killed at 4.000 s (fault #3)"
+        " and broker 3 was paused at 6.000 s (fault #4). With these alone"
     )
     (incident,) = load_run(run).incidents
-    assert incident.cause.evidence[-1].endswith("(fault #2) with its part #3.")
-    assert incident.cause.faults == (1, 2, 3)
+    assert incident.cause.evidence[-1].endswith("(fault #3) and broker 3 was paused at 6.000 s (fault #4).")
+    assert incident.cause.faults == (1, 2, 3, 4)
 
 
 def test_the_cause_of_a_simulated_failure_leads_to_the_faults_that_it_needs_alone(tmp_path):
@@ -286,7 +288,7 @@ def test_a_graver_harm_that_came_later_is_told_from_the_first_violation(tmp_path
     assert found["Faults needed"].startswith(said)
     assert found["Records"] == "The write of value 102 to log-0 offset 101."
     (incident,) = diagnose(tmp_path)
-    assert incident.headline.endswith(". Later 1 acknowledged write to log-0 (offset 101) was lost.")
+    assert incident.headline.endswith(". In the end 1 acknowledged write to log-0 (offset 101) was lost.")
     assert incident.headline.startswith("Broker 1 acknowledged the record at offset 7 of log-0, which only [1] had")
 
 

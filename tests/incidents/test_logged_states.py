@@ -1,0 +1,151 @@
+"""Lines of brokers' logs come between the samples: leaderships and cuts that no sample shows."""
+
+import pytest
+
+from incidents import diagnose
+from incidents.evidence import Evidence
+from incidents.logged_states import LoggedState, logged_states
+from incidents.node_logs import LogLine
+from tests.incidents.stored import S, fault, follows, leads, lost, run_in, settings
+
+STARTED_UNIX_MS = 1_795_897_800_000  # 20:30:00.000
+HERE = settings(environment="local", started_unix_ms=STARTED_UNIX_MS)
+
+
+def states(text, node=1, partition=("t", 0), **more):
+    return logged_states([LogLine(1_500, node, text)], **more).get(partition)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "INFO t-0: leads in epoch 3, log end 2961, high watermark 2960, ISR [3, 1, 2]",
+            (1, 3, 2_961, 2_960, (1, 2, 3)),
+        ),
+        ("INFO t-0: leads again in epoch 3, log end 7, high watermark 7, ISR [1]", (1, 3, 7, 7, (1,))),
+        ("INFO t-0: follows 2 in epoch 4, log end 9, high watermark 8, ISR [2]", (2, 4, 9, 8, (2,))),
+        ("INFO t-0: follows 2, cut to 9 in epoch 4, log end 9, high watermark 8, ISR []", (2, 4, 9, 8, ())),
+        ("INFO t-0: diverges from leader 3; cut from 3208 to 2965", (3, None, 2_965, None, (), True, 3_208)),
+        ("INFO t-0: cut from 4577 to 3191", (None, None, 3_191, None, (), True, 4_577)),
+        (
+            (
+                "INFO [Broker id=1] Leader t-0 with topic id Some(JEBHuSVSTC-4b0wSYaiylg) starts at leader epoch"
+                " 5 from offset 20 with partition epoch 9, high watermark 18, ISR [1,3], adding replicas [] and removing"
+                " replicas [] (under-min-isr). Previous leader Some(3) and previous leader epoch was 4. (state.change.logger)"
+            ),
+            (1, 5, 20, 18, (1, 3)),
+        ),
+        (
+            (
+                "INFO [Broker id=1] Follower t-0 starts at leader epoch 5 from offset 22 with partition epoch 9"
+                " and high watermark 18. Current leader is 3. Previous leader Some(1) and previous leader epoch was 4."
+            ),
+            (3, 5, 22, 18, ()),
+        ),
+        (
+            (
+                "INFO [ReplicaFetcher replicaId=1, leaderId=3, fetcherId=0] Truncating partition t-0 with"
+                " TruncationState(offset=18, completed=true) due to leader epoch and offset EpochEndOffset(...)"
+            ),
+            (3, None, 18, None, (), True, None),
+        ),
+    ],
+)
+def test_what_a_line_says_of_a_replica(text, expected):
+    assert states(text) == (LoggedState(1_500 * 1_000_000, 1, *expected),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INFO t-0: 3 caught up; asking to expand",
+        "INFO t-0: leads in epoch three, log end 1, high watermark 1, ISR [1]",
+        f"INFO t-0: cut from {'9' * 20} to 1",
+        "WARNING t-0: 1735 bytes cut: t-0/00000000000000000000.log: torn batch",
+    ],
+)
+def test_other_lines_say_nothing(text):
+    assert states(text) is None
+
+
+def test_a_node_whose_clock_was_set_tells_no_moment():
+    text = "INFO t-0: cut from 9 to 5"
+    assert states(text, node=2, unreliable=[2]) is None
+    assert states(text, node=2, unreliable=[1]) is not None
+
+
+def logged(directory, node, *lines):
+    (directory / "nodes" / str(node)).mkdir(parents=True)
+    stamped = [f"20:30:{at_s:06.3f} INFO    {text}" for at_s, text in ((0, "starts"), *lines)]
+    (directory / "nodes" / str(node) / "node.log").write_text("\n".join(stamped) + "\n")
+
+
+def between_samples(directory, *, kind="page-cache-loss", run=HERE, **rows):
+    """Broker 3 loses what it had, leads on for less than a second, and broker 1 cuts its log to follow it."""
+    logged(directory, 3, (40.412, "t-0: leads in epoch 3, log end 12, high watermark 12, ISR [1, 3]"))
+    logged(directory, 1, (40.646, "t-0: diverges from leader 3; cut from 40 to 12"))
+    cluster = [
+        leads(30, 3, 3, 40, (1, 3)), leads(36, 3, 3, 40, (1, 3)), follows(36, 1, 3, 3, 40), follows(40.3, 1, 3, 3, 40),
+        leads(40.8, 1, 4, 13, (1, 3)), leads(50, 1, 4, 60, (1, 3)),
+    ]  # fmt: skip
+    faults = [fault(8, "page-cache-loss", [3], 37.7, 40), *rows.pop("faults", [])]
+    anomalies = [lost(offset, 35) for offset in range(20, 30)]
+    return run_in(directory, runs=[run], cluster=cluster, faults=faults, anomalies=anomalies)
+
+
+def test_a_leader_between_two_samples_is_found_in_its_log(tmp_path):
+    (incident,) = diagnose(between_samples(tmp_path))
+    lost_by, how = incident.headline.split(": ")
+    assert lost_by == "10 acknowledged writes to t-0 (offsets 20\N{EN DASH}29) were lost"
+    assert how == "broker 3 lost its page cache at 37.700 s (fault #8) and led on, without an election."
+    assert "Broker 1 cut its log of t-0 from 40 to 12 at 40.646 s, to follow broker 3." in incident.cause.evidence
+
+
+@pytest.mark.parametrize(
+    ("run", "faults"),
+    [
+        (settings(environment="ssh", started_unix_ms=STARTED_UNIX_MS), []),
+        (HERE, [fault(9, "clock-jump", [1, 3], 5, 6)]),
+        (settings(environment="local"), []),
+    ],
+)
+def test_a_log_by_another_clock_is_left_out(tmp_path, run, faults):
+    (incident,) = diagnose(between_samples(tmp_path, run=run, faults=faults))
+    assert (incident.cause.kind, incident.cause.node) == ("wrong-cut", 1)
+    assert "between 40.300 s and 40.800 s" in incident.headline
+
+
+def test_what_a_line_does_not_tell_is_as_it_was(tmp_path):
+    logged(
+        tmp_path, 1,
+        (11, "t-0: diverges from leader 2; cut from 9 to 5"),
+        (12, "t-0: leads in epoch 4, log end 5, high watermark 5, ISR [1, 3]"),
+    )  # fmt: skip
+    cluster = [leads(10, 2, 3, 9, (1, 2), elr=(3, 4)), follows(10.5, 1, 2, 3, 8)]
+    history = Evidence(run_in(tmp_path, runs=[HERE], cluster=cluster)).history_of("t", 0)
+    _, _, cut, led = history.samples
+    assert (cut.leader, cut.leader_epoch, cut.log_end, cut.elr) == (2, 3, 5, ())
+    assert (led.role, led.leader_epoch, led.elr) == ("leader", 4, (4,))
+    assert [(one.at_ns, one.before_ns, one.log_end_before) for one in history.cuts] == [(11 * S, 11 * S, 9)]
+
+
+@pytest.mark.parametrize(("cut_to", "kind"), [(14, "wrong-cut"), (17, "diverged-log-kept")])
+def test_who_acknowledged_after_it_had_cut_its_log_wrote_over_what_others_have(tmp_path, cut_to, kind):
+    """Broker 2 acknowledges offset 15, and holds it still; broker 1, which leads last, has another record there."""
+    logged(tmp_path, 2, (41.98, f"t-0: cut from 40 to {cut_to}"))
+    epochless = -1
+    cluster = [leads(at_s, broker, epochless, 40, (1, 2)) for at_s, broker in ((30, 1), (48, 2), (55, 1), (60, 1))]
+    logs = [
+        {"topic": "t", "partition": 0, "broker": broker, "offset": 15, "value": value, "leader_epoch": None}
+        for broker, value in ((1, 7), (2, 1015))
+    ]
+    faults = [fault(7, "isolate", [2], 41.952, 49), fault(6, "kill", [2], 20, 25)]
+    anomalies = [lost(15, 49, broker=2)]
+    (incident,) = diagnose(
+        run_in(tmp_path, runs=[HERE], cluster=cluster, logs=logs, faults=faults, anomalies=anomalies)
+    )
+    assert incident.cause.kind == kind
+    if kind == "wrong-cut":
+        assert "broker 2 had cut its log from 40 to 14 at 41.980 s, and led; broker 1" in incident.cause.sentence
+        assert incident.cause.faults == (7,)
