@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -71,7 +71,7 @@ def _group(
     allowed = is_one_of(table, "within_contract", True)
     table = table.filter(pa.array(allowed if within else ~allowed))
     table = table.sort_by([(name, "ascending") for name in ("topic", "partition", "offset", "at_ns")])
-    first = _chosen(table, explanations)
+    first = _chosen(table, run.incident_of_place, explanations)
     chosen = set(first)
     rest = [row for row in range(min(table.num_rows, ROWS_PER_GROUP + len(chosen))) if row not in chosen]
     return AnomalyGroup(
@@ -101,24 +101,31 @@ def _rows(table: pa.Table, indices: list[int]) -> list[dict[str, Any]]:
     return rows
 
 
-def _chosen(table: pa.Table, wanted: int) -> list[int]:
+def _chosen(table: pa.Table, incident_of_place: Mapping[int, int], wanted: int) -> list[int]:
     """Choose the rows to explain, of a table sorted by partition and offset.
 
-    Records whose offsets fit into one picture share it, so only the first of such neighbours is explained; and each
-    partition has its first one explained before any has its second.
+    Records whose offsets fit into one picture share it, so only the first of such neighbours is explained; each
+    incident has its first one explained before any has its second, and of one incident each partition.
     """
-    turns: list[tuple[int, int]] = []
+    of_incidents: dict[int, list[tuple[int, int]]] = {}
     turn = 0
     before: tuple[object, object, int | None] | None = None
     columns = (table.column(name).to_pylist() for name in ("topic", "partition", "offset"))
+    places = table.column("place").to_pylist()
+    before_in: int | None = None
     for row, position in enumerate(zip(*columns, strict=True)):
+        incident = incident_of_place.get(places[row], len(places))
         same_partition = before is not None and before[:2] == position[:2]
         neighbours = same_partition and before is not None and _fit_one_picture(before[2], position[2])
+        neighbours = neighbours and incident == before_in
         turn = 0 if not same_partition else turn + (not neighbours)
         if not neighbours:
-            turns.append((turn, row))
-        before = position
-    return sorted(row for _, row in sorted(turns)[:wanted])
+            of_incidents.setdefault(incident, []).append((turn, row))
+        before, before_in = position, incident
+    turns = [
+        (place, incident, row) for incident, mine in of_incidents.items() for place, (_, row) in enumerate(sorted(mine))
+    ]
+    return sorted(row for *_, row in sorted(turns)[:wanted])
 
 
 def _fit_one_picture(offset: int | None, following: int | None) -> bool:

@@ -21,7 +21,7 @@ from incidents.headlines import gravest
 from incidents.lost_storage import KNOWN_GAP, UNLESS_ELR
 from incidents.model import where
 from incidents.needed import Needed
-from incidents.reads import NOT_IDEMPOTENT
+from incidents.reads import NOT_IDEMPOTENT, details_of
 from reports.data.stored_run import Run, is_one_of, rows_where
 from reports.text.incidents import promise_to
 
@@ -236,6 +236,9 @@ def _records(run: Run, incident: Incident) -> Answer:
     violations, within = incident.anomalies[name]
     total = violations or within
     rows = list(_rows(run, incident, name))
+    if name == "stale-read" and rows:
+        text = _missed(rows, total, at_least=name in incident.at_least)
+        return Answer("Records", text, f"{'violations' if violations else 'allowed'}-{name}", "more")
     said = (_record(run, row) for row in rows if row["offset"] is not None or row["value"])
     named = list(islice(dict.fromkeys(said), RECORDS_NAMED))  # several reads may have missed the same record
     if not named:
@@ -264,14 +267,28 @@ def _rows(run: Run, incident: Incident, name: str) -> Iterator[Mapping[str, Any]
         yield from mine.sort_by([("offset", "ascending")]).slice(0, _ROWS_READ).to_pylist()
 
 
+def _missed(rows: Sequence[Mapping[str, Any]], total: int, *, at_least: bool) -> str:
+    """Say what stale reads did not return, and who answered them: one record may have been missed by all."""
+    first = rows[0]
+    witness = details_of(first).get("witness")
+    at = witness.get("offset") if isinstance(witness, dict) else None
+    where = f" of {partition_name(first['topic'], first['partition'])}"
+    value = "a record" if first["value"] is None else f"value {number_name(first['value'])}"
+    record = f"{value} at offset {count(at)}{where}" if isinstance(at, int) else f"{value}{where}"
+    least = "at least " if at_least else ""
+    by = {row["broker"] for row in rows}
+    server = f", answered by broker {first['broker']}," if len(by) == 1 and first["broker"] is not None else ""
+    if len({(row["topic"], row["partition"], row["value"]) for row in rows}) == 1:
+        return f"{capital(least)}{plural(total, 'read')}{server} did not return {record}."
+    return f"{capital(least)}{plural(total, 'read')}{server} missed records; the first did not return {record}."
+
+
 def _record(run: Run, row: Mapping[str, Any]) -> str:
     place = partition_name(row["topic"], row["partition"])
     offset = "" if row["offset"] is None else f" offset {count(row['offset'])}"
     values = [row["value"]] if row["value"] is not None else _values_at(run, row)
     if not values:
         return f"{place}{offset} (what stood there no client was told)"
-    if row["anomaly"] == "stale-read" and offset:
-        return f"value {number_name(values[0])}, which a read of {place} that ended at{offset} did not return"
     writes = " and ".join(f"the write of value {number_name(value)}" for value in values)
     return f"{writes} to {place}{offset}" if offset else f"{writes} to {place}"
 

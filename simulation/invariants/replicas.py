@@ -157,8 +157,7 @@ def log_changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: 
             known.fail(ghost, "P-3", f"broker {mirror.holder} has no batch at {len(mirror.entries)}, only other bytes")
         if replica.role is Role.LEADER:
             _check_author(known, ghost, mirror, replica, batches)
-            if known.producers_expire:
-                _note_taken_anew(ghost, mirror, batches)
+            _note_taken_anew(known, ghost, mirror, log, batches)
         if not log.start_offset and log.last_epoch != batches[-1].epoch:
             _check_epochs(known, ghost, mirror, replica)
 
@@ -247,8 +246,9 @@ def opened(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Repli
         batches, wrong = read_on(mirror, log, ghost)
         if wrong:
             known.fail(ghost, "P-3", f"broker {mirror.holder} finds {wrong} on its disk")
-        if known.producers_expire:  # the process before may have ended while it appended as the leader
-            _note_taken_anew(ghost, mirror, [one for one in batches if ghost.authors.get(one.epoch) == mirror.holder])
+        # the process before may have ended while it appended as the leader
+        own = [one for one in batches if ghost.authors.get(one.epoch) == mirror.holder]
+        _note_taken_anew(known, ghost, mirror, log, own)
     skip_deleted(mirror, log)  # the step in which the process before ended may have deleted more
     check_epochs(known, ghost, mirror, replica)
 
@@ -297,12 +297,28 @@ def _check_author(
             )
 
 
-def _note_taken_anew(ghost: Ghost, mirror: ReplicaMirror, batches: list[Batch]) -> None:
-    """Remember which of the batches that a leader has just appended are of producers that it had forgotten (P-D2)."""
+def _note_taken_anew(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, log: Log, batches: list[Batch]) -> None:
+    """Remember which of the batches that a leader has just appended are of producers that it did not know.
+
+    It had forgotten them (P-D2), or it has got their batches when compaction had already emptied these.
+    """
+    if not known.producers_expire and ghost.contents is None:
+        return
     for place, batch in enumerate(batches):
+        if batch.producer_id < 0 or any(one.producer_id == batch.producer_id for one in batches[:place]):
+            continue
         forgotten = mirror.producers.taken_anew(batch.producer_id)
-        if forgotten is not None and all(one.producer_id != batch.producer_id for one in batches[:place]):
+        since = mirror.start if forgotten is None else max(mirror.start, forgotten + 1)
+        if ghost.contents is not None and not _has_any_of(log, since, batch):
+            forgotten = batch.base - 1
+        if forgotten is not None:
             ghost.taken_anew[batch.epoch, batch.base] = forgotten
+
+
+def _has_any_of(log: Log, since: int, batch: Batch) -> bool:
+    """Whether a log, as it is on the disk, has an earlier batch of the same producer from an offset on."""
+    earlier = (one for one in batches_of(log, since) if since <= one.base < batch.base)
+    return any(one.producer_id == batch.producer_id for one in earlier)
 
 
 def check_epochs(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:

@@ -31,8 +31,8 @@ def states(text, node=1, partition=("t", 0), **more):
         (
             (
                 "INFO [Broker id=1] Leader t-0 with topic id Some(JEBHuSVSTC-4b0wSYaiylg) starts at leader epoch"
-                " 5 from offset 20 with partition epoch 9, high watermark 18, ISR [1,3], adding replicas [] and removing"
-                " replicas [] (under-min-isr). Previous leader Some(3) and previous leader epoch was 4. (state.change.logger)"
+                " 5 from offset 20 with partition epoch 9, high watermark 18, ISR [1,3], adding replicas [] and"
+                " removing replicas [] (under-min-isr). Previous leader Some(3) and previous leader epoch was 4."
             ),
             (1, 5, 20, 18, (1, 3)),
         ),

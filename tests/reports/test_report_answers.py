@@ -143,8 +143,8 @@ def test_a_recipe_is_one_fault_with_its_parts(tmp_path):
     needed.write(tmp_path, Needed((1, 2, 3, 4), (), (), 3, 9, parts=((2, 3, 4),)))
     run = checked(tmp_path, **{**SIMULATED, "faults": faults})
     assert told(run)["Faults needed"].startswith(
-        "Needed: broker 1 was killed at 3.000 s (fault #1); fault #2, in which broker 2 was killed at 4.000 s (fault #3)"
-        " and broker 3 was paused at 6.000 s (fault #4). With these alone"
+        "Needed: broker 1 was killed at 3.000 s (fault #1); fault #2, in which broker 2 was killed at 4.000 s (fault"
+        " #3) and broker 3 was paused at 6.000 s (fault #4). With these alone"
     )
     (incident,) = load_run(run).incidents
     assert incident.cause.evidence[-1].endswith("(fault #3) and broker 3 was paused at 6.000 s (fault #4).")
@@ -268,10 +268,22 @@ def test_rows_that_no_table_has_belong_to_no_incident(tmp_path):
     assert load_run(run).incident_of_place == dict.fromkeys((0, 1, 2, 8, 9), 1)
 
 
-def test_a_record_that_several_reads_missed_is_named_once(tmp_path):
-    missed = [lost(15, 10 + n, anomaly="stale-read") for n in range(3)]
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({}, "3 reads, answered by broker 3, did not return value 7 at offset 17 of t-0."),
+        (
+            {"value": 8},
+            "3 reads, answered by broker 3, missed records; the first did not return value 7 at offset 17 of t-0.",
+        ),
+    ],
+)
+def test_a_record_that_several_reads_missed_is_named_once_and_who_answered_them(tmp_path, changed, told):
+    """A read ended at offset 15, before the record that it ought to have returned."""
+    row = {"value": 7, "broker": 3, "evidence": json.dumps({"witness": {"offset": 17}}), "anomaly": "stale-read"}
+    missed = [lost(15, 10 + n, **row) for n in range(2)] + [lost(15, 12, **{**row, **changed})]
     *_, records = answers(load_run(checked(tmp_path, **{**LOST_PAGE_CACHE, "anomalies": missed})))
-    assert records.text == "3 in all, first value 1015, which a read of t-0 that ended at offset 15 did not return."
+    assert records.text == told
 
 
 LATER = {**SIMULATED, "findings": [

@@ -162,18 +162,21 @@ def test_a_write_that_was_sent_before_an_unclean_election_and_again_after_it_may
 
 
 @pytest.mark.parametrize("sequence", [0, 1_000])
-def test_a_sequence_number_that_is_committed_twice_or_left_out_breaks_p_14(sequence: int) -> None:
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_sequence_number_that_is_committed_twice_or_left_out_breaks_p_14(sequence: int, compacted: bool) -> None:
+    """In a compacted topic too, where the leader's log has other batches of the producer."""
+
     def repeat(cluster: SimulatedCluster, step: EventStep) -> bool:
         replica = replica_of(cluster, step, Role.LEADER)
         if replica is None or replica.high_watermark < 4:
             return False
         data = replica.log.read(0, 1 << 20, replica.log.end_offset)
         header = headers_of(data)[0]
-        batch = encode_batch([(None, b"x")], 0, 0, 0, header.producer_id, header.producer_epoch, sequence)
+        batch = encode_batch([(b"k", b"x")], 0, 0, 0, header.producer_id, header.producer_epoch, sequence)
         replica.log.append_as_leader(batch, replica.leader_epoch)
         return True
 
-    assert observe(Plant(repeat)).failed_property == "P-14"
+    assert observe(Plant(repeat), compacted=compacted).failed_property == "P-14"
 
 
 def test_an_acknowledgement_by_fewer_replicas_than_min_isr_breaks_p_15() -> None:
