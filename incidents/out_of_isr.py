@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
-from common.wording import nodes
+from common.wording import count, nodes
 from incidents.evidence import Evidence
 from incidents.node_logs import Complaint
 from incidents.partition_history import PartitionHistory, Sample
@@ -16,6 +17,9 @@ _COMMIT_LOOP = (
     "This design looks at the ISR only when it commits a batch, and then takes in the followers that have the batch "
     "already (Z-13). A leader that is alone in the ISR commits at once, before any follower can have it."
 )
+
+_INSIDE_A_BATCH = re.compile(r"expected a batch at offset (\d{1,19}) of \S+, found (\d{1,19})")
+"""What Harrow's own broker says of a batch that it cannot append."""
 
 
 class Reason(NamedTuple):
@@ -55,7 +59,9 @@ def reason(evidence: Evidence, topic: str, partition: int) -> Reason | None:
         reasons = [_of(broker, said) for broker, said in complaints.items()]
         if caught_up:
             reasons.append(_not_taken_in(caught_up, leader))
-        return Reason("; ".join(reasons), rule if caught_up else (), next(iter(complaints)))
+        inside = (_inside_a_batch(broker, said) for broker, said in complaints.items())
+        spoken = (*(rule if caught_up else ()), *(sentence for sentence in inside if sentence))
+        return Reason("; ".join(reasons), spoken, next(iter(complaints)))
     if caught_up and len(caught_up) == len(outside):
         return Reason(_not_taken_in(caught_up, leader), rule, leader.broker)
     return None
@@ -75,6 +81,17 @@ def _is_caught_up(history: PartitionHistory, sample: Sample) -> bool:
 
 def _of(broker: int, said: Complaint) -> str:
     return f"{nodes([broker])} stays out of it, and {said}"
+
+
+def _inside_a_batch(broker: int, said: Complaint) -> str:
+    """Explain a log that ends inside a batch of its leader's; empty if the complaint is another one."""
+    found = _INSIDE_A_BATCH.search(said.text)
+    if found is None or int(found[2]) >= int(found[1]):
+        return ""
+    return (
+        f"The log of broker {broker} ends at {count(int(found[1]))}, inside a batch of its leader's that begins at"
+        f" {count(int(found[2]))}: the two logs have different records before that end, and nothing has cut them off."
+    )
 
 
 def _not_taken_in(brokers: list[int], leader: Sample) -> str:
