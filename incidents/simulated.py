@@ -149,7 +149,7 @@ def _candidate_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause
     name = partition_name(finding.topic, finding.partition)
     history = evidence.history_of(finding.topic, finding.partition)
     until_ns = finding.at_ns if finding.at_ns is not None else history.samples[-1].at_ns if history.samples else 0
-    if "has nothing" not in finding.what:
+    if "has nothing" not in finding.what and "has no log" not in finding.what:
         return (_differing_record(evidence, finding, history, broker, offset, until_ns),)
     deleted_ns = deleted_unseen(evidence.story, broker, name, until_ns)
     if deleted_ns is not None:

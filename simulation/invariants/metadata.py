@@ -298,6 +298,13 @@ def _check_reassignment(known: Knowledge, ghost: Ghost, old: PartitionState, new
         return
     if old.adding and set(new.replicas) == set(old.replicas) - set(old.adding):
         return
+    late = [member for member in old.adding if member in new.replicas and member not in new.isr]
+    if late:
+        raise Violation(
+            "P-23",
+            f"{ghost}: the reassignment from {list(old.replicas)} to {list(new.replicas)} ended with the ISR "
+            f"{list(new.isr)}, and without brokers {late}, which it added",
+        )
     needed = min(known.min_isr(ghost), len(old.isr))
     if len(new.isr) < needed:
         excuse = reassignment_excuse(known.generation)

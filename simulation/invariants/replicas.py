@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.log.log import Log
 from broker.core.messages import AlterPartitionRequest
 from broker.core.metadata.image import Image
@@ -157,6 +158,7 @@ def log_changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: 
             known.fail(ghost, "P-3", f"broker {mirror.holder} has no batch at {len(mirror.entries)}, only other bytes")
         if replica.role is Role.LEADER:
             _check_author(known, ghost, mirror, replica, batches)
+            _check_enough(known, ghost, mirror, replica)
             _note_taken_anew(known, ghost, mirror, log, batches)
         if not log.start_offset and log.last_epoch != batches[-1].epoch:
             _check_epochs(known, ghost, mirror, replica)
@@ -295,6 +297,17 @@ def _check_author(
                 f"broker {mirror.holder}, leader of epoch {replica.leader_epoch}, appended {batch}; "
                 f"broker {author} leads that epoch",
             )
+
+
+def _check_enough(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:
+    """P-15: a leader that appends for a group has as many in-sync replicas as acks=all needs (PR-2)."""
+    if replica.topic == OFFSETS_TOPIC and len(replica.isr) < replica.effective_min_isr:
+        known.fail(
+            ghost,
+            "P-15",
+            f"broker {mirror.holder}, leader of epoch {replica.leader_epoch}, appended up to {replica.log.end_offset} "
+            f"with the ISR {list(replica.isr)}; min ISR is {replica.effective_min_isr}",
+        )
 
 
 def _note_taken_anew(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, log: Log, batches: list[Batch]) -> None:

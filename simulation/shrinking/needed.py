@@ -27,6 +27,8 @@ from simulation.scenario.phases import SimulationOutcome
 from simulation.shrinking.reduce import EVENTS_MIN, EVENTS_TIMES, GRACE_MS, PATIENCE, Patience, ShrinkTarget
 
 REDRAWS = 3
+_LAST_ALONE = (2, 8, 24)
+"""How many of the faults before the violation are tried alone, before others are left out: most need the last few."""
 
 
 def needed_faults(
@@ -88,8 +90,6 @@ class _Search:
         """The faults that are left, and those of them without which it does not occur."""
         if self._stopped():
             return set(places), set()
-        if self._occurs(()):
-            return set(), set()
         left = self._without_chunks(list(places))
         known: set[int] = set()
         while open_ones := [place for place in left if place not in known]:
@@ -104,7 +104,11 @@ class _Search:
         return set(left), known
 
     def _without_chunks(self, places: list[int]) -> list[int]:
-        """Leave out many at once as long as the failure occurs with the same random choices."""
+        """Leave out many at once as long as the failure occurs with the same random choices: first all but the last."""
+        for size in _LAST_ALONE:
+            if size < len(places) and not self._stopped() and self._fails(places[:size], self._redraw):
+                places = places[:size]
+                break
         size = len(places) // 2
         while size > 1:
             start = 0

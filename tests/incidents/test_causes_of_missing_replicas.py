@@ -37,9 +37,10 @@ def test_a_replica_whose_log_speaks_against_the_partition_is_quoted_and_no_fault
         f"the ISR did not become full again; broker 3 stays out of it, and its log repeats 3 times: “{MISFIT}”"
     )
     assert (cause.node, cause.faults) == (3, ())
-    assert cause.evidence == (
+    (explained,) = cause.evidence
+    assert explained == (
         "The log of broker 3 ends at 18, inside a batch of its leader's that begins at 15: the two logs have different"
-        " records before that end, and nothing has cut them off.",
+        " records before that end, and nothing has cut them off."
     )
 
 

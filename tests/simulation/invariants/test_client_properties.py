@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -179,6 +180,14 @@ def test_a_sequence_number_that_is_committed_twice_or_left_out_breaks_p_14(seque
         return True
 
     assert observe(Plant(repeat), compacted=compacted).failed_property == "P-14"
+
+
+def test_a_coordinator_that_writes_with_fewer_in_sync_replicas_than_min_isr_breaks_p_15() -> None:
+    unasked = change_rules("produce", refuse=lambda *_asked: ErrorCode.NONE)
+    faults = [fault._replace(at_ms=9_000) for fault in ISOLATED_FOLLOWERS]
+    outcome = observe(unasked, seed=9, faults=faults, group_members=2, producers=1, operations=12)
+    assert outcome.failed_property == "P-15"
+    assert re.match(r"P-15: __consumer_offsets-\d+: broker \d, leader of epoch \d+, appended ", str(outcome.failure))
 
 
 def test_an_acknowledgement_by_fewer_replicas_than_min_isr_breaks_p_15() -> None:

@@ -35,7 +35,7 @@ from broker.core.rules.quorum import QuorumRules
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.invariants.answers import sizes
 from simulation.invariants.ghost import Ghost
-from simulation.invariants.knowledge import BrokerMirror, Knowledge, VoterMirror
+from simulation.invariants.knowledge import BrokerMirror, Knowledge, Standing, VoterMirror
 from simulation.invariants.metadata import _check_reassignment
 from simulation.invariants.quorum import answered
 from simulation.scenario.configuration import SimulatedFault
@@ -182,6 +182,22 @@ def test_the_beginning_of_a_reassignment_takes_nobody_out_of_the_isr(
     assert broken_by(lambda: _check_reassignment(knowledge, Ghost("log", 0), old, new)) == breaks
 
 
+@pytest.mark.parametrize(
+    ("replicas", "isr", "breaks"),
+    [
+        ((2, 3, 4), (2, 3, 4), None),
+        ((2, 3, 4), (2, 3), "P-23"),
+        ((2, 3), (2, 3), None),  # the broker that is not there yet is given up
+    ],
+)
+def test_a_reassignment_ends_with_all_in_sync_that_it_added(
+    knowledge: Knowledge, replicas: tuple[int, ...], isr: tuple[int, ...], breaks: str | None
+) -> None:
+    old = PartitionState((1, 2, 3, 4), (1, 2, 3), 1, 4, 9, adding=(3, 4), removing=(1,))
+    new = old._replace(replicas=replicas, adding=(), removing=(), isr=isr)
+    assert broken_by(lambda: _check_reassignment(knowledge, Ghost("log", 0), old, new)) == breaks
+
+
 def test_a_follower_that_repeats_an_epoch_of_its_fetch_session_breaks_p_45(monkeypatch: pytest.MonkeyPatch) -> None:
     def advance(session: Any, session_id: int) -> None:
         session.session_id, session.epoch = session_id, max(session.epoch, 1)
@@ -241,11 +257,13 @@ def test_a_voter_votes_for_nobody_in_an_epoch_that_it_has_led(
     assert broken_by(lambda: answered(knowledge, VoterMirror(100), event, [answer])) == breaks
 
 
-@pytest.mark.parametrize(("leads", "breaks"), [(True, "P-R5"), (False, None)])
-def test_a_leader_tells_nobody_that_it_would_vote_for_it(knowledge: Knowledge, leads: bool, breaks: str | None) -> None:
+@pytest.mark.parametrize(("role", "breaks"), [(QuorumRole.LEADER, "P-R5"), (QuorumRole.RESIGNED, None)])
+def test_a_leader_tells_nobody_that_it_would_vote_for_it(
+    knowledge: Knowledge, role: QuorumRole, breaks: str | None
+) -> None:
     knowledge.leaders[7] = 100
     voter = VoterMirror(100)
-    voter.leads = leads
+    voter.before = Standing(7, role, -1, -1, hears=False)
     event = RequestReceived(5, 1, VoteRequest("cluster", 100, 102, 7, 0, 0, pre_vote=True))
     answer = Reply(5, VoteResponse(0, vote_granted=True))
     assert broken_by(lambda: answered(knowledge, voter, event, [answer])) == breaks
