@@ -64,7 +64,7 @@ def _by_takeover(evidence: Evidence, loss: Loss, takeover: Takeover) -> list[Cau
     if had and not _had_a_part_only(loss, since):
         kept = holders_of_all(evidence, loss)
         still = [f"After the run {nodes(kept)} {'holds' if len(kept) == 1 else 'hold'} them still."] if kept else []
-        return _cut(evidence, takeover, history, had[-1], [*seen, *still])
+        return _cut(evidence, loss, takeover, history, had[-1], [*seen, *still])
     return _never_had(evidence, loss, takeover, history, seen)
 
 
@@ -75,7 +75,7 @@ def _had_a_part_only(loss: Loss, samples: Sequence[Sample]) -> bool:
 
 
 def _cut(
-    evidence: Evidence, takeover: Takeover, history: PartitionHistory, had: Sample, seen: Sequence[str]
+    evidence: Evidence, loss: Loss, takeover: Takeover, history: PartitionHistory, had: Sample, seen: Sequence[str]
 ) -> list[Cause]:
     """The leader had the records earlier: something shortened its log, and no fault took them."""
     leader = takeover.leader
@@ -89,13 +89,19 @@ def _cut(
         f"Its log had ended at {count(had.log_end or 0)} at {moment(had.at_ns)}, and no fault took data from its disk"
         " after that."
     )
+    before = [
+        f"Broker {leader} {fault.deed}, before it cut its log." for fault in ended[-1:] if fault.started_ns <= at_ns
+    ]
+    led = [sample for sample in history.leading if sample.at_ns < takeover.seen_ns and sample.broker != leader]
+    away = evidence.faults_on(led[-1].broker, loss.last_ns - SLACK_NS, takeover.seen_ns)[-1:] if led else []
+    away_too = [f"Broker {led[-1].broker}, which led last, {fault.deed}, before that election." for fault in away]
     wrong_cut = Cause(
         "wrong-cut",
         f"broker {leader} cut them off its log {when}, and was then elected",
-        (*seen, shorter),
+        (*seen, shorter, *before, *away_too),
         at_ns,
         leader,
-        tuple(fault.number for fault in ended if fault.number),
+        tuple(dict.fromkeys(fault.number for fault in (*ended, *away) if fault.number)),
     )
     if had.role == "leader" and had.leader_epoch == takeover.epoch and takeover.epoch >= 0:
         return [

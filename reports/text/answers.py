@@ -32,8 +32,8 @@ FAULTS_NAMED = 6
 _ONLY_NEAR = frozenset({"leader-change", "no-progress"})
 """Kinds of cause whose sentence names the fault before it, and no evidence says that it had to be."""
 
-_AWAY = ("could not be elected", "before that election", "may not have known who led")
-"""How evidence says that a fault kept another node from being elected (`incidents.lost_storage`)."""
+_AWAY = ("could not be elected", "before that election", "may not have known who led", "before it cut its log")
+"""How evidence says that a fault kept a node from being elected, or made it cut its log (`incidents.lost_storage`)."""
 
 
 @dataclass(frozen=True)

@@ -145,6 +145,23 @@ def test_a_fault_that_did_not_take_effect_is_not_the_cause(tmp_path):
     assert only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause.kind == "wrong-cut"
 
 
+@pytest.mark.parametrize(("killed_s", "named"), [(14, (2, 3)), (16, (2,))])
+def test_a_wrong_cut_names_what_went_before_it_and_what_kept_the_last_leader_away(tmp_path, killed_s, named):
+    """Broker 3 is cut off, cuts its log and leads at 15 s; broker 1 led before, and is killed before that or after."""
+    cluster = [
+        leads(9, 1, 0, 20, (1, 3)),
+        follows(11, 3, 1, 0, 20),
+        follows(13, 3, 1, 0, 10),
+        leads(15, 3, 1, 10, (3,)),
+    ]
+    faults = [fault(2, "isolate", [3], 11.5, 12), fault(3, "kill", [1], killed_s, killed_s + 4)]
+    cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
+    assert (cause.kind, cause.faults) == ("wrong-cut", named)
+    assert "Broker 3 was cut off at 11.500 s (fault #2), before it cut its log." in cause.evidence
+    away = "Broker 1, which led last, was killed at 14.000 s (fault #3), before that election."
+    assert (away in cause.evidence) == (3 in named)
+
+
 @pytest.mark.parametrize(("generation", "says"), [("zk-v1", True), ("C1", False), ("K5", False)])
 def test_where_leaders_write_the_isr_whatever_is_there_an_election_outside_of_it_says_so(tmp_path, generation, says):
     cluster = [leads(9, 1, 0, 20, (1, 2)), follows(11, 3, 1, 0, 10), leads(15, 3, 1, 10, (3,))]
