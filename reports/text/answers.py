@@ -246,6 +246,8 @@ def _records(run: Run, incident: Incident) -> Answer:
     least = "at least " if name in incident.at_least else ""
     many = f"{least}{plural(total, 'violation')}" if violations and within else f"{least}{count(total)} in all"
     first = f"{many}, first " if total > len(named) or least else ""
+    if name not in CATALOGUE and any(span.length > 1 for span in incident.spans):  # one finding about several
+        first = f"Those of {where(incident.spans)}, first "
     anchor = f"{'violations' if violations else 'allowed'}-{name}"
     listed = name in CATALOGUE or rows
     text = f"{first}{'; '.join(named)}."

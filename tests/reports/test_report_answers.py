@@ -136,6 +136,13 @@ def test_a_fault_that_the_headline_names_and_the_failure_does_not_need_is_told_a
     assert "led to it in this run" not in told(checked(tmp_path, **rows))["Faults needed"]
 
 
+def test_a_finding_about_several_records_names_them_all(tmp_path):
+    what = "log-0: broker 3 of epoch 4 is in the ISR (ISR [1, 3], ELR []) and has nothing at 5, where 5…5 is committed"
+    found = [{"layer": "invariant", "property_id": "P-2", "what": f"{what}; it lacks the committed offsets 5 to 8"}]
+    *_, records = answers(load_run(checked(tmp_path, **{**SIMULATED, "findings": found})))
+    assert records.text.startswith("Those of log-0 (offsets 5\N{EN DASH}8), first ")
+
+
 def test_a_recipe_is_one_fault_with_its_parts(tmp_path):
     """Told by what its parts did, which may be less than what it is for."""
     parts = [fault(3, "kill", [2], 4, 5), fault(4, "pause", [3], 6, 7)]

@@ -35,7 +35,7 @@ from simulation.shrinking.needed import needed_within
 from simulation.shrinking.reduce import CannotShrink, failing
 
 TIME_LIMIT_S = 60.0
-_NEEDED_SHARE = 0.25
+_NEEDED_SHARE = 0.4
 """The part of the time limit after which no simulation begins that tries which faults are needed."""
 _NAMES_WIDTH = 9
 
