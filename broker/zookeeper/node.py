@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 
 from broker.core.broker_node import inspection, storage
 from broker.core.broker_node.state import BrokerState
@@ -40,6 +41,7 @@ from broker.core.ports.events import (
 from broker.core.ports.files import Files, StorageError
 from broker.core.ports.runtime import NotServed
 from broker.core.rules.generations import k5
+from broker.core.rules.log import StorageRules
 from broker.zookeeper import procedures
 from broker.zookeeper.choices import V2, checked
 from broker.zookeeper.designs.table import DESIGNS
@@ -54,6 +56,12 @@ WRONG_INPUT = 2
 """Exit status where the tree holds something else than this design writes."""
 
 
+class _AsCheckpointed(StorageRules):
+    def doubts_what_was_cut(self) -> bool:
+        """No: the designs go on from the smaller one of checkpoint and log end, and cut to that."""
+        return False
+
+
 class ZooKeeperNode:
     """A broker. Drive it with `handle`; its state is in `state`."""
 
@@ -63,7 +71,7 @@ class ZooKeeperNode:
         Of the KRaft rules only those of storage are used, which are about files. Raises `StorageError`,
         `UnknownSwitch`.
         """
-        broker = BrokerState(settings, k5(), files, incarnation_id)
+        broker = BrokerState(settings, replace(k5(), storage=_AsCheckpointed()), files, incarnation_id)
         self._design = DESIGNS[settings.generation]
         choices = checked(settings.generation, settings.flaws)
         self.state = ZooKeeperState(broker, Procedures(broker.runtime), choices, self._design.insync_in)

@@ -186,6 +186,11 @@ class _Positions:
     def __init__(self, outcome: SimulationOutcome) -> None:
         self.operations = {row.op: row for row in outcome.history.operations}
         self.sends = {row.value: (row, self.operations[row.op]) for row in outcome.history.sends}
+        self._acknowledged_ns: dict[tuple[int, int | None], int] = {}  # by offset: when a write to it was, last
+        for send, operation in self.sends.values():
+            if operation.status == "ok" and operation.completed_ns is not None:
+                at = (send.partition, send.offset)
+                self._acknowledged_ns[at] = max(operation.completed_ns, self._acknowledged_ns.get(at, 0))
         self.all: dict[int, set[tuple[int, int]]] = {}
         self.final: dict[int, set[tuple[int, int]]] = {}
         for read in outcome.history.reads:
@@ -195,13 +200,22 @@ class _Positions:
                 if self.operations[read.op].phase == "final":
                     self.final.setdefault(read.value, set()).add(position)
 
+    def is_overwritten(self, value: int) -> bool:
+        """Whether a later write was acknowledged at the offset of this one, by acks=all: no deletion explains that."""
+        send, operation = self.sends[value]
+        if operation.status != "ok" or send.acks != ACKS_ALL or send.offset is None or operation.completed_ns is None:
+            return False
+        return self._acknowledged_ns[send.partition, send.offset] > operation.completed_ns
+
 
 def _lost(outcome: SimulationOutcome, positions: _Positions, deletions: Deletions) -> Iterator[LostRecord]:
     if _may_lose(outcome.configuration) or _lost_by_setting(outcome):
         return
     for value, (send, operation) in positions.sends.items():
         where = positions.all.get(value, set())
-        if value in positions.final or deletions.may_be_missing(send, operation, where):
+        if value in positions.final:
+            continue
+        if not positions.is_overwritten(value) and deletions.may_be_missing(send, operation, where):
             continue
         if operation.status == "ok" and send.acks == ACKS_ALL:
             yield LostRecord("lost-acked-write", send.partition, send.offset, value, operation.completed_ns)

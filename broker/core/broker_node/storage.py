@@ -146,8 +146,9 @@ def _open_directory(broker: BrokerState, index: int) -> None:
             broker.runtime.log(
                 "warning", f"{directory}: {log.recovery.truncated_bytes} bytes cut: {log.recovery.reason}"
             )
+        end = log.certain_end if broker.rules.storage.doubts_what_was_cut() else log.end_offset
         high_watermark = broker.rules.storage.initial_high_watermark(
-            high_watermarks.get(key), log.start_offset, max(log.start_offset, log.certain_end)
+            high_watermarks.get(key), log.start_offset, max(log.start_offset, end)
         )
         if high_watermark < min(high_watermarks.get(key, 0), log.end_offset):
             broker.runtime.mark(ABOVE_A_CUT)

@@ -17,6 +17,12 @@ class StorageRules:
         """HW-7: the checkpointed value, or the log start if there is none, but never beyond the log."""
         return min(max(log_start if checkpointed is None else checkpointed, log_start), log_end)
 
+    def doubts_what_was_cut(self) -> bool:
+        """HW-7: after an unclean stop nothing from a cut on that was not synced counts as committed: power that failed
+        may have brought back what was cut off.
+        """
+        return True
+
     def marks_before_stopping(self) -> bool:
         """BL-8: the clean-shutdown marker is the last file written, not the first (KAFKA-15375)."""
         return False

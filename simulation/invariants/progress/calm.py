@@ -28,7 +28,7 @@ _FSYNC_US_MAX = 500
 
 @dataclass(slots=True)
 class Stuck:
-    """A member of an ISR whose log has not grown while its leader's is longer. Times are virtual microseconds."""
+    """A replica, and since when its log has ended there, or is judged by that. Times are virtual microseconds."""
 
     log_end: int
     since_us: int
@@ -99,8 +99,9 @@ class Calm:
     stuck: dict[tuple[str, int, int], Stuck] = field(default_factory=dict)
     """Topic id, partition and member of its ISR -> how far its log is, if it is too short and does not grow."""
 
-    outside: dict[tuple[str, int, int], int] = field(default_factory=dict)
-    """Topic id, partition and replica -> since when it has been outside of the ISR, in one leader epoch."""
+    outside: dict[tuple[str, int, int], Stuck] = field(default_factory=dict)
+    """Topic id, partition and replica -> since when it has been outside of the ISR, in one leader epoch; where fetches
+    are small, since when its log has not grown, too."""
 
     epochs: dict[tuple[str, int], int] = field(default_factory=dict)
     """Topic id and partition -> the leader epoch in which the two above were noted."""

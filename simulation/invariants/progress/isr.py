@@ -103,6 +103,10 @@ def _patience_us(known: Knowledge) -> int:
     return (_TIMEOUTS * each_ms + settings.controller_quorum_request_timeout_ms) * MS
 
 
+_FEW_BYTES = 10_000
+"""A replica that fetches fewer bytes at once gets a log in many pieces, each of which may be lost and come again."""
+
+
 def _check_laggard(
     known: Knowledge, ghost: Ghost, state: PartitionState, key: tuple[str, int, int], now_us: int, *, works: bool
 ) -> None:
@@ -127,6 +131,11 @@ def _check_laggard(
         )
 
 
+def _log_end(ghost: Ghost, member: int) -> int:
+    mirror = ghost.mirrors.get(member)
+    return 0 if mirror is None else len(mirror.entries)
+
+
 def _check_outside(
     known: Knowledge, ghost: Ghost, state: PartitionState, key: tuple[str, int, int], now_us: int, *, works: bool
 ) -> None:
@@ -137,9 +146,11 @@ def _check_outside(
     if not is_ready or known.brokers[member].broker_epoch != known.image.broker_epoch(member):
         calm.outside.pop(key, None)
         return
-    outside_us = calm.outside.setdefault(key, now_us)
+    outside = calm.outside.setdefault(key, Stuck(_log_end(ghost, member), now_us))
+    if known.settings.replica_fetch_max_bytes < _FEW_BYTES and outside.log_end != _log_end(ghost, member):
+        outside = calm.outside[key] = Stuck(_log_end(ghost, member), now_us)
     since_us = max(
-        outside_us,
+        outside.since_us,
         calm.since(member),
         calm.since(state.leader),
         calm.link_since(member, state.leader),

@@ -116,6 +116,10 @@ def test_seeds_of_the_whole_world_that_once_failed_pass(seed: int) -> None:
     assert simulate(seed, {}, observed=True).findings == ()
 
 
+def test_a_replica_that_fetches_few_bytes_at_once_may_take_long_to_come_back() -> None:
+    assert simulate(36_265_378, {"search": "mixed"}, observed=True).findings == ()
+
+
 def test_a_member_that_does_not_sync_may_go_though_its_group_became_stable_late() -> None:
     assert simulate(36_222_328, {"search": "mixed"}, observed=True).findings == ()
 

@@ -67,6 +67,7 @@ def test_a_fault_elsewhere_does_not_excuse_a_replica_that_does_not_return() -> N
     pauses = [SimulatedFault(at_ms, "pause", 5, 2_000, 0) for at_ms in range(5_000, 28_000, 3_000)]
     faults = [SimulatedFault(5_000, "kill", 1, 1_000, 0), *pauses]
     assert observe(never_returning(), faults=faults, **LONG).failed_property == "V-14"
+    assert observe(never_returning(), faults=faults, **LONG, fetch_bytes=500).failed_property == "V-14"
 
 
 def test_a_replica_that_cannot_reach_its_leader_need_not_return() -> None:

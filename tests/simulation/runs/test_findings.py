@@ -169,6 +169,18 @@ def test_what_was_deleted_on_purpose_is_not_lost(start: int, asked: int, lost: l
     assert [finding.property_id for finding in history_findings(shown)] == lost
 
 
+@pytest.mark.parametrize(("offset", "lost"), [(0, True), (1, False)])
+def test_a_record_whose_place_a_later_write_has_got_was_lost_though_both_are_deleted_by_now(
+    offset: int, lost: bool
+) -> None:
+    shown = outcome([(1, "ok", 0, 10, 20), (2, "ok", offset, 30, 40)], [])
+    shown.logs = {(1, 0): ReplicaLog(2, 2, 2, b"")}
+    shown.deleted = {0: 2}
+    whats = [finding.what for finding in history_findings(shown) if finding.property_id == "lost-acked-write"]
+    assert len(whats) == lost
+    assert all("value 1 was acknowledged at offset 0" in what and "first of" not in what for what in whats)
+
+
 @pytest.mark.parametrize(
     ("lifetime_ms", "forgotten", "held_ms", "jumped_ms", "anomalies"),
     [
