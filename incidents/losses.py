@@ -92,16 +92,15 @@ def _cut(
     before = [
         f"Broker {leader} {fault.deed}, before it cut its log." for fault in ended[-1:] if fault.started_ns <= at_ns
     ]
-    led = [sample for sample in history.leading if sample.at_ns < takeover.seen_ns and sample.broker != leader]
-    away = evidence.faults_on(led[-1].broker, loss.last_ns - SLACK_NS, takeover.seen_ns)[-1:] if led else []
-    away_too = [f"Broker {led[-1].broker}, which led last, {fault.deed}, before that election." for fault in away]
+    away = _holders_kept_away(evidence, loss, takeover, history, at_ns)
+    away_too = [f"Broker {other}, which held them, {fault.deed}, before that election." for other, fault in away]
     wrong_cut = Cause(
         "wrong-cut",
         f"broker {leader} cut them off its log {when}, and was then elected",
         (*seen, shorter, *before, *away_too),
         at_ns,
         leader,
-        tuple(dict.fromkeys(fault.number for fault in (*ended, *away) if fault.number)),
+        tuple(dict.fromkeys(fault.number for fault in (*ended, *(fault for _, fault in away)) if fault.number)),
     )
     if had.role == "leader" and had.leader_epoch == takeover.epoch and takeover.epoch >= 0:
         return [
@@ -115,6 +114,18 @@ def _cut(
             )
         ]
     return [wrong_cut]
+
+
+def _holders_kept_away(
+    evidence: Evidence, loss: Loss, takeover: Takeover, history: PartitionHistory, cut_ns: int
+) -> list[tuple[int, Fault]]:
+    """Other brokers whose logs had the records when last seen, each with the last fault that hit it by the election."""
+    last = {sample.broker: sample for sample in history.samples if sample.at_ns < takeover.seen_ns}
+    had = (broker for broker, one in sorted(last.items()) if (one.log_end or 0) > loss.offsets[0])
+    hit = (
+        (broker, evidence.faults_on(broker, cut_ns, takeover.seen_ns)) for broker in had if broker != takeover.leader
+    )
+    return [(broker, faults[-1]) for broker, faults in hit if faults]
 
 
 def _never_had(

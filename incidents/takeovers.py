@@ -99,6 +99,7 @@ def _takeover(evidence: Evidence, row: Row) -> Takeover | None:
     epoch = before[-1].leader_epoch if before else -1
     end_before = before[-1].log_end or 0 if before else 0
     previous_ns = before[-1].at_ns if before else 0
+    led_before = before[-1].broker if before else None
     had_in: tuple[int, int] | None = None  # the leader and epoch in which a sample shows the record
     for sample in leading[len(before) :]:
         log_end = sample.log_end or 0
@@ -110,11 +111,11 @@ def _takeover(evidence: Evidence, row: Row) -> Takeover | None:
             return Takeover(sample.leader_epoch, sample.broker, previous_ns, sample.at_ns, sample.log_end, leads_on)
         if log_end > offset:
             had_in = (sample.broker, sample.leader_epoch)
-        if before and not evidence.logs_have_epochs and sample.broker != before[-1].broker:
+        if before and not evidence.logs_have_epochs and sample.broker != led_before:
             brought = _brought(history, sample, at_ns)
             if brought is not None and brought <= offset:
                 return Takeover(sample.leader_epoch, sample.broker, previous_ns, sample.at_ns, brought)
-        previous_ns, end_before = sample.at_ns, max(end_before, log_end)
+        previous_ns, end_before, led_before = sample.at_ns, max(end_before, log_end), sample.broker
     return None
 
 

@@ -146,7 +146,7 @@ def test_a_fault_that_did_not_take_effect_is_not_the_cause(tmp_path):
 
 
 @pytest.mark.parametrize(("killed_s", "named"), [(14, (2, 3)), (16, (2,))])
-def test_a_wrong_cut_names_what_went_before_it_and_what_kept_the_last_leader_away(tmp_path, killed_s, named):
+def test_a_wrong_cut_names_what_went_before_it_and_what_kept_who_held_the_records_away(tmp_path, killed_s, named):
     """Broker 3 is cut off, cuts its log and leads at 15 s; broker 1 led before, and is killed before that or after."""
     cluster = [
         leads(9, 1, 0, 20, (1, 3)),
@@ -158,8 +158,19 @@ def test_a_wrong_cut_names_what_went_before_it_and_what_kept_the_last_leader_awa
     cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
     assert (cause.kind, cause.faults) == ("wrong-cut", named)
     assert "Broker 3 was cut off at 11.500 s (fault #2), before it cut its log." in cause.evidence
-    away = "Broker 1, which led last, was killed at 14.000 s (fault #3), before that election."
+    away = "Broker 1, which held them, was killed at 14.000 s (fault #3), before that election."
     assert (away in cause.evidence) == (3 in named)
+
+
+def test_without_leader_epochs_a_leader_that_leads_again_is_a_new_one(tmp_path):
+    """Broker 1 leads at 9 s and at 15 s, and in between follows broker 2, with a log that ends at 10."""
+    cluster = [
+        leads(9, 1, NO_EPOCH, 20, (1, 2)), leads(12, 2, NO_EPOCH, 30, (1, 2)),
+        follows(12.5, 1, 2, NO_EPOCH, 20), follows(14, 1, 2, NO_EPOCH, 10), leads(15, 1, NO_EPOCH, 40, (1, 2)),
+    ]  # fmt: skip
+    cause = only(run_in(tmp_path, cluster=cluster, anomalies=[lost(15, 10)])).cause
+    assert (cause.kind, cause.node) == ("wrong-cut", 1)
+    assert "and was then elected" in cause.sentence
 
 
 @pytest.mark.parametrize(("generation", "says"), [("zk-v1", True), ("C1", False), ("K5", False)])

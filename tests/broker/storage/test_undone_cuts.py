@@ -11,6 +11,9 @@ from broker.core.messages import ListedOffset, ListOffsetsPartition, ListOffsets
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.events import SetTimer
 from broker.core.records import encode_batch, filler
+from broker.zookeeper.node import ZooKeeperNode
+from simulation.scenario.configuration import Configuration
+from simulation.zookeeper.scenario import settings_of
 from tests.support.cluster import Cluster
 from tests.support.memory_files import MemoryFiles
 
@@ -34,6 +37,24 @@ def test_after_an_unclean_stop_a_high_watermark_above_a_cut_is_not_trusted(
     cluster.isolate(FOLLOWER)
     cluster.start(FOLLOWER)
     assert cluster.replica(FOLLOWER)["high_watermark"] == high_watermark
+
+
+@pytest.mark.parametrize("generation", ["zk-v1", "zk-v2", "C1"])
+def test_the_designs_on_zookeeper_take_the_checkpoint_as_it_is(generation: str) -> None:
+    """They cut their logs to it: a lower one would lose what no step of theirs loses."""
+    cluster = Cluster(3)
+    cluster.create_topic()
+    for value in range(6):
+        assert cluster.produce(cluster.view()["leader"], value) == 0
+    cluster.run_until(lambda: cluster.replica(FOLLOWER).get("high_watermark") == 6)
+    cluster.run(6_000)  # it is checkpointed
+    files = cluster.machines[FOLLOWER].files
+    cluster.kill(FOLLOWER)
+    RewrittenRange(files, "log-0").extend(2, 10)
+    (settings,) = [one for one in settings_of(Configuration(generation=generation)) if one.node_id == FOLLOWER]
+    node = ZooKeeperNode(settings, files, "incarnation")
+    (replica,) = node.state.broker.replicas.values()
+    assert (replica.high_watermark, replica.log.end_offset) == (6, 6)
 
 
 def test_a_high_watermark_that_was_lowered_stays_so_for_the_next_start() -> None:
