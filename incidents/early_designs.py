@@ -29,13 +29,28 @@ _KNOWN = {
 """Protocol version of Harrow's own broker → kind of cause → what it does, with the flaw's number in the documents."""
 
 
+_BY_ENDS = ("zk-v1", "zk-v2", "C1")
+_STUCK = {
+    "inside a batch of its leader's": f"{_COMPARES_ENDS}, also where they have different batches (Z-04 and Z-05)",
+    "(Z-13)": "a leader that is alone in the ISR takes no other in (Z-13)",
+}
+"""What evidence says of an ISR that does not become full → what the designs `_BY_ENDS` are known for."""
+
+
 def with_known_gaps(evidence: Evidence, causes: Sequence[Cause]) -> tuple[Cause, ...]:
     """Say of each cause that nothing else allowed whether the run's protocol version is known for it."""
     settings = evidence.settings
-    known = _KNOWN.get(str(settings.get("generation")), {}) if settings.get("system") == "harrow" else {}
+    version = str(settings.get("generation"))
+    known = _KNOWN.get(version, {}) if settings.get("system") == "harrow" else {}
+
+    def gap(cause: Cause) -> str:
+        stuck = (what for says, what in _STUCK.items() if any(says in line for line in cause.evidence))
+        is_stuck = known and cause.kind == "no-progress" and version in _BY_ENDS
+        return next(stuck, "") if is_stuck else known.get(cause.kind, "")
+
     return tuple(
-        replace(cause, allowed_by=_known_for(settings["generation"], known[cause.kind]))
-        if cause.kind in known and not cause.allowed_by
+        replace(cause, allowed_by=_known_for(settings["generation"], gap(cause)))
+        if gap(cause) and not cause.allowed_by
         else cause
         for cause in causes
     )

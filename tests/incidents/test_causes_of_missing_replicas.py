@@ -44,6 +44,13 @@ def test_a_replica_whose_log_speaks_against_the_partition_is_quoted_and_no_fault
     )
 
 
+@pytest.mark.parametrize(("version", "known"), [("zk-v1", True), ("C1", True), ("C2", False), ("K5", False)])
+def test_a_design_whose_logs_are_compared_by_their_ends_is_known_for_it(tmp_path, version, known):
+    log = {3: [REFUSED]}
+    cause = cause_of(tmp_path, samples(end_of_follower=18), log, system="harrow", generation=version)
+    assert ("(Z-04 and Z-05). It is a known gap of the protocol." in cause.allowed_by) == known
+
+
 def test_another_complaint_is_not_explained(tmp_path):
     cause = cause_of(tmp_path, samples(end_of_follower=18), {3: [REFUSED.replace("found 15", "found 19")]})
     assert cause.evidence == ()
