@@ -227,10 +227,21 @@ def _still_held(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
     sentence = f"broker {leader}, which led last, kept other records at their offsets; {nodes(holders)} still"
     sentence = f"{sentence} {'holds' if len(holders) == 1 else 'hold'} them"
     led = _led_before(evidence, loss, leader)
+    by = loss.acknowledged_by
+    if led is None and by in holders and by is not None:
+        hit = evidence.faults_on(by, loss.first_ns - SLACK_NS, loss.first_ns)[-1:]
+        led = next(((fault, _unaware(by, fault)) for fault in hit if fault.kind not in ENDING_A_PROCESS), None)
     if led is None:
         return Cause("diverged-log-kept", sentence, node=leader)
     fault, spoken = led
     return Cause("diverged-log-kept", sentence, (spoken,), node=leader, faults=(fault.number,) if fault.number else ())
+
+
+def _unaware(broker: int, fault: Fault) -> str:
+    return (
+        f"Broker {broker} acknowledged them. It {fault.deed}, and may not have known who led meanwhile: what it wrote"
+        " alone, others have not."
+    )
 
 
 def _after_a_cut(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:

@@ -554,6 +554,18 @@ def test_the_fault_that_kept_the_last_leader_from_those_that_acknowledged_is_nam
     assert any(said in line for line in cause.evidence) == bool(named)
 
 
+@pytest.mark.parametrize(("kind", "named"), [("isolate", (5,)), ("kill", ())])
+def test_the_fault_that_kept_who_acknowledged_from_hearing_of_the_next_leader_is_named(tmp_path, kind, named):
+    """Broker 2 acknowledges at 13 s; it was cut off until 12 s, and broker 1 leads from then on."""
+    cluster = [leads(at, broker, NO_EPOCH, 20, (1, 2)) for at, broker in ((2, 2), (9, 2), (15, 1), (20, 1))]
+    logs = [{**written(15, NO_EPOCH), "broker": 1, "value": 7}, {**written(15, NO_EPOCH), "broker": 2, "value": 1015}]
+    faults = [fault(5, kind, [2], 8, 12)]
+    anomalies = [lost(15, 13, broker=2)]
+    cause = only(run_in(tmp_path, cluster=cluster, logs=logs, anomalies=anomalies, faults=faults)).cause
+    assert (cause.kind, cause.faults) == ("diverged-log-kept", named)
+    assert any("may not have known who led" in line for line in cause.evidence) == bool(named)
+
+
 def test_a_leader_that_holds_the_record_after_the_run_is_not_one_that_lacked_it(tmp_path):
     """Its log was seen to end at 12 when it was elected, before it had the record: the sample is dated after that."""
     cluster = [
