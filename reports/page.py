@@ -6,6 +6,7 @@ import functools
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import jinja2
@@ -40,7 +41,7 @@ from reports.rules import with_rules
 from reports.text import configuration
 from reports.text.anomalies import groups
 from reports.text.anomaly_groups import AnomalyGroup
-from reports.text.answers import answers
+from reports.text.answers import Answer, answers
 from reports.text.configuration import reproduce_command
 from reports.text.incidents import INCIDENTS_SHOWN, incidents_of_fault, shown_incidents
 from reports.text.schedule import unfired
@@ -82,7 +83,7 @@ def html(run: Run) -> str:
     page = template.render(
         run=run,
         summary=summarize(run, joined),
-        answers=answers(run),
+        answers=_leading_to_cards(answers(run), anomalies),
         command=reproduce_command(run),
         picture=picture_name(run),
         problems=[*run.problems, *disagreements(run)],
@@ -117,6 +118,15 @@ def html(run: Run) -> str:
         configuration=_configuration(run),
     )
     return with_rules(templating.neutral(page))
+
+
+def _leading_to_cards(found: Sequence[Answer], anomalies: Sequence[AnomalyGroup]) -> list[Answer]:
+    """Let the answer that leads to more records lead to a card of the first incident, where there is one."""
+    first = {}
+    for group in anomalies:
+        link = f"{'allowed' if group.within_contract else 'violations'}-{group.name}"
+        first[link] = next((one.anchor for one in group.explanations if 1 in one.incidents), link)
+    return [replace(answer, link=first.get(answer.link, answer.link)) for answer in found]
 
 
 def _drawn(chart: DecisiveSeconds) -> Mapping[str, object]:

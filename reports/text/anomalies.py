@@ -206,7 +206,8 @@ def _explained(
 def _title(row: dict[str, Any]) -> str:
     words = [partition_name(row["topic"], row["partition"])]
     if row["offset"] is not None:
-        words.append(f"offset {count(row['offset'])}")
+        is_read = row["anomaly"] == "stale-read"  # of which the offset is where it ended, before the record
+        words.append(f"{'read up to ' if is_read else ''}offset {count(row['offset'])}")
     if row["value"] is not None:
         words.append(f"value {number_name(row['value'])}")
     if row["at_ns"] is not None:

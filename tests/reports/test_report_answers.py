@@ -2,7 +2,9 @@
 
 import html
 import json
+import re
 
+import pyarrow as pa
 import pytest
 
 from history.protocol import failure_sentences
@@ -13,6 +15,7 @@ from reports.data.stored_run import load_run
 from reports.page import html as page_of
 from reports.page import render
 from reports.templating import prose
+from reports.text.anomalies import _chosen
 from reports.text.answers import answers
 from reports.text.explanation import explain_run
 from reports.text.incidents import shown_incidents
@@ -265,6 +268,23 @@ def test_commands_are_set_as_code_and_no_line_ends_within_a_time_or_number():
         "&lt;b&gt; <code>harrow explain</code> at 12.221\N{NO-BREAK SPACE}s (fault\N{NO-BREAK SPACE}#3)"
         " of broker\N{NO-BREAK SPACE}2"
     )
+
+
+def test_the_link_of_the_records_leads_to_a_card_of_their_incident(tmp_path):
+    page = page_of(load_run(checked(tmp_path, **LOST_PAGE_CACHE)))
+    (link,) = re.findall(r'<dt>Records</dt><dd>[^<]*<a href="#([\w-]+)"', page)
+    card = page[page.index(f'id="{link}"') :]
+    assert 'href="#incident-1"' in card[: card.index("</article>")]
+
+
+@pytest.mark.parametrize(("wanted", "chosen"), [(1, [0]), (2, [0, 4]), (3, [0, 2, 4]), (4, [0, 1, 2, 4])])
+def test_each_incident_has_a_card_before_any_has_its_second_and_of_one_each_partition(wanted, chosen):
+    """Places 0 to 3 are of the first incident, the last two, near each other, of the second."""
+    rows = [(0, 10), (0, 500), (1, 10), (1, 500), (1, 1_000), (1, 1_001)]
+    columns = {"topic": ["t"] * 6, "partition": [row[0] for row in rows], "offset": [row[1] for row in rows]}
+    table = pa.table({**columns, "place": list(range(6))})
+    incident_of_place = {place: 1 if place < 4 else 2 for place in range(6)}
+    assert _chosen(table, incident_of_place, wanted) == chosen
 
 
 def test_rows_that_no_table_has_belong_to_no_incident(tmp_path):
