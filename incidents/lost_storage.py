@@ -57,7 +57,7 @@ def storage_loss(
     return Cause(
         "storage-loss",
         f"broker {leader} {acknowledged}{fault.deed} and {then}",
-        (*seen, *([last] if last else []), *(sentence for _, sentence in away), *cuts_after(history, loss, takeover)),
+        (*seen, *([last] if last else []), *(sentence for _, sentence in away), *_cuts_after(history, loss, takeover)),
         fault.started_ns,
         leader,
         tuple(dict.fromkeys(numbers)),
@@ -65,7 +65,7 @@ def storage_loss(
     )
 
 
-def cuts_after(history: PartitionHistory, loss: Loss, takeover: Takeover) -> list[str]:
+def _cuts_after(history: PartitionHistory, loss: Loss, takeover: Takeover) -> list[str]:
     """Say which other replicas then cut the records off their logs, to follow the new leader."""
     return [
         f"Broker {cut.broker} cut its log of {partition_name(history.topic, history.partition)} from"
