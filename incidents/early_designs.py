@@ -12,12 +12,14 @@ from incidents.model import Cause
 _CUTS = "a follower cuts its log to its high watermark, which lags behind what is committed"
 _COMPARES_ENDS = "logs are compared by their ends alone"
 
+_REPLACED = "a leader that was replaced, and does not know that, goes on to write the ISR and to acknowledge (Z-02)"
 _WITHOUT_EPOCHS = {"wrong-cut": f"{_CUTS} (Z-01)", "diverged-log-kept": f"{_COMPARES_ENDS} (Z-04 and Z-05)"}
 
 _KNOWN = {
     "zk-v1": {
         **_WITHOUT_EPOCHS,
-        "unclean-election": "a leader that was replaced, and does not know that, goes on to write the ISR (Z-02)",
+        "unclean-election": _REPLACED,
+        "acknowledged-early": _REPLACED,
     },
     "zk-v2": _WITHOUT_EPOCHS,
     "C1": {

@@ -22,6 +22,7 @@ _ENDS: Final = (
 )
 _OURS: Final = (
     re.compile(rf"INFO {_NAME}: leads(?: again)?{_ENDS}"),
+    re.compile(rf"INFO {_NAME}: leads, ISR \[(?P<isr>[\d, ]{{0,99}})\], high watermark (?P<mark>\d{{1,19}})"),
     re.compile(rf"INFO {_NAME}: follows (?P<leader>\d{{1,10}})(?:, cut to \d{{1,19}})?{_ENDS}"),
     re.compile(
         rf"INFO {_NAME}: (?:diverges from leader (?P<leader>\d{{1,10}}); )?cut from (?P<cut>\d{{1,19}}) to"
@@ -52,7 +53,9 @@ class LoggedState(NamedTuple):
     broker: int
     leader: int | None
     leader_epoch: int | None
-    log_end: int
+    log_end: int | None
+    """None: not told, by a leader of a design without epochs."""
+
     high_watermark: int | None
     isr: tuple[int, ...]
     is_cut: bool = False
@@ -94,7 +97,7 @@ def _state(line: LogLine, told: Mapping[str, str | None]) -> LoggedState:
         line.node,
         None if leader is None else int(leader),
         _number(told.get("epoch")),
-        int(told["end"] or 0),
+        _number(told.get("end")),
         _number(told.get("mark")),
         tuple(sorted(int(word) for word in (told.get("isr") or "").split(",") if word.strip())),
         is_cut,

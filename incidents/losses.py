@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from common.wording import as_sentence, count, in_leader_epoch, moment, nodes, partition_name
+from common.wording import (
+    FIRST_SERVER,
+    as_sentence,
+    capital,
+    count,
+    in_leader_epoch,
+    moment,
+    node,
+    nodes,
+    partition_name,
+)
 from history.contract import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from incidents.deeds import ENDING_A_PROCESS
 from incidents.evidence import Evidence, Fault
@@ -13,6 +23,8 @@ from incidents.model import Cause
 from incidents.partition_history import PartitionHistory, Sample
 from incidents.takeovers import Loss, Takeover, held, holders_of_all
 
+_EXPIRY_NS = 10_000_000_000
+"""How long before an election a fault may have begun to end the session of the leader before."""
 _UNCONDITIONAL = (
     "Leaders of this design write the ISR whatever is there, also one that was replaced and does not know that (Z-02):"
     " it may have put itself into the ISR between two samples."
@@ -212,7 +224,9 @@ def _without_samples(evidence: Evidence, loss: Loss) -> list[Cause]:
     if unreplicated and not found:
         led = f"broker {ends[-1].broker} led last" if ends else "no sample shows who led"
         kind, deed = _early(loss)
-        early = _by_one_replaced(loss, ends) or Cause(kind, f"they were {deed} before enough replicas had them; {led}")
+        early = _by_one_replaced(evidence, loss, ends) or Cause(
+            kind, f"they were {deed} before enough replicas had them; {led}"
+        )
         found.append(still or early)
     return found
 
@@ -222,8 +236,10 @@ def _still_held(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
     holders = sorted({*held(evidence, loss)} - {leader})
     if not holders:
         return None
-    if loss.acknowledged_by in holders and (overwritten := _after_a_cut(evidence, loss, leader)) is not None:
-        return overwritten
+    if loss.acknowledged_by in holders:
+        known = _after_a_cut(evidence, loss, leader) or _by_one_replaced_in_logs(evidence, loss)
+        if known is not None:
+            return known
     sentence = f"broker {leader}, which led last, kept other records at their offsets; {nodes(holders)} still"
     sentence = f"{sentence} {'holds' if len(holders) == 1 else 'hold'} them"
     led = _led_before(evidence, loss, leader)
@@ -288,8 +304,35 @@ def _led_before(evidence: Evidence, loss: Loss, leader: int) -> tuple[Fault, str
     )
 
 
-def _by_one_replaced(loss: Loss, leading: Sequence[Sample]) -> Cause | None:
+def _by_one_replaced_in_logs(evidence: Evidence, loss: Loss) -> Cause | None:
+    """A broker acknowledged the records after another one had begun to lead, by the logs of both."""
+    by = loss.acknowledged_by
+    took_over = evidence.history_of(loss.topic, loss.partition).took_over
+    before = [one for one in took_over if one.at_ns <= loss.first_ns]
+    if by is None or not before or before[-1].broker == by or all(one.broker != by for one in before):
+        return None
+    leads = before[-1]
+    since_ns = leads.at_ns - _EXPIRY_NS
+    hit = [(by, fault) for fault in evidence.faults_on(by, since_ns, loss.first_ns)]
+    if evidence.is_leader_race:  # a fault of the ensemble may have ended sessions
+        servers = {target for fault in evidence.faults for target in fault.targets if target >= FIRST_SERVER}
+        hit += [(one, fault) for one in servers for fault in evidence.faults_on(one, since_ns, leads.at_ns)]
+    near = sorted(dict.fromkeys(hit), key=lambda pair: pair[1].number)
+    return Cause(
+        "acknowledged-early",
+        f"they were acknowledged by broker {by} when broker {leads.broker} already led (by its log since"
+        f" {moment(leads.at_ns)}{in_leader_epoch(leads.leader_epoch)})",
+        tuple(f"{capital(node(who))} {fault.deed}: broker {by} may not have known who led." for who, fault in near),
+        loss.first_ns,
+        by,
+        tuple(dict.fromkeys(fault.number for _, fault in near if fault.number)),
+    )
+
+
+def _by_one_replaced(evidence: Evidence, loss: Loss, leading: Sequence[Sample]) -> Cause | None:
     """A broker acknowledged the records after another one had begun to lead in a later epoch, and leads no more."""
+    if (told := _by_one_replaced_in_logs(evidence, loss)) is not None:
+        return told
     by = loss.acknowledged_by
     before = [sample for sample in leading if sample.at_ns <= loss.first_ns]
     if by is None or not before or by in {sample.broker for sample in leading if sample.at_ns >= before[-1].at_ns}:

@@ -26,6 +26,10 @@ class Needed:
     simulations: int
     parts: tuple[tuple[int, ...], ...] = ()
     """Those of the needed faults that are one: a recipe's own number, then those of the faults that it consists of."""
+    again: int | None = None
+    """In how many of `redraws` simulations it occurred with the needed faults alone, and still other random choices.
+
+    None if that was not tried."""
     without_flaws: bool | None = None
     """Whether anything fails without the planted flaws; None if there are none, or if that was not tried."""
 
@@ -48,6 +52,9 @@ def _parsed(data: Mapping[str, Any]) -> Needed:
     without_flaws = data["without_flaws"]
     if without_flaws is not None and not isinstance(without_flaws, bool):
         raise ValueError(without_flaws)
+    again = data.get("again")
+    if again is not None and type(again) is not int:
+        raise ValueError(again)
     parts = data.get("parts", [])
     if not isinstance(parts, list):
         raise ValueError(parts)
@@ -56,6 +63,7 @@ def _parsed(data: Mapping[str, Any]) -> Needed:
         redraws=int(data["redraws"]),
         simulations=int(data["simulations"]),
         parts=tuple(_numbers(group) for group in parts),
+        again=again,
         without_flaws=without_flaws,
     )
 

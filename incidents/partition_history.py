@@ -89,6 +89,8 @@ class PartitionHistory:
     """All samples, in the order of time."""
     leading: tuple[Sample, ...] = ()
     """Those of leaders of the newest epoch so far."""
+    took_over: tuple[LoggedState, ...] = ()
+    """What brokers' own logs tell of leaders, when they began to lead or went on to, in the order of time."""
 
     def leader_at(self, at_ns: int) -> LeaderStretch | None:
         """Return the leadership at a moment."""
@@ -123,6 +125,7 @@ def partition_history(
         tuple(claims),
         tuple(_sample(row) for row in rows if row["broker"] is not None),
         tuple(_sample(row) for row in leading),
+        tuple(state for state in logged if state.role == "leader"),
     )
 
 
@@ -134,7 +137,8 @@ def _with_logged(sampled: list[dict[str, Any]], logged: Sequence[LoggedState]) -
     rows: list[dict[str, Any]] = []
     last: dict[int, dict[str, Any]] = {}
     elr: Sequence[int] = ()
-    for row in merge(sampled, map(_of_log, logged), key=itemgetter("at_ns")):
+    ends = (_of_log(state) for state in logged if state.log_end is not None)
+    for row in merge(sampled, ends, key=itemgetter("at_ns")):
         before = last.get(row["broker"], {})
         if "is_cut" in row:
             for name in ("leader", "leader_epoch", "high_watermark"):

@@ -109,6 +109,12 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
             f"Needed{what_for}: {'; '.join(stories)}. With {alone} the failure occurs again; {left_out}, and it does"
             f" not ({tries})."
         )
+        if needed.again == 0:
+            which = "it may count" if len(stories) == 1 else "one of them may count"
+            sentences.append(
+                f"It takes luck, too: with {alone} and still other random choices it did not occur in"
+                f" {count(needed.redraws)} tries, so that {which} only for the random choices that come after it."
+            )
         if others:
             named = "the other fault" if len(others) == 1 else f"the other {count(len(others))} faults"
             sentences.append(f"Not needed: {named} before the violation.")

@@ -69,6 +69,7 @@ class _Search:
             self._limit_ms = self._ends_ms + GRACE_MS
         without_flaws = self._without_flaws(sorted(began))  # first: it takes few simulations, and decides most
         kept, known = self._left_of(sorted(began, key=lambda place: -self._outcome.faults[place].at_ms))
+        again = self._again(sorted(kept)) if kept and kept <= known else None
         groups = (self._numbers({place}) for place in sorted(kept & known))
         return Needed(
             self._numbers(kept & known),
@@ -77,6 +78,7 @@ class _Search:
             REDRAWS,
             self._simulations,
             tuple(group for group in groups if len(group) > 1),
+            again,
             without_flaws,
         )
 
@@ -128,6 +130,15 @@ class _Search:
                 self._redraw = redraw
                 return True
         return False
+
+    def _again(self, places: Sequence[int]) -> int | None:
+        """In how many of so many simulations it occurs with these faults and still other choices; None without time."""
+        found = 0
+        for redraw in range(REDRAWS + 1, 2 * REDRAWS + 1):
+            if self._stopped():
+                return None
+            found += self._fails(places, redraw)
+        return found
 
     def _redraws(self) -> Iterator[int | None]:
         yield self._redraw

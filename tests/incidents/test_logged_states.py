@@ -27,6 +27,7 @@ def states(text, node=1, partition=("t", 0), **more):
         ("INFO t-0: follows 2 in epoch 4, log end 9, high watermark 8, ISR [2]", (2, 4, 9, 8, (2,))),
         ("INFO t-0: follows 2, cut to 9 in epoch 4, log end 9, high watermark 8, ISR []", (2, 4, 9, 8, ())),
         ("INFO t-0: diverges from leader 3; cut from 3208 to 2965", (3, None, 2_965, None, (), True, 3_208)),
+        ("INFO t-0: leads, ISR [3, 1], high watermark 12", (1, None, None, 12, (1, 3))),
         ("INFO t-0: cut from 4577 to 3191", (None, None, 3_191, None, (), True, 4_577)),
         (
             (
@@ -128,6 +129,27 @@ def test_what_a_line_does_not_tell_is_as_it_was(tmp_path):
     assert (cut.leader, cut.leader_epoch, cut.log_end, cut.elr) == (2, 3, 5, ())
     assert (led.role, led.leader_epoch, led.elr) == ("leader", 4, (4,))
     assert [(one.at_ns, one.before_ns, one.log_end_before) for one in history.cuts] == [(11 * S, 11 * S, 9)]
+
+
+@pytest.mark.parametrize(("led_s", "kind"), [(34.2, "acknowledged-early"), (35.2, "diverged-log-kept")])
+def test_who_acknowledged_when_another_already_led_by_its_log_was_replaced_and_did_not_know_it(tmp_path, led_s, kind):
+    """Broker 2 leads, is cut off, and acknowledges at 34.8 s; no sample shows that broker 3 leads from `led_s` on."""
+    logged(tmp_path, 2, (23, "t-0: leads, ISR [2], high watermark 10"))
+    logged(tmp_path, 3, (led_s, "t-0: leads, ISR [3], high watermark 12"))
+    cluster = [leads(at_s, broker, -1, 40, (2, 3)) for at_s, broker in ((25, 2), (34, 2), (36, 3), (60, 3))]
+    logs = [
+        {"topic": "t", "partition": 0, "broker": broker, "offset": 15, "value": value, "leader_epoch": None}
+        for broker, value in ((3, 7), (2, 1015))
+    ]
+    faults = [fault(4, "isolate", [202], 27, 34), fault(5, "pause", [2], 29, 33), fault(3, "kill", [202], 5, 6)]
+    runs = [{**HERE, "system": "harrow", "generation": "zk-v1"}]
+    anomalies = [lost(15, 34.8, broker=2)]
+    (incident,) = diagnose(run_in(tmp_path, runs=runs, cluster=cluster, logs=logs, faults=faults, anomalies=anomalies))
+    assert incident.cause.kind == kind
+    if kind == "acknowledged-early":
+        assert "by broker 2 when broker 3 already led (by its log since 34.200 s)" in incident.cause.sentence
+        assert incident.cause.faults == (4, 5)
+        assert "(Z-02)" in incident.cause.allowed_by
 
 
 @pytest.mark.parametrize(("cut_to", "kind"), [(14, "wrong-cut"), (17, "diverged-log-kept")])

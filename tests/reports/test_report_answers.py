@@ -101,6 +101,12 @@ def test_without_faults_none_was_needed(tmp_path):
             Needed((1, 2), (), (), 3, 9),
             "With these alone the failure occurs again; leave out any one of them, and it does not",
         ),
+        (
+            Needed((1, 2), (), (), 3, 9, again=0),
+            "It takes luck, too: with these alone and still other random choices it did not occur in 3 tries, so that",
+        ),
+        (Needed((2,), (1,), (), 3, 9, again=0), "so that it may count only for the random choices that come after it."),
+        (Needed((2,), (1,), (), 3, 9, again=1), "with 3 others). Not needed: the other fault before the violation."),
         (Needed((), (1, 2), (), 3, 4), "No fault was needed: it occurs without faults #1, #2, too."),
         (Needed((), (), (), 3, 4), "No fault was needed: none had begun by then."),
         (
