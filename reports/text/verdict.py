@@ -120,19 +120,20 @@ def _why(incident: Incident) -> str:
 def _invalid_sentence(run: Run, totals: Sequence[AnomalyTotal], reasons: tuple[str, ...]) -> str:
     violating = [incident for incident in run.incidents if not incident.within_contract]
     if violating:
-        return f"{violating[0].headline}{_others(violating[1:])}"
+        allowed = [incident for incident in run.incidents if incident.within_contract]
+        return f"{violating[0].headline}{_others(violating[1:])}{_others(allowed, ' within the contract')}"
     broken = [total for total in totals if total.violations]
     if not broken:
         return reasons[0] if reasons else "The checkers found a violation and did not record which."
     return f"{enumeration([f'{total.violations:,} {_breach(total.name)}' for total in broken])}.".capitalize()
 
 
-def _others(incidents: Sequence[Incident]) -> str:
+def _others(incidents: Sequence[Incident], which: str = "") -> str:
     """Say how many more there are, and of which kinds."""
     if not incidents:
         return ""
     kinds = list(dict.fromkeys(_breach(gravest(incident.anomalies)) for incident in incidents))
-    return f" {plural(len(incidents), 'more incident')}: {enumeration(kinds)}."
+    return f" {plural(len(incidents), 'more incident')}{which}: {enumeration(kinds)}."
 
 
 def _breach(name: str) -> str:

@@ -427,6 +427,13 @@ def test_the_verdict_names_the_kinds_of_the_other_incidents(tmp_path):
     assert sentence.endswith(" 2 more incidents: records that are in the log twice.")
 
 
+def test_the_verdict_names_what_else_there_was_within_the_contract(tmp_path):
+    other = lost(16, 20, anomaly="duplicate", partition=1, within_contract=True)
+    run = load_run(checked(tmp_path, **{**CUT, "anomalies": [*CUT["anomalies"], other]}))
+    sentence = summarize(run, Joined(run)).verdict.sentence
+    assert sentence.endswith(" 1 more incident within the contract: records that are in the log twice.")
+
+
 def test_a_reason_that_the_verdict_gives_is_not_repeated(tmp_path):
     run_in(tmp_path)
     reasons = ["nothing was acknowledged", "t-0 was not read"]
