@@ -32,6 +32,7 @@ OTHERS_MAX: Final = 30
 """Anomalies that are no loss, and are shown as steps."""
 
 _TOOK_OVER: Final = "took over and leads"
+_CUT = "its log was cut"
 
 
 class Event(NamedTuple):
@@ -46,6 +47,8 @@ class Event(NamedTuple):
     silent: bool = False
     took_over: bool = False
     """Whether it shows a leader that was none before, or led in another epoch."""
+    was_cut: bool = False
+    """Whether it shows a log that was cut."""
     evidence: bool = False
     """Whether the cause of the incident rests on it."""
     group: tuple[str, int | None] | None = None
@@ -89,6 +92,7 @@ def of_samples(history: PartitionHistory, start_ns: int, end_ns: int) -> Iterato
                 noise="" if told else GROWTH,
                 state={name: standing(sample)},
                 took_over=bool(told) and told[0].startswith(_TOOK_OVER),
+                was_cut=any(one.startswith(_CUT) for one in told),
             )
         silent.discard(sample.broker)
         last[sample.broker] = sample
@@ -142,7 +146,7 @@ def _changes(before: Sample | None, now: Sample) -> list[str]:
         else:
             told.append("knows no leader")
     if before is not None and before.log_end is not None and now.log_end is not None and now.log_end < before.log_end:
-        told.append(f"its log was cut from {count(before.log_end)} to {count(now.log_end)}")
+        told.append(f"{_CUT} from {count(before.log_end)} to {count(now.log_end)}")
     marks = (None if before is None else before.high_watermark, now.high_watermark)
     if marks[0] is not None and marks[1] is not None and marks[1] < marks[0]:
         told.append(f"its high watermark went back from {count(marks[0])} to {count(marks[1])}")

@@ -38,7 +38,7 @@ CHARTS_MAX: Final = 3
 DRAWN_MAX: Final = 24
 """Steps of the picture that stands in for a chart in print; growth is not among them."""
 STEPS_MAX: Final = 120
-"""Steps of a chart; growth is left out first, then what is farthest from the decisive event."""
+"""Steps of a chart. Growth is left out first, then what is far from the decisive event, takeovers and cuts last."""
 REACH_NS: Final = 15_000_000_000
 """What is shown before and after the decisive event, at most."""
 MARGIN_NS: Final = 1_000_000_000
@@ -234,6 +234,7 @@ def _bounded(events: Sequence[Event], window: _Window) -> tuple[list[tuple[Event
         range(len(events)),
         key=lambda index: (
             not events[index].evidence,
+            not (events[index].took_over or events[index].was_cut),
             bool(events[index].noise),
             abs(events[index].at_ns - window.decisive_ns),
         ),

@@ -17,7 +17,7 @@ from reports.data.joined import Joined
 from reports.data.stored_run import load_run
 from reports.data.story import CLIENTS, NEMESIS
 from reports.pictures import decisive_seconds as charts
-from reports.pictures.decisive_events import GROWTH
+from reports.pictures.decisive_events import GROWTH, Event
 from tests.reports import synthetic_run
 from tests.reports.browser import browsing, chromium
 from tests.reports.synthetic_run import LOSSY_PARTITION, LOST, SECOND, TOPIC
@@ -227,6 +227,15 @@ def test_a_chart_is_bounded_and_keeps_the_evidence(stored_runs, monkeypatch):
     assert [step.text for step in chain(chart.story)] == [step.text for step in chain(whole.story)]
     folded = sum(sum(step.folded.values()) for step in chart.story.steps)
     assert 0 < folded <= chart.left_out
+
+
+@pytest.mark.parametrize(("shows", "kept"), [({"took_over": True}, True), ({"was_cut": True}, True), ({}, False)])
+def test_a_takeover_or_a_cut_is_a_step_however_many_others_are_nearer(shows, kept):
+    far = Event(9_000, 1, "far", **shows)
+    near = [Event(at_ns, 0, "near") for at_ns in range(charts.STEPS_MAX + 5)]
+    steps, left_out = charts._bounded([*near, far], charts._Window(0, 0, 10_000))
+    assert (far in [event for event, _ in steps]) == kept
+    assert (len(steps), left_out) == (charts.STEPS_MAX, 6)
 
 
 def test_only_the_gravest_incidents_get_a_chart(stored_runs, monkeypatch):
