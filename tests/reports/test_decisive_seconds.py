@@ -101,14 +101,17 @@ def test_the_evidence_leads_from_the_acknowledgements_over_the_fault_to_the_read
 
 
 def test_the_cut_of_a_log_is_evidence_where_it_is_the_cause(stored_runs):
+    """And the fault that kept a broker from leading that held the records."""
     told = chain(of_losses(stored_runs["invalid"]).story)
     assert [(step.lane, step.source) for step in told] == [
         (CLIENTS, 1),
+        (NEMESIS, None),
         (2, None),
         (CLIENTS, 2),
         (CLIENTS, None),
     ]
-    assert told[1].text.startswith("took over")
+    assert told[1].text.startswith("fault #4, page-cache-loss of broker 1, begins")
+    assert told[2].text.startswith("took over")
 
 
 def test_the_chart_marks_the_election_that_the_headline_names(copy_of):
