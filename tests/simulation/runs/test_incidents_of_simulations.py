@@ -42,7 +42,7 @@ def test_the_cause_is_found_from_samples_and_transitions(stored):
     assert incident.cause.kind == "joined-too-early"
     assert incident.cause.node == 3
     assert incident.headline.startswith(
-        "Broker 3 joined the ISR of log-0 at 6.401 s without the committed offset 0. Later "
+        "Broker 3 joined the ISR of log-0 at 6.401 s without the committed offset 0. In the end "
     )
     assert incident.findings[0].startswith("P-2: ")
     assert incident.cause.faults == (1, 2)
