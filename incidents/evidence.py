@@ -24,7 +24,7 @@ from incidents import needed, node_logs
 from incidents.deeds import DEEDS, EVENTS, OF_CLOCKS, RECIPES
 from incidents.logged_states import ENVIRONMENTS, LoggedState, logged_states
 from incidents.needed import Needed
-from incidents.node_logs import Complaint
+from incidents.node_logs import Complaint, LogLine
 from incidents.partition_history import PartitionHistory, partition_history
 
 TOPIC_OF_SIMULATIONS = "log"
@@ -147,7 +147,7 @@ class StoryLine(NamedTuple):
     """The kinds of messages that changed nothing, came since the line before, and are not in the file."""
 
     high_watermarks: Mapping[str, int] = MappingProxyType({})
-    """By partition: those of the node after it, of replicas that are told with it."""
+    """Partition → high watermark of the node's replica after it; of those replicas whose state the line has."""
 
 
 class Evidence:
@@ -184,7 +184,7 @@ class Evidence:
         return tuple(sorted(found or self._crashes(), key=lambda fault: (fault.started_ns, fault.number)))
 
     def stories(self, numbers: Iterable[int]) -> list[str]:
-        """Return what faults did, by their numbers; a recipe of which parts were needed is one, told by those parts."""
+        """Return what faults did, by their numbers. Of a recipe: what those of its parts did that were needed."""
         by_number = {fault.number: fault for fault in self.faults if fault.number}
         parts = {first: rest for first, *rest in self.needed.parts} if self.needed is not None else {}
         inside = {number for rest in parts.values() for number in rest}
@@ -276,9 +276,13 @@ class Evidence:
         """What brokers' own logs tell of partitions."""
         if self.settings.get("environment") not in ENVIRONMENTS:
             return {}
-        lines = node_logs.by_run_clock(self._directory, self.settings.get("started_unix_ms"))
         wrong = {node for fault in self.faults if fault.kind in OF_CLOCKS for node in fault.targets}
-        return logged_states(lines, wrong)
+        return logged_states(self.log_lines, wrong)
+
+    @cached_property
+    def log_lines(self) -> Sequence[LogLine]:
+        """The lines with a time of all nodes' logs, on the run's clock."""
+        return node_logs.by_run_clock(self._directory, self.settings.get("started_unix_ms"))
 
     @cached_property
     def last_sampled_ns(self) -> Mapping[int, int]:

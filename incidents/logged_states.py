@@ -47,15 +47,16 @@ _KAFKAS: Final = (
 
 
 class LoggedState(NamedTuple):
-    """What a line of a broker's log says of its replica. `leader`: whom it leads or follows; None: not told."""
+    """What a line of a broker's log says of its replica. None: the line does not say it.
+
+    `leader`: the broker itself if it leads, else the one that it follows.
+    """
 
     at_ns: int
     broker: int
     leader: int | None
     leader_epoch: int | None
     log_end: int | None
-    """None: not told, by a leader of a design without epochs."""
-
     high_watermark: int | None
     isr: tuple[int, ...]
     is_cut: bool = False
@@ -87,21 +88,21 @@ def logged_states(
     return {where: tuple(sorted(states, key=lambda one: one.at_ns)) for where, states in found.items()}
 
 
-def _state(line: LogLine, told: Mapping[str, str | None]) -> LoggedState:
-    is_cut = "mark" not in told
-    leader = told.get("leader")
+def _state(line: LogLine, found: Mapping[str, str | None]) -> LoggedState:
+    is_cut = "mark" not in found
+    leader = found.get("leader")
     if leader is None and not is_cut:
         leader = str(line.node)
     return LoggedState(
         line.at_ms * 1_000_000,
         line.node,
         None if leader is None else int(leader),
-        _number(told.get("epoch")),
-        _number(told.get("end")),
-        _number(told.get("mark")),
-        tuple(sorted(int(word) for word in (told.get("isr") or "").split(",") if word.strip())),
+        _number(found.get("epoch")),
+        _number(found.get("end")),
+        _number(found.get("mark")),
+        tuple(sorted(int(word) for word in (found.get("isr") or "").split(",") if word.strip())),
         is_cut,
-        _number(told.get("cut")),
+        _number(found.get("cut")),
     )
 
 

@@ -73,7 +73,8 @@ def html(run: Run) -> str:
     """Return the page."""
     joined = Joined(run)
 
-    history_of = Evidence(run.directory).history_of
+    evidence = Evidence(run.directory)
+    history_of = evidence.history_of
     histories = [history_of(*pair) for pair in joined.partitions[:PARTITIONS_MAX]]
     story = load_story(run.directory)
     decisive = decisive_seconds(run, joined, history_of) if story is None else []
@@ -98,7 +99,7 @@ def html(run: Run) -> str:
         groups=anomalies,
         numbers_per_worker=NUMBERS_PER_WORKER,
         has_later_workers=_has_later_workers(anomalies),
-        workbench=workbench(run, joined, histories, anomalies, anchors),
+        workbench=workbench(run, joined, histories, anomalies, anchors, evidence.log_lines),
         records=_records(anomalies),
         incidents=shown_incidents(run),
         incidents_left=max(0, len(run.incidents) - INCIDENTS_SHOWN),
@@ -124,8 +125,7 @@ def _leading_to_cards(found: Sequence[Answer], anomalies: Sequence[AnomalyGroup]
     """Let the answer that leads to more records lead to a card of the first incident, where there is one."""
     first = {}
     for group in anomalies:
-        link = f"{'allowed' if group.within_contract else 'violations'}-{group.name}"
-        first[link] = next((one.anchor for one in group.explanations if 1 in one.incidents), link)
+        first[group.section] = next((one.anchor for one in group.explanations if 1 in one.incidents), group.section)
     return [replace(answer, link=first.get(answer.link, answer.link)) for answer in found]
 
 

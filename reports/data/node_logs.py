@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from incidents.node_logs import LogLine, by_run_clock
+from incidents.node_logs import LogLine
 from reports.data.stored_run import Run
 
 LINES_MAX: Final = 4_000
 """Lines that a page has: those that are nearest to an incident, or to the end of a run without one."""
 
 
-def lines_on_the_clock(run: Run) -> tuple[Sequence[LogLine], int]:
-    """Return the lines with a time, in its order, and how many others were left out because there are too many."""
-    lines = by_run_clock(run.directory, run.settings.get("started_unix_ms"))
+def lines_to_show(run: Run, lines: Sequence[LogLine]) -> tuple[Sequence[LogLine], int]:
+    """Of all lines return those that are shown, in the order of time, and how many others are left out."""
     return _nearest(run, lines), max(0, len(lines) - LINES_MAX)
 
 

@@ -12,9 +12,10 @@ from typing import Any, Final
 from common.wording import moment, node, nodes, partition_name, printable
 from history.processes import process_name
 from incidents import Incident
+from incidents.node_logs import LogLine
 from incidents.partition_history import NO_LEADER, PartitionHistory
 from reports.data.joined import Joined
-from reports.data.node_logs import lines_on_the_clock
+from reports.data.node_logs import lines_to_show
 from reports.data.operation_cube import operation_cube
 from reports.data.stored_run import Run
 from reports.pictures.fault_lanes import KIND_CHARACTERS
@@ -41,10 +42,12 @@ def workbench(
     histories: Sequence[PartitionHistory],
     groups: Sequence[AnomalyGroup],
     anchors: Mapping[int, int],
+    log_lines: Sequence[LogLine],
 ) -> dict[str, Any] | None:
     """Return the data, ready for JSON; None if nothing happened over any time.
 
     `anchors` has the numbers of the faults that the page lists, and `groups` the records that it shows.
+    `log_lines`: all lines of the nodes' logs, of which the nearest to an incident are shown.
     """
     start_ns, end_ns = run.span_ns
     if end_ns <= start_ns:
@@ -53,7 +56,7 @@ def workbench(
     marks = _anomalies(run, groups, topics)
     faults = [_fault(run, fault, anchors) for fault in run.faults[:FAULTS_MAX] if fault["started_ns"] is not None]
     cube = operation_cube(run, joined)
-    lines, lines_left = lines_on_the_clock(run)
+    lines, lines_left = lines_to_show(run, log_lines)
     seen = {target for fault in faults for target in fault["targets"]} | {group["node"] for group in cube["groups"]}
     seen |= {line.node for line in lines}
     clients = {group["client"] for group in cube["groups"]}

@@ -39,6 +39,11 @@ class PartitionKey:
     times: str
 
 
+def section_of(name: str, *, within_contract: bool) -> str:
+    """The id of the page's section about the anomalies of one name on one side of the contract."""
+    return f"{'allowed' if within_contract else 'violations'}-{name}"
+
+
 @dataclass(frozen=True)
 class AnomalyGroup:
     """All anomalies of one name on one side of the contract."""
@@ -54,6 +59,11 @@ class AnomalyGroup:
     explanations: tuple[AnomalyExplanation, ...]
     rows: tuple[dict[str, Any], ...]
     """Those that are listed and not explained in full."""
+
+    @property
+    def section(self) -> str:
+        """The id of its section in the page."""
+        return section_of(self.name, within_contract=self.within_contract)
 
     @property
     def records(self) -> list[tuple[str, dict[str, Any]]]:

@@ -23,6 +23,7 @@ from incidents.model import where
 from incidents.needed import Needed
 from incidents.reads import NOT_IDEMPOTENT, details_of
 from reports.data.stored_run import Run, is_one_of, rows_where
+from reports.text.anomaly_groups import section_of
 from reports.text.incidents import promise_to
 
 RECORDS_NAMED = 3
@@ -242,9 +243,9 @@ def _records(run: Run, incident: Incident) -> Answer:
     violations, within = incident.anomalies[name]
     total = violations or within
     rows = list(_rows(run, incident, name))
+    section = section_of(name, within_contract=not violations)
     if name == "stale-read" and rows:
-        text = _missed(rows, total, at_least=name in incident.at_least)
-        return Answer("Records", text, f"{'violations' if violations else 'allowed'}-{name}", "more")
+        return Answer("Records", _missed(rows, total, at_least=name in incident.at_least), section, "more")
     said = (_record(run, row) for row in rows if row["offset"] is not None or row["value"])
     named = list(islice(dict.fromkeys(said), RECORDS_NAMED))  # several reads may have missed the same record
     if not named:
@@ -254,10 +255,9 @@ def _records(run: Run, incident: Incident) -> Answer:
     first = f"{many}, first " if total > len(named) or least else ""
     if name not in CATALOGUE and any(span.length > 1 for span in incident.spans):  # one finding about several
         first = f"Those of {where(incident.spans)}, first "
-    anchor = f"{'violations' if violations else 'allowed'}-{name}"
     listed = name in CATALOGUE or rows
     text = f"{first}{'; '.join(named)}."
-    return Answer("Records", capital(text), anchor if listed else "", "more of them" if first else "more")
+    return Answer("Records", capital(text), section if listed else "", "more of them" if first else "more")
 
 
 def _rows(run: Run, incident: Incident, name: str) -> Iterator[Mapping[str, Any]]:

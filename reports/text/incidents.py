@@ -14,6 +14,7 @@ from incidents.causes import KINDS
 from incidents.headlines import gravest
 from incidents.reads import NOT_IDEMPOTENT
 from reports.data.stored_run import Run
+from reports.text.anomaly_groups import section_of
 from reports.text.totals import anomaly_totals
 
 INCIDENTS_SHOWN = 20
@@ -138,7 +139,7 @@ def _seen_as(incident: Incident, listed: set[str]) -> tuple[tuple[str, str, str]
     for name, (violations, within) in incident.anomalies.items():
         parts = [plural(violations, "violation")] if violations else []
         parts += [f"{within:,} within the contract"] if within else []
-        side = "violations" if violations else "allowed"
         least = "at least " if name in incident.at_least else ""
-        seen.append((name, f"{side}-{name}" if name in listed else "", least + " and ".join(parts)))
+        section = section_of(name, within_contract=not violations)
+        seen.append((name, section if name in listed else "", least + " and ".join(parts)))
     return tuple(seen)

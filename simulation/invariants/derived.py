@@ -30,10 +30,13 @@ def check_producers(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, repli
     """
     start = mirror.start
     expected = batches_of_producers(mirror)
-    is_compacted = ghost.contents is not None
-    if is_compacted:
-        expected |= _between(mirror, replica, expected)
     states = replica.log.producers.states
+    if not expected and not states:
+        return
+    is_compacted, left = ghost.contents is not None, expected
+    if is_compacted:
+        left = batches_of_producers(what_is_left(mirror, replica))
+        expected = expected | _between(mirror, replica, expected, left)
     for producer, (epoch, batches) in expected.items():
         state = states.get(producer)
         if state is None:
@@ -55,7 +58,6 @@ def check_producers(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, repli
                 f"broker {mirror.holder} knows producer {producer} by epoch {state.epoch} and the batches (first "
                 f"sequence number, offsets) {list(found)}; in its log it has epoch {epoch} and {list(batches)}",
             )
-    left = batches_of_producers(what_is_left(mirror, replica)) if is_compacted else expected
     unknown = [
         producer
         for producer, (_, batches) in left.items()
@@ -268,11 +270,12 @@ _OF_BROKER = {
 """A topic's setting -> the broker's that stands for it, and its field among those of the file."""
 
 
-def _between(mirror: ReplicaMirror, replica: Replica, there: dict[int, Sequences]) -> dict[int, Sequences]:
+def _between(
+    mirror: ReplicaMirror, replica: Replica, there: dict[int, Sequences], left: dict[int, Sequences]
+) -> dict[int, Sequences]:
     """Of each producer what its state may end with: the batch that it does end with, if that was there, and no batch
     that is left comes after it.
     """
-    left = batches_of_producers(what_is_left(mirror, replica))
     found: dict[int, Sequences] = {}
     for producer, state in replica.log.producers.states.items():
         last = state.batches[-1]

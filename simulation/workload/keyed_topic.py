@@ -26,6 +26,7 @@ from simulation.engine.choices import Stream
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.workload.batches import Producer, encode_values
+from simulation.workload.clients import LeaderCache
 
 NAME = "keyed"
 
@@ -46,9 +47,8 @@ class KeyedTopic:
     def __init__(self, client_id: int, brokers: Sequence[int], replication_factor: int) -> None:
         self.client_id = client_id
         self.stopped = False
-        self._brokers = brokers
+        self._route = LeaderCache(brokers)
         self._factor = replication_factor
-        self._turn = 0
         self._request = 0
         self._leader = -1
         self._producer_id = -1
@@ -66,9 +66,9 @@ class KeyedTopic:
         if self.stopped:
             return
         if self._producer_id < 0:
-            self._send(cluster, self._any_broker(), InitProducerIdRequest())
+            self._send(cluster, self._route.ask(), InitProducerIdRequest())
         elif self._leader < 0:
-            self._send(cluster, self._any_broker(), MetadataRequest(((NAME, ""),)))
+            self._send(cluster, self._route.ask(), MetadataRequest(((NAME, ""),)))
         else:
             if not self._batch:
                 count = 1 + cluster.choices[_STREAM].draw("records of a batch", _BATCH_MAX)
@@ -90,7 +90,7 @@ class KeyedTopic:
                 self._leader = response.topics[0].partitions[0].leader
             case MetadataResponse():
                 topic = NewTopic(NAME, 1, self._factor, configs=CONFIGS)
-                self._send(cluster, self._any_broker(), CreateTopicsRequest((topic,), _PATIENCE_MS))
+                self._send(cluster, self._route.ask(), CreateTopicsRequest((topic,), _PATIENCE_MS))
                 return
             case ProduceResponse():
                 pause_ms = self._produced(cluster.choices[_STREAM], response.partitions[0].error_code)
@@ -109,10 +109,6 @@ class KeyedTopic:
             self._producer_id, self._batch = -1, b""
         self._leader = -1
         return _RETRY_MS
-
-    def _any_broker(self) -> int:
-        self._turn += 1
-        return self._brokers[self._turn % len(self._brokers)]
 
     def _send(self, cluster: SimulatedCluster, to: int, request: AnyRequest) -> None:
         self._request += 1

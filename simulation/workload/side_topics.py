@@ -30,6 +30,7 @@ from broker.core.ports.marks import sometimes
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.workload.batches import Producer, encode_values
+from simulation.workload.clients import LeaderCache
 
 NAMES = ("side-a", "side-b")
 
@@ -49,9 +50,8 @@ class SideTopics:
     def __init__(self, client_id: int, brokers: Sequence[int], replication_factor: int) -> None:
         self.client_id = client_id
         self.stopped = False
-        self._brokers = brokers
+        self._route = LeaderCache(brokers)
         self._factor = replication_factor
-        self._turn = 0
         self._request = 0
         self._value = 0
         self._name = NAMES[0]
@@ -68,7 +68,7 @@ class SideTopics:
             return
         self._name = NAMES[cluster.choices[_STREAM].draw("which topic", len(NAMES))]
         self._acts = False
-        self._send(cluster, self._any_broker(), MetadataRequest(((self._name, ""),)))
+        self._send(cluster, self._route.ask(), MetadataRequest(((self._name, ""),)))
 
     def answered(self, cluster: SimulatedCluster, request_id: int, response: AnyResponse | None) -> None:
         """Act upon the state of the topic, or wait for the next step."""
@@ -86,13 +86,13 @@ class SideTopics:
     def _act(self, cluster: SimulatedCluster, topic: MetadataTopic) -> None:
         if topic.error_code != ErrorCode.NONE:
             new = NewTopic(self._name, 1, self._factor)
-            self._send(cluster, self._any_broker(), CreateTopicsRequest((new,), _PATIENCE_MS))
+            self._send(cluster, self._route.ask(), CreateTopicsRequest((new,), _PATIENCE_MS))
             return
         if self._ids.get(self._name, topic.topic_id) != topic.topic_id:
             cluster.count(AGAIN)
         self._ids[self._name] = topic.topic_id
         partition = topic.partitions[cluster.choices[_STREAM].draw("which partition", len(topic.partitions))]
-        leader = partition.leader if partition.leader >= 0 else self._any_broker()
+        leader = partition.leader if partition.leader >= 0 else self._route.ask()
         action = cluster.choices[_STREAM].draw("what to do", 10)
         if action < 4:
             self._value += 1
@@ -106,14 +106,10 @@ class SideTopics:
             self._send(cluster, leader, FetchRequest((part,), max_wait_ms=100))
         elif action == 7 and len(topic.partitions) < _PARTITIONS_MAX:
             wanted = NewPartitions(self._name, len(topic.partitions) + 1)
-            self._send(cluster, self._any_broker(), CreatePartitionsRequest((wanted,), _PATIENCE_MS))
+            self._send(cluster, self._route.ask(), CreatePartitionsRequest((wanted,), _PATIENCE_MS))
         else:
             chosen = (None, topic.topic_id) if topic.topic_id and action != 8 else (self._name, "")
-            self._send(cluster, self._any_broker(), DeleteTopicsRequest((chosen,), _PATIENCE_MS))
-
-    def _any_broker(self) -> int:
-        self._turn += 1
-        return self._brokers[self._turn % len(self._brokers)]
+            self._send(cluster, self._route.ask(), DeleteTopicsRequest((chosen,), _PATIENCE_MS))
 
     def _send(self, cluster: SimulatedCluster, to: int, request: AnyRequest) -> None:
         self._request += 1

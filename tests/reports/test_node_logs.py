@@ -8,9 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from history.reader import read_table
+from incidents.evidence import Evidence
 from reports import render
 from reports.data import node_logs
-from reports.data.node_logs import lines_on_the_clock
+from reports.data.node_logs import lines_to_show
 from reports.data.stored_run import load_run
 from tests.reports.browser import browsing, chromium
 from tests.support.html_check import Page
@@ -21,6 +22,10 @@ CHOSEN = (
     " requestAnimationFrame(done))); })()"
 )
 """Sets a filter, and waits until the time line is drawn again."""
+
+
+def shown(directory):
+    return lines_to_show(load_run(directory), Evidence(directory).log_lines)
 
 
 def started(directory):
@@ -58,7 +63,7 @@ def test_the_zone_follows_from_the_first_line_of_the_first_node(copy_of, zone_ho
     there = began + dt.timedelta(hours=zone_hours)
     log(directory, 1, own(there + seconds(1.25), "harrow-0: leads in epoch 3"), "a line without a time")
     log(directory, 100, f"[{there + seconds(2):%Y-%m-%d %H:%M:%S},007] WARN late (kafka.server.Node)")
-    lines, left = lines_on_the_clock(load_run(directory))
+    lines, left = shown(directory)
     assert lines == [(1_250, 1, "INFO harrow-0: leads in epoch 3"), (2_007, 100, "WARN late (kafka.server.Node)")]
     assert left == 0
 
@@ -68,7 +73,7 @@ def test_a_time_of_day_that_goes_back_is_of_the_next_day(copy_of):
     began = dt.datetime(2026, 11, 5, 23, 59, 50, tzinfo=dt.UTC)
     start_at(directory, began)
     log(directory, 1, own(began + seconds(1), "before"), own(began + seconds(30), "after"))
-    assert [line.at_ms for line in lines_on_the_clock(load_run(directory))[0]] == [1_000, 30_000]
+    assert [line.at_ms for line in shown(directory)[0]] == [1_000, 30_000]
 
 
 def test_of_too_many_lines_those_nearest_to_an_incident_stay(copy_of, monkeypatch):
@@ -78,7 +83,7 @@ def test_of_too_many_lines_those_nearest_to_an_incident_stay(copy_of, monkeypatc
     incident_s = next(one.at_ns for one in run.incidents if one.at_ns is not None) / 1e9
     began = started(directory)
     log(directory, 1, *(own(began + seconds(number), "here") for number in range(60)))
-    lines, left = lines_on_the_clock(load_run(directory))
+    lines, left = shown(directory)
     assert len(lines) == 3
     assert left == 57
     assert any(abs(line.at_ms / 1000 - incident_s) <= 1 for line in lines)
@@ -153,4 +158,4 @@ def test_a_log_without_times_is_left_out(copy_of, damage):
     for path in (directory / "nodes").glob("*/*.log"):
         path.unlink()
     log(directory, 1, damage)
-    assert lines_on_the_clock(load_run(directory)) == ([], 0)
+    assert shown(directory) == ([], 0)

@@ -20,10 +20,8 @@ from tests.support.memory_files import MemoryFiles
 FOLLOWER = 3
 
 
-@pytest.mark.parametrize(("first_cut", "high_watermark"), [(None, 6), (2, 2), (9, 6)])
-def test_after_an_unclean_stop_a_high_watermark_above_a_cut_is_not_trusted(
-    first_cut: int | None, high_watermark: int
-) -> None:
+def with_a_killed_follower() -> tuple[Cluster, MemoryFiles]:
+    """A cluster, and the files of a follower that was killed when the high watermark 6 had been checkpointed."""
     cluster = Cluster(3)
     cluster.create_topic()
     for value in range(6):
@@ -32,6 +30,14 @@ def test_after_an_unclean_stop_a_high_watermark_above_a_cut_is_not_trusted(
     cluster.run(6_000)  # it is checkpointed
     files = cluster.machines[FOLLOWER].files
     cluster.kill(FOLLOWER)
+    return cluster, files
+
+
+@pytest.mark.parametrize(("first_cut", "high_watermark"), [(None, 6), (2, 2), (9, 6)])
+def test_after_an_unclean_stop_a_high_watermark_above_a_cut_is_not_trusted(
+    first_cut: int | None, high_watermark: int
+) -> None:
+    cluster, files = with_a_killed_follower()
     if first_cut is not None:
         RewrittenRange(files, "log-0").extend(first_cut, 10)
     cluster.isolate(FOLLOWER)
@@ -42,14 +48,7 @@ def test_after_an_unclean_stop_a_high_watermark_above_a_cut_is_not_trusted(
 @pytest.mark.parametrize("generation", ["zk-v1", "zk-v2", "C1"])
 def test_the_designs_on_zookeeper_take_the_checkpoint_as_it_is(generation: str) -> None:
     """They cut their logs to it: a lower one would lose what no step of theirs loses."""
-    cluster = Cluster(3)
-    cluster.create_topic()
-    for value in range(6):
-        assert cluster.produce(cluster.view()["leader"], value) == 0
-    cluster.run_until(lambda: cluster.replica(FOLLOWER).get("high_watermark") == 6)
-    cluster.run(6_000)  # it is checkpointed
-    files = cluster.machines[FOLLOWER].files
-    cluster.kill(FOLLOWER)
+    _, files = with_a_killed_follower()
     RewrittenRange(files, "log-0").extend(2, 10)
     (settings,) = [one for one in settings_of(Configuration(generation=generation)) if one.node_id == FOLLOWER]
     node = ZooKeeperNode(settings, files, "incarnation")
@@ -58,14 +57,7 @@ def test_the_designs_on_zookeeper_take_the_checkpoint_as_it_is(generation: str) 
 
 
 def test_a_high_watermark_that_was_lowered_stays_so_for_the_next_start() -> None:
-    cluster = Cluster(3)
-    cluster.create_topic()
-    for value in range(6):
-        assert cluster.produce(cluster.view()["leader"], value) == 0
-    cluster.run_until(lambda: cluster.replica(FOLLOWER).get("high_watermark") == 6)
-    cluster.run(6_000)  # it is checkpointed
-    files = cluster.machines[FOLLOWER].files
-    cluster.kill(FOLLOWER)
+    cluster, files = with_a_killed_follower()
     cut = RewrittenRange(files, "log-0")
     cut.extend(2, 6)
     cluster.isolate(FOLLOWER)
