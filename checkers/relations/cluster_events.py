@@ -91,9 +91,9 @@ def leadership_bounds(relations: Relations) -> DataFrame:
 def excuses(relations: Relations) -> DataFrame:
     """Return, per partition, what excuses the loss of records.
 
-    `losses` for acks=all: each moment at which more than f lossy shutdowns overlapped, or an allowed unclean election
-    was seen (`moment_ns`), and until when a record had to be invoked to be lost by it (`until_ns`): until the last
-    moment at which one of these can have happened. `leader_lossy_until_ns`: the last lossy shutdown of any replica that
+    `losses` for acks=all, of more than f lossy shutdowns that overlapped, or of an allowed unclean election: the first
+    moment at which it can have been (`moment_ns`), and until when a record had to be invoked to be lost by it
+    (`until_ns`): until the last moment at which one of these can have happened. `leader_lossy_until_ns`: the last lossy shutdown of any replica that
     ever led.
     """
     windows = lossy_windows(relations)
@@ -117,7 +117,8 @@ def excuses(relations: Relations) -> DataFrame:
     unclean = (
         unclean_elections(relations)
         .join(min_isr.where("unclean_election").select("run_id"), "run_id")
-        .select(*KEY, fn.col("elected_ns").alias("moment_ns"), fn.col("elected_ns").alias("until_ns"))
+        .join(_epoch_bounds(relations), [*KEY, "leader_epoch"])
+        .select(*KEY, fn.col("not_before_ns").alias("moment_ns"), fn.col("elected_ns").alias("until_ns"))
     )
     losses = (
         at_once.union(unclean).groupBy(*KEY).agg(fn.collect_list(fn.struct("moment_ns", "until_ns")).alias("losses"))
@@ -134,13 +135,11 @@ def shortened(relations: Relations) -> DataFrame:
     """
     epoch = [*KEY, "leader_epoch"]
     samples_of_one = Window.partitionBy(*KEY, "broker").orderBy("at_ns")
-    in_order = Window.partitionBy(*KEY).orderBy("epoch")
+    in_order = Window.partitionBy(*KEY).orderBy("leader_epoch")
     bounds = (
-        leadership_bounds(relations)
-        .select(*KEY, fn.explode("led").alias("led"))
-        .select(*KEY, fn.col("led.epoch").alias("epoch"), fn.col("led.not_before_ns").alias("not_before_ns"))
+        _epoch_bounds(relations)
         .withColumn("latest_until_ns", fn.coalesce(fn.lead("not_before_ns").over(in_order), fn.lit(FOREVER)))
-        .select(*KEY, fn.col("epoch").alias("leader_epoch"), "latest_until_ns")
+        .drop("not_before_ns")
     )
     earlier = Window.partitionBy(*KEY).orderBy("at_ns").rowsBetween(Window.unboundedPreceding, -1)
     return (
@@ -152,6 +151,15 @@ def shortened(relations: Relations) -> DataFrame:
         .where("log_end < highest and since_ns is not null")
         .groupBy(*KEY)
         .agg(fn.collect_list(fn.struct("since_ns", "at_ns", "log_end")).alias("shortened"))
+    )
+
+
+def _epoch_bounds(relations: Relations) -> DataFrame:
+    """Return, per leader epoch of a partition, `not_before_ns` of `leadership_bounds`."""
+    return (
+        leadership_bounds(relations)
+        .select(*KEY, fn.explode("led").alias("led"))
+        .select(*KEY, fn.col("led.epoch").alias("leader_epoch"), fn.col("led.not_before_ns").alias("not_before_ns"))
     )
 
 
@@ -198,7 +206,7 @@ def lossy_windows(relations: Relations) -> DataFrame:
 
 
 def unclean_elections(relations: Relations) -> DataFrame:
-    """Return the elections of a replica outside ISR and ELR, if the samples prove them: `elected_ns`.
+    """Return the elections of a replica outside ISR and ELR, if the samples prove them: `leader_epoch`, `elected_ns`.
 
     Proof: the first sample of a new leader epoch has a leader that no broker's last sample of the epoch before had in
     its ISR or ELR, and an ISR of that leader alone (EL-9).
@@ -232,7 +240,7 @@ def unclean_elections(relations: Relations) -> DataFrame:
             & ~fn.array_contains("eligible_before", fn.col("first.leader"))
             & (fn.col("first.isr") == fn.array("first.leader"))
         )
-        .select(*KEY, "elected_ns")
+        .select(*epoch, "elected_ns")
     )
 
 

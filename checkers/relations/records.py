@@ -144,3 +144,24 @@ def resolved_sends(values: DataFrame, *, wanted: bool) -> DataFrame:
         fn.when(fn.col("served_ns").isNotNull(), fn.greatest("served_ns", "send_invoked_ns")).alias("served_ns"),
         "read_op",
     )
+
+
+def given_again(lost: DataFrame, attempts: DataFrame) -> DataFrame:
+    """Return when the offsets of lost records were acknowledged to others: `given_again_ns` per row of `lost`.
+
+    `lost` has `anomaly`, `offset`, `value` and `at_ns`, when the record was known to be in the log. A record that was
+    sent after that and acknowledged with acks=all is in the log in its place, so it was gone by then::
+
+        send 123 ──ok @45──           send 456 ──ok @45──           123 was gone when this ended
+    """
+    others = attempts.where(f"status = 'ok' and acks = {ACKS_ALL} and offset is not null").select(
+        *KEY, "offset", fn.col("value").alias("other"), "invoked_ns", "completed_ns"
+    )
+    which = [*KEY, "anomaly", "offset", "value"]
+    return (
+        lost.select(*which, "at_ns")
+        .join(others, [*KEY, "offset"])
+        .where("other != value and invoked_ns >= at_ns")
+        .groupBy(*which)
+        .agg(fn.min("completed_ns").alias("given_again_ns"))
+    )

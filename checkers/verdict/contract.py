@@ -16,6 +16,7 @@ from pyspark.sql import functions as fn
 from checkers.input.frames import FOREVER, KEY, NEVER
 from checkers.relations.base import Relations
 from checkers.relations.cluster_events import excuses, leadership_bounds, shortened
+from checkers.relations.records import given_again
 from checkers.verdict.staleness import is_stale, stale_because, undecided, with_epochs
 from history.contract import loss_is_allowed
 
@@ -54,7 +55,9 @@ def classified(findings: DataFrame, relations: Relations) -> DataFrame | None:
     judged = with_epochs(judged, relations, wanted=any(row.stale for row in kinds))
     gone_ns = fn.lit(FOREVER)
     if any(row.lost for row in kinds):
+        again = given_again(findings.where(lost), relations.attempts)
         judged = judged.join(fn.broadcast(shortened(relations)), list(KEY), "left")
+        judged = judged.join(again, [*KEY, "anomaly", "offset", "value"], "left")
         gone_ns = _gone_by_ns()
     kept = fn.size(fn.filter("promises", lambda promise: ~_excused(promise, gone_ns)))
     loss_excused = fn.when(fn.col("promises").isNull(), fn.lit(False)).otherwise(kept < fn.col("promises_needed"))
@@ -85,8 +88,9 @@ def _excused(promise: Column, gone_ns: Column) -> Column:
 def _gone_by_ns() -> Column:
     """When a lost record is known to be gone: what came later has not taken it, and excuses nothing.
 
-    The latest leader's log ended before it, in a sample of the time after its acknowledgement, or after it was read.
+    The latest leader's log ended before it, in a sample of the time after its acknowledgement, or after it was read; or
+    its offset was acknowledged to another record that was sent after that.
     """
     gone = fn.filter("shortened", lambda one: (one.log_end <= fn.col("offset")) & (one.since_ns >= fn.col("at_ns")))
-    earliest = fn.array_min(fn.transform(gone, lambda one: one.at_ns))
+    earliest = fn.least(fn.array_min(fn.transform(gone, lambda one: one.at_ns)), "given_again_ns")
     return fn.when(fn.col("anomaly").isin(*LOST), fn.coalesce(earliest, fn.lit(FOREVER))).otherwise(fn.lit(FOREVER))

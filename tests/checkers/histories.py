@@ -353,7 +353,7 @@ class History:
         self,
         at_ms: int,
         leader: int,
-        epoch: int,
+        epoch: int | None,
         *,
         isr: Sequence[int] = (1, 2, 3),
         elr: Sequence[int] = (),
@@ -363,7 +363,7 @@ class History:
         log_start: int = 0,
         topic: str = TOPIC,
     ) -> None:
-        """All `brokers` are sampled at one time and agree."""
+        """All `brokers` are sampled at one time and agree; a design without leader epochs has none."""
         for broker in brokers:
             self.row(
                 "cluster",

@@ -311,6 +311,30 @@ def a_deposed_leader_that_lacks_a_record_does_not_show_that_it_is_gone(history: 
     history.final([])
 
 
+def an_offset_that_is_given_again(history: History, again_ms: tuple[int, int], shutdowns_ms: tuple[int, int]) -> None:
+    """Without leader epochs, as in designs that have none; two shutdowns overlap from the first moment on."""
+    history.sampled(5, 1, None)
+    history.send(100, (10, 20), offset=0)
+    history.send(101, again_ms, offset=0, node=2, process=2)
+    history.fault("page-cache-loss", [1, 2], shutdowns_ms)
+    history.final([101])
+
+
+@case({"lost-acked-write": (1, 0), "inconsistent-offset": (0, 1)})
+def what_was_gone_when_its_offset_was_given_again_was_not_lost_by_what_came_later(history: History) -> None:
+    an_offset_that_is_given_again(history, (30, 40), (50, 100))
+
+
+@case({"lost-acked-write": (0, 1), "inconsistent-offset": (0, 1)})
+def what_was_lost_before_its_offset_was_given_again_is_excused(history: History) -> None:
+    an_offset_that_is_given_again(history, (110, 120), (50, 100))
+
+
+@case({"lost-acked-write": (0, 1), "inconsistent-offset": (0, 1)})
+def of_two_sends_at_once_the_offset_may_have_been_given_to_the_other_before(history: History) -> None:
+    an_offset_that_is_given_again(history, (15, 40), (50, 100))
+
+
 @case({"lost-acked-write": (1, 0)})
 def shutdowns_one_after_the_other_excuse_nothing(history: History) -> None:
     history.sampled(5, 1, 0)
@@ -383,6 +407,15 @@ def an_allowed_unclean_election_excuses_a_loss(history: History) -> None:
     history.written([100])
     history.sampled(50, 3, 1, isr=(3,), brokers=(3,))
     history.final([])
+
+
+@case({"lost-acked-write": (0, 1), "inconsistent-offset": (0, 1)}, unclean_election=True)
+def an_offset_may_be_given_again_before_the_unclean_election_is_seen(history: History) -> None:
+    history.sampled(5, 1, 0, isr=(1, 2))
+    history.send(100, (10, 20), offset=0)
+    history.send(101, (30, 40), offset=0, node=3, process=2)
+    history.sampled(50, 3, 1, isr=(3,), brokers=(3,))
+    history.final([101])
 
 
 @case({"lost-acked-write": (1, 0)}, unclean_election=True)
