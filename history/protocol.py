@@ -24,7 +24,7 @@ RULE_ID: Final = re.compile(
     rf"\b(?:(?:{'|'.join(sorted(FAMILIES, key=len, reverse=True))})-(?:[ES]\d*|\d+)(?![\w-])|[PV]-[RGTDAE]?\d+\b)"
 )
 """What may be an id of a rule or property."""
-FAILURE_ID: Final = re.compile(rf"{RULE_ID.pattern}|\bB-\d+\b")
+FAILURE_ID: Final = re.compile(rf"{RULE_ID.pattern}|\b[BZ]-\d+\b")
 """What may be an id that a failure names: of a rule, a property or a flaw."""
 
 

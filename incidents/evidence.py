@@ -149,6 +149,9 @@ class StoryLine(NamedTuple):
     high_watermarks: Mapping[str, int] = MappingProxyType({})
     """Partition → high watermark of the node's replica after it; of those replicas whose state the line has."""
 
+    logs: Mapping[str, tuple[tuple[int, int, int], ...]] = MappingProxyType({})
+    """Partition → stretches of its log after it: leader epoch, first offset, the offset after the last one."""
+
 
 class Evidence:
     """What is known of a run; each part is read when it is first asked for."""
@@ -229,7 +232,9 @@ class Evidence:
                 folded = line.get("folded")
                 left_out = frozenset(folded if isinstance(folded, dict) else ())
                 source = source if isinstance(source, int) else None
-                lines.append(StoryLine(at_ns, node, text, source, left_out, _high_watermarks(line.get("state"))))
+                state = line.get("state")
+                marks, logs = _high_watermarks(state), _logs_of(state)
+                lines.append(StoryLine(at_ns, node, text, source, left_out, marks, logs))
         return tuple(lines)
 
     @cached_property
@@ -408,6 +413,22 @@ def _high_watermarks(state: object) -> Mapping[str, int]:
     replicas = state.items() if isinstance(state, dict) else ()
     marks = {str(name): one.get("high_watermark") for name, one in replicas if isinstance(one, dict)}
     return {name: mark for name, mark in marks.items() if isinstance(mark, int)}
+
+
+def _logs_of(state: object) -> Mapping[str, tuple[tuple[int, int, int], ...]]:
+    """Partition → stretches of its log, of what a line of a story says of a node's replicas."""
+    found: dict[str, tuple[tuple[int, int, int], ...]] = {}
+    for name, one in state.items() if isinstance(state, dict) else ():
+        log = one.get("log") if isinstance(one, dict) else None
+        stretches = map(_stretch, log if isinstance(log, list) else ())
+        found[str(name)] = tuple(stretch for stretch in stretches if stretch is not None)
+    return found
+
+
+def _stretch(given: object) -> tuple[int, int, int] | None:
+    if isinstance(given, list) and len(given) == 3 and all(isinstance(one, int) for one in given):
+        return (given[0], given[1], given[2])
+    return None
 
 
 def _json(path: Path) -> object:

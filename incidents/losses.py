@@ -270,18 +270,41 @@ def _after_a_cut(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
     began_ns = min(cut.before_ns, cut.at_ns) - SLACK_NS
     near = [fault for broker in (by, leader) for fault in evidence.faults_on(broker, began_ns, loss.first_ns)]
     kept_apart = sorted({fault for fault in near if fault.started_ns >= began_ns}, key=lambda fault: fault.number)
-    sentence = (
-        f"broker {by} had cut its log from {count(cut.log_end_before)} to {count(cut.log_end)} {cut.when}, and led;"
-        f" broker {leader}, which led last, kept what had been at their offsets before"
-    )
+    took = [
+        fault
+        for fault in evidence.faults_on(by, cut.before_ns, cut.at_ns)
+        if fault.takes_records(loss.topic, loss.partition)
+    ]
+    shorter = f"had cut its log from {count(cut.log_end_before)} to {count(cut.log_end)} {cut.when}, and led"
+    if took:
+        left = f"with {count(cut.log_end)} of {count(cut.log_end_before)} records left"
+        shorter = f"acknowledged them after it {took[-1].deed} and led on {left}"
+    replaced = _replaced_by(evidence, loss, by, leader)
+    faults = dict.fromkeys([*(fault.number for fault in kept_apart), *(fault.number for fault, _ in replaced)])
     return Cause(
-        "wrong-cut",
-        sentence,
-        (f"Broker {by} acknowledged them and still holds them.", *(as_sentence(fault.story) for fault in kept_apart)),
+        "diverged-log-kept" if took else "wrong-cut",
+        f"broker {by} {shorter}; broker {leader}, which led last, had kept what had been at their offsets before",
+        (
+            f"Broker {by} acknowledged them and still holds them.",
+            *(as_sentence(fault.story) for fault in kept_apart),
+            *(spoken for _, spoken in replaced),
+        ),
         cut.at_ns,
         by,
-        tuple(fault.number for fault in kept_apart if fault.number),
+        tuple(number for number in faults if number),
     )
+
+
+def _replaced_by(evidence: Evidence, loss: Loss, by: int, leader: int) -> list[tuple[Fault, str]]:
+    """The last fault that hit who acknowledged the records before another broker led, with what it means."""
+    leaderships = evidence.history_of(loss.topic, loss.partition).leaderships
+    led = next((one for one in leaderships if one.leader == leader and one.start_ns >= loss.last_ns), None)
+    hit = evidence.faults_on(by, loss.last_ns - SLACK_NS, led.start_ns)[-1:] if led else []
+    return [
+        (fault, f"Broker {by} {fault.deed}, and broker {leader} led by {moment(led.start_ns)}.")
+        for fault in hit
+        if led
+    ]
 
 
 def _led_before(evidence: Evidence, loss: Loss, leader: int) -> tuple[Fault, str] | None:

@@ -100,9 +100,11 @@ def _kept_away(
     later = [one for one in history.samples if fault.started_ns <= one.at_ns < takeover.seen_ns]
     electable = {*members, *left, *(member for one in later for member in one.isr)} - {takeover.leader}
     elected_after_ns = max(fault.started_ns, takeover.not_before_ns)
+    last = [sample for sample in history.leading if sample.at_ns < takeover.seen_ns][-1:]
+    still = {member for sample in last for member in (*sample.isr, *sample.elr)}
     found: dict[int, list[tuple[Fault, str]]] = {}
     for other in [*members, *sorted(left)]:
-        outside = "" if other in isr else ", had left the ISR"
+        outside = "" if other in isr and other in still else ", had left the ISR"
         for excuse in evidence.faults_on(other, fault.started_ns, fault.started_ns):
             if excuse != fault and (excuse.ended_ns is None or excuse.ended_ns >= elected_after_ns):
                 sentence = f"Broker {other} {excuse.deed}{outside} and could not be elected."

@@ -90,7 +90,7 @@ class Incident:
     causes: tuple[Cause, ...]
     """One if the evidence decides; else up to three candidates, the likeliest first; none if nothing is known."""
     at_ns: int | None = None
-    """When it first did harm, as far as is known: before that everything was as it should be."""
+    """When what it began with happened, as far as is known: before that everything was as it should be."""
     findings: tuple[str, ...] = field(default=())
     """What the simulator's own checks said of it."""
     election: Election | None = None

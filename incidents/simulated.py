@@ -14,6 +14,7 @@ from incidents.partition_history import PartitionHistory
 from incidents.transitions import (
     asked_to_add,
     deleted_unseen,
+    epoch_held,
     fenced_members,
     high_watermark_moved,
     numbers,
@@ -25,6 +26,7 @@ OWN_LAYERS: Final = frozenset({"invariant", "liveness", "crash"})
 """Layers of findings that the checkers on Spark cannot make."""
 _SET = r"\[([\d, ]*)\]"
 _COMMITTED_EPOCH: Final = re.compile(r"is committed: \d+…\d+ of epoch (\d+)")
+_EPOCH_THERE: Final = re.compile(r", where \d+…\d+ of epoch (\d+)")
 _KEPT_ALONE: Final = re.compile(r"broker (\d+) is fenced and in the ISR \[\1\], leader -1")
 """What P-16 says of a partition that nobody leads, and whose ISR is one fenced broker."""
 _OF_REPLICAS: Final = re.compile(rf"replicas {_SET}")
@@ -160,7 +162,11 @@ def _candidate_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause
         spoken = "No leader has had a fetch of it since: what is known of its log is older than that."
         return (_cause(evidence, finding, "emptied-replica", sentence, spoken),)
     had = [s for s in history.samples if s.broker == broker and s.at_ns <= until_ns and (s.log_end or 0) > offset]
-    if had:
+    committed = _EPOCH_THERE.search(finding.what)
+    epoch = -1 if committed is None else int(committed[1])
+    held = epoch_held(evidence.story, broker, name, offset, until_ns)
+    others = epoch >= 0 and held is not None and held != epoch
+    if had and not others:
         since = had[-1].at_ns
         lost = [fault for fault in evidence.faults_on(broker, since, until_ns) if fault.lossy]
         spoken = f"At {moment(since)} its log still ended at {count(had[-1].log_end or 0)}."
@@ -189,24 +195,30 @@ def _candidate_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause
         )
         return (_cause(evidence, finding, "committed-without-member", sentence, f"Its ELR was [{sets[2]}]."),)
     asked = asked_to_add(evidence.story, broker, name, until_ns)
-    if asked is not None and _wrote_after(history, asked.node, offset, asked.at_ns, until_ns):
+    if (
+        asked is not None
+        and not asked.was_answered
+        and _wrote_after(history, asked.leader, offset, asked.at_ns, until_ns)
+    ):
         sentence = (
-            f"broker {asked.node} committed offset {count(offset)} of {name} without broker {broker}, after it had"
+            f"broker {asked.leader} committed offset {count(offset)} of {name} without broker {broker}, after it had"
             f" asked at {moment(asked.at_ns)} to add broker {broker} to the ISR"
         )
         spoken = "It had no answer yet: until then it must count the ISR that it has asked for."
         return (_cause(evidence, finding, "isr-disagreement", sentence, spoken),)
     joined_ns = _joined(history, broker, until_ns)
-    written_ns = min((s.at_ns for s in history.leading if (s.log_end or 0) > offset), default=None)
-    joined = (
-        f"broker {broker} joined the ISR of {name}"
-        + (f" at {moment(joined_ns)}" if joined_ns is not None else "")
-        + f" without the committed offset {count(offset)}"
-    )
+    wrote = (s.at_ns for s in history.leading if (s.log_end or 0) > offset and s.leader_epoch >= epoch)
+    written_ns = min(wrote, default=None)
+    at = f" at {moment(joined_ns)}" if joined_ns is not None else ""
+    who = f"broker {broker} joined" if asked is None else f"broker {asked.leader} had broker {broker} join"
+    which = next((f"offsets {count(first)} to {count(last)}" for _, first, last in finding.ranges if last > first), "")
+    joined = f"{who} the ISR of {name}{at} without the committed {which or f'offset {count(offset)}'}"
+    other = f"What broker {broker} had there was of leader epoch {held}; the committed record is of {epoch}."
+    differed = [other] if others else []
     counted = f"offset {count(offset)} of {name} was committed although broker {broker}, in the ISR, did not have it"
     if joined_ns is not None and written_ns is not None and joined_ns > written_ns:
         spoken = f"The record was on a leader at {moment(written_ns)}, before broker {broker} joined."
-        return (_cause(evidence, finding, "joined-too-early", joined, spoken),)
+        return (_cause(evidence, finding, "joined-too-early", joined, spoken, *differed),)
     if joined_ns is None:
         spoken = f"Every sample before shows broker {broker} in the ISR."
         return (_cause(evidence, finding, "committed-without-member", counted, spoken),)

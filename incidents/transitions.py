@@ -28,6 +28,14 @@ class FencedMembers(NamedTuple):
     isr: tuple[int, ...]
 
 
+class AskedToAdd(NamedTuple):
+    """A leader that asked to add a broker to the ISR."""
+
+    at_ns: int
+    leader: int
+    was_answered: bool
+
+
 def deleted_unseen(story: Sequence[StoryLine], broker: int, name: str, until_ns: int) -> int | None:
     """Return when a broker deleted its log of a partition, if no fetch of it has reached another broker since."""
     deleted = [line for line in _until(story, until_ns) if line.node == broker and line.text == f"{name}: removed"]
@@ -41,8 +49,8 @@ def deleted_unseen(story: Sequence[StoryLine], broker: int, name: str, until_ns:
     return None if fetched or _is_incomplete(since) else deleted[-1].at_ns
 
 
-def asked_to_add(story: Sequence[StoryLine], broker: int, name: str, until_ns: int) -> StoryLine | None:
-    """Return the line in which a leader last asked to add a broker to the ISR, if it has had no answer since."""
+def asked_to_add(story: Sequence[StoryLine], broker: int, name: str, until_ns: int) -> AskedToAdd | None:
+    """Return who last asked to add a broker to the ISR."""
     asking = f"{name}: {broker} caught up; asking to expand"
     asked = [line for line in _until(story, until_ns) if line.text == asking]
     if not asked:
@@ -52,7 +60,7 @@ def asked_to_add(story: Sequence[StoryLine], broker: int, name: str, until_ns: i
         for line in _since(story, asked[-1].at_ns, until_ns)
         if line.node == asked[-1].node and line.text.startswith("AlterPartition: ")
     )
-    return None if any(answers) else asked[-1]
+    return AskedToAdd(asked[-1].at_ns, asked[-1].node, any(answers))
 
 
 def unanswered_since(story: Sequence[StoryLine], broker: int, leader: int, name: str, until_ns: int) -> int | None:
@@ -75,6 +83,13 @@ def told_to_cut(story: Sequence[StoryLine], broker: int, name: str, at_ns: int) 
     cut = re.compile(rf"{re.escape(name)}: diverges from leader (\d+); cut from \d+ to \d+")
     found = [cut.fullmatch(line.text) for line in story if line.node == broker and line.at_ns == at_ns]
     return next((int(match[1]) for match in found if match is not None), None)
+
+
+def epoch_held(story: Sequence[StoryLine], broker: int, name: str, offset: int, until_ns: int) -> int | None:
+    """Return the leader epoch of the record that a broker last had at an offset; None if no line shows one there."""
+    logs = (line.logs.get(name, ()) for line in reversed(_until(story, until_ns)) if line.node == broker)
+    held = (epoch for log in logs for epoch, first, end in log if first <= offset < end)
+    return next(held, None)
 
 
 def high_watermark_moved(story: Sequence[StoryLine], name: str, at_ns: int | None) -> tuple[int, int, int] | None:

@@ -65,6 +65,7 @@ def _section(named: Iterable[str]) -> str:
     )
     return (
         '<section aria-labelledby="rules">\n<h2 id="rules">Rules named on this page</h2>\n'
-        "<p>Rules and properties of the replication protocol, and known flaws (B-…), by their ids.</p>\n"
+        "<p>Rules and properties of the replication protocol, and flaws that early versions and designs are known for"
+        " (B-…, Z-…), by their ids.</p>\n"
         f'<dl class="rules">\n{rows}\n</dl>\n</section>\n'
     )

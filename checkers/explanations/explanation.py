@@ -9,6 +9,7 @@ from typing import Any
 from checkers.anomalies.bookkeeping import RESOLVED
 from checkers.explanations.sentences import EXPLANATIONS, Details, Row, brokers_named, seconds, unexplained
 from checkers.input.run_facts import RecordedFault, RunFacts
+from common.wording import nodes
 from history.anomalies import CATALOGUE, MALFORMED
 from history.contract import ACKS_LEADER, ACKS_NONE
 from history.processes import number_name
@@ -119,4 +120,4 @@ def _fault(fault: RecordedFault) -> str:
     until = "never seen healed" if fault.ended_ns is None else f"until {seconds(fault.ended_ns)}"
     missed = "" if fault.took_hold else ", which did not take effect"
     since = seconds(fault.started_ns)
-    return f"#{fault.number} {fault.kind} of {brokers_named(fault.targets)} from {since} {until}{missed}"
+    return f"#{fault.number} {fault.kind} of {nodes(fault.targets)} from {since} {until}{missed}"

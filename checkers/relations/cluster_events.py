@@ -91,10 +91,10 @@ def leadership_bounds(relations: Relations) -> DataFrame:
 def excuses(relations: Relations) -> DataFrame:
     """Return, per partition, what excuses the loss of records.
 
-    `losses` for acks=all, of more than f lossy shutdowns that overlapped, or of an allowed unclean election: the first
-    moment at which it can have been (`moment_ns`), and until when a record had to be invoked to be lost by it
-    (`until_ns`): until the last moment at which one of these can have happened. `leader_lossy_until_ns`: the last lossy shutdown of any replica that
-    ever led.
+    `losses` for acks=all, each of more than f lossy shutdowns that overlapped, or of an allowed unclean election: the
+    first moment at which it can have been (`moment_ns`), and until when a record had to be invoked to be lost by it
+    (`until_ns`), the last moment at which one of these can have happened. `leader_lossy_until_ns`: the last lossy
+    shutdown of any replica that ever led.
     """
     windows = lossy_windows(relations)
     min_isr = fn.broadcast(relations.runs.select("run_id", "min_insync_replicas", "unclean_election"))

@@ -30,15 +30,17 @@ def suspects(
     reference: tuple[int, str] | None,
     until_ns: int | None,
     replicas: Collection[int],
+    of_incident: Collection[int] = (),
 ) -> list[Suspect]:
     """Return the faults to look at first, at most `SUSPECTS_MAX`.
 
-    They are those whose numbers the checker's evidence gives (`named`) and those that overlap the time from
-    `reference` (a time, and what happened then: "the acknowledgement") to `until_ns`; without any, the last one that
-    ended within `RECENT_NS` before. Those that took effect come first; among them those that had not ended before the
-    reference, among these those that hit one of `replicas`, and then the earliest.
+    They are those of the anomaly's incident (`of_incident`), which come first; those whose numbers the checker's
+    evidence gives (`named`); and those that overlap the time from `reference` (a time, and what happened then: "the
+    acknowledgement") to `until_ns`; without any, the last one that ended within `RECENT_NS` before. Those that took
+    effect come before others; among them those that had not ended before the reference, among these those that hit one
+    of `replicas`, and then the earliest.
     """
-    chosen = [fault for fault in run.faults if fault["fault"] in named]
+    chosen = [fault for fault in run.faults if fault["fault"] in (*named, *of_incident)]
     start_ns = 0
     if reference is not None:
         start_ns = reference[0]
@@ -47,6 +49,7 @@ def suspects(
         chosen = chosen or [fault for fault in run.faults if _overlaps(fault, start_ns - RECENT_NS, start_ns)][-1:]
     chosen.sort(
         key=lambda fault: (
+            fault["fault"] not in of_incident,
             not fault["took_hold"],
             not _overlaps(fault, start_ns, NEVER_NS),
             not set(fault["targets"] or ()) & set(replicas),

@@ -128,7 +128,7 @@ def _silences(
     for broker, sample in last.items():
         if broker not in silent and until_ns - sample.at_ns > SILENT_ROUNDS * step_ns:
             silent.add(broker)
-            text = f"answers no more; last sampled at {moment(sample.at_ns)}"
+            text = f"no sample since {moment(sample.at_ns)}"
             yield Event(max(start_ns, sample.at_ns + step_ns), broker, text, silent=True)
 
 

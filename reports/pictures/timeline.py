@@ -199,7 +199,7 @@ def _beside(panel: Axes, at_s: float, lane: int, text: str, colour: str) -> None
 
 
 def _draw_incidents(panel: Axes, run: Run, lane: int) -> None:
-    """Mark when each incident first did harm, by its number."""
+    """Mark what each incident began with, by its number."""
     room = _room(panel)
     for within, colour in ((False, theme.VIOLATION), (True, theme.ALLOWED)):
         dated = [

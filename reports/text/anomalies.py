@@ -195,7 +195,9 @@ def _explained(
         title=_title(row),
         happened=row["explanation"] or "The checker gave no explanation.",
         replicas=tuple(_on_replicas(picture)) if picture else _by_the_row(row),
-        suspects=tuple(suspects(run, _named_faults(evidence), reference, until_ns, replicas)),
+        suspects=tuple(
+            suspects(run, _named_faults(evidence), reference, until_ns, replicas, _faults_of_its_incident(run, row))
+        ),
         moments=moments,
         picture=picture,
         evidence=_readable(evidence),
@@ -203,13 +205,18 @@ def _explained(
     )
 
 
+def _faults_of_its_incident(run: Run, row: dict[str, Any]) -> set[int]:
+    incidents = (run.incidents[number - 1] for number in incidents_of_record(run, row))
+    return {number for incident in incidents for cause in incident.causes for number in cause.faults}
+
+
 def _title(row: dict[str, Any]) -> str:
     words = [partition_name(row["topic"], row["partition"])]
+    is_read = row["anomaly"] == "stale-read"  # of which the offset is where it ended, before the record
     if row["offset"] is not None:
-        is_read = row["anomaly"] == "stale-read"  # of which the offset is where it ended, before the record
         words.append(f"{'read up to ' if is_read else ''}offset {count(row['offset'])}")
     if row["value"] is not None:
-        words.append(f"value {number_name(row['value'])}")
+        words.append(f"{'without ' if is_read else ''}value {number_name(row['value'])}")
     if row["at_ns"] is not None:
         words.append(f"at {moment(row['at_ns'])}")
     return ", ".join(words)

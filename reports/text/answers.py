@@ -67,10 +67,23 @@ def answers(run: Run) -> tuple[Answer, ...]:
     promised = [Answer("The rule" if incident.within_contract else "Promised", promise)] if promise else []
     return (
         *promised,
+        *_harm(run, incident),
         _faults(run, incident, evidence),
         Answer("Whose mistake", _whose_mistake(run, incident, evidence.needed)),
         _records(run, incident),
     )
+
+
+def _harm(run: Run, incident: Incident) -> list[Answer]:
+    """Say that no client saw harm, if only the simulator's own checks found something."""
+    broken = {name for one in run.incidents for name, (violations, _) in one.anomalies.items() if violations}
+    if incident.within_contract or not incident.findings or broken & CATALOGUE.keys():
+        return []
+    text = (
+        "None that a client saw in this run: the check looks inside the cluster, after every step, and finds a broken"
+        " rule before that costs a record or an answer."
+    )
+    return [Answer("Harm", text)]
 
 
 # --- the fault -------------------------------------------------------------------------------------------------------
@@ -257,7 +270,8 @@ def _records(run: Run, incident: Incident) -> Answer:
         first = f"Those of {where(incident.spans)}, first "
     listed = name in CATALOGUE or rows
     text = f"{first}{'; '.join(named)}."
-    return Answer("Records", capital(text), section if listed else "", "more of them" if first else "more")
+    more = "more of them" if first and (total > len(named) or least) else "more"
+    return Answer("Records", capital(text), section if listed else "", more)
 
 
 def _rows(run: Run, incident: Incident, name: str) -> Iterator[Mapping[str, Any]]:
@@ -297,14 +311,15 @@ def _record(run: Run, row: Mapping[str, Any]) -> str:
     values = [row["value"]] if row["value"] is not None else _values_at(run, row)
     if not values:
         return f"{place}{offset} (what stood there no client was told)"
-    writes = " and ".join(f"the write of value {number_name(value)}" for value in values)
+    writes = " and later ".join(f"the write of value {number_name(value)}" for value in values)
     return f"{writes} to {place}{offset}" if offset else f"{writes} to {place}"
 
 
 def _values_at(run: Run, row: Mapping[str, Any]) -> list[int]:
-    """Find what was acknowledged or read at the offset of an anomaly that is about no value."""
-    found: dict[int, None] = {}
+    """Find what was acknowledged or read at the offset of an anomaly that is about no value, in order of operations."""
+    found: list[tuple[int, int]] = []
     for name in ("sends", "reads"):
         table = rows_where(run.tables[name], topic=row["topic"], partition=row["partition"], offset=row["offset"])
-        found |= dict.fromkeys(value for value in table.column("value").to_pylist() if value is not None)
-    return list(found)[:RECORDS_NAMED]
+        columns = (table.column(name).to_pylist() for name in ("op", "value"))
+        found += sorted((op, value) for op, value in zip(*columns, strict=True) if op is not None and value is not None)
+    return list(dict.fromkeys(value for _, value in found))[:RECORDS_NAMED]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from common.wording import count, in_leader_epoch, moment, node, partition_name
 from history.processes import number_name, process_name
-from incidents.partition_history import NO_LEADER, PartitionHistory
+from incidents.partition_history import NO_LEADER, LogCut, PartitionHistory
 from reports.data.joined import UNKNOWN, Joined
 from reports.data.stored_run import Run, integers, is_one_of, rows_where
 
@@ -69,8 +69,7 @@ def record_timeline(
         *(
             TimelineEvent(
                 cut.at_ns,
-                f"the log of {node(cut.broker)} was seen to end at {count(cut.log_end)}; at {moment(cut.before_ns)}"
-                f" it had ended at {count(cut.log_end_before)}",
+                _shorter(cut),
                 "loss",
             )
             for cut in cuts
@@ -81,6 +80,14 @@ def record_timeline(
     ]
     ordered = sorted(moments, key=lambda event: (event.at_ns is None, event.at_ns or 0))
     return RecordTimeline(tuple(ordered), acknowledged_ns, gone_ns)
+
+
+def _shorter(cut: LogCut) -> str:
+    log = f"the log of {node(cut.broker)}"
+    if cut.at_ns == cut.before_ns:
+        return f"{log} was cut from {count(cut.log_end_before)} to {count(cut.log_end)}"
+    before = f"at {moment(cut.before_ns)} it had ended at {count(cut.log_end_before)}"
+    return f"{log} was seen to end at {count(cut.log_end)}; {before}"
 
 
 def _sending(run: Run, value: int | None) -> tuple[list[TimelineEvent], int | None]:

@@ -41,5 +41,5 @@ def unfired(run: Run) -> str:
 def _named(entry: Mapping[str, Any]) -> str:
     at_s, target = time_of(entry), entry.get("target")
     role = target.get("role") if isinstance(target, dict) else None
-    time = "" if at_s is None else f" at {at_s:g} s"
+    time = "" if at_s is None else f", due {at_s:g} s into the main phase"
     return printable(f"entry {entry['entry']}, {entry.get('kind')}{f' of {role}' if role else ''}{time}")

@@ -54,6 +54,30 @@ def test_an_emptied_replica_whose_fetches_a_leader_may_have_seen_is_none(tmp_pat
     assert cause.kind == "wrong-cut"
 
 
+OTHERS_CUT = "log-0: broker 3 of epoch 4 is in the ISR (ISR [1, 2, 3], ELR [], partition epoch 2) and has nothing at 5, where 5…7 of epoch 3 is committed"  # fmt: skip  # noqa: E501
+
+
+@pytest.mark.parametrize(("held", "kind"), [(1, "joined-too-early"), (3, "wrong-cut")])
+def test_a_replica_that_cut_off_other_records_than_the_committed_ones_joined_without_these(tmp_path, held, kind):
+    """Broker 3's log ends at 10, of epoch `held`, when the leader of epoch 3 has it cut that to 4 and takes it in."""
+    log = {"log-0": {"high_watermark": 4, "log_end": 10, "log": [[0, 0, 4], [held, 4, 10]]}}
+    story = [
+        line(15, 3, "log-0: follows 1 in epoch 3, log end 10, high watermark 4, ISR [1, 2]", state=log),
+        line(18, 3, "log-0: diverges from leader 1; cut from 10 to 4", state={"log-0": {"log": [[0, 0, 4]]}}),
+        line(19, 1, "log-0: 3 caught up; asking to expand"),
+        line(19.5, 1, "AlterPartition: partitions [], error 0"),
+    ]
+    cluster = [leads(4, 2, 1, 10, (2, 3)), leads(16, 1, 3, 8, (1, 2)), follows(17, 3, 1, 3, 10)]
+    cause = cause_of(tmp_path, "P-2", OTHERS_CUT, story=story, cluster=cluster)
+    assert cause.kind == kind
+    if kind == "joined-too-early":
+        assert cause.sentence.startswith("broker 1 had broker 3 join the ISR of log-0 at 20.000 s without the committed")
+        assert cause.evidence[:2] == (
+            "The record was on a leader at 16.000 s, before broker 3 joined.",
+            "What broker 3 had there was of leader epoch 1; the committed record is of 3.",
+        )
+
+
 ASKED = line(6, 1, "log-0: 3 caught up; asking to expand")
 WRITTEN_LATER = [leads(2, 1, 0, 5, (1, 2)), leads(7, 1, 0, 5, (1, 2)), leads(9, 1, 0, 6, (1, 2))]
 

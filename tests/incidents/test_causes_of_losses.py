@@ -69,6 +69,14 @@ def lost_by_a_last_replica(directory, *, pauses):
     return only(run_in(directory, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
 
 
+def test_a_replica_that_came_back_outside_of_the_isr_is_said_to_have_left_it(tmp_path):
+    """Broker 1 is in the ISR when the fault comes, and no longer when the election does."""
+    cluster = [leads(21, 3, 0, 20, (1, 3)), leads(25, 2, 1, 20, (2,)), leads(34, 3, 2, 0, (3,))]
+    faults = [fault(1, "kill", [1], 20, 30), fault(3, "page-cache-loss", [3], 22, 26)]
+    cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
+    assert "Broker 1 was killed at 20.000 s (fault #1), had left the ISR and could not be elected." in cause.evidence
+
+
 def test_a_fault_that_put_a_replica_out_of_the_isr_is_one_of_those_that_made_the_loss_possible(tmp_path):
     cause = lost_by_a_last_replica(tmp_path, pauses=(11, 30))
     assert cause.faults == (3, 1)

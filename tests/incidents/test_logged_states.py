@@ -171,3 +171,29 @@ def test_who_acknowledged_after_it_had_cut_its_log_wrote_over_what_others_have(t
     if kind == "wrong-cut":
         assert "broker 2 had cut its log from 40 to 14 at 41.980 s, and led; broker 1" in incident.cause.sentence
         assert incident.cause.faults == (7,)
+
+
+def test_a_fault_that_took_the_log_is_named_where_others_kept_what_had_been_there(tmp_path):
+    """Broker 2 loses its log while it leads, and leads on; it is killed, and broker 1 leads with the old records."""
+    cluster = [
+        leads(30, 2, -1, 40, (1, 2)), follows(31, 2, -1, -1, 0), leads(33, 2, -1, 9, (1, 2)),
+        leads(48, 2, -1, 50, (1, 2)), leads(55, 1, -1, 60, (1,)),
+    ]  # fmt: skip
+    logs = [
+        {"topic": "t", "partition": 0, "broker": broker, "offset": 15, "value": value, "leader_epoch": None}
+        for broker, value in ((1, 7), (2, 1015))
+    ]
+    faults = [fault(4, "page-cache-loss", [2], 30.5, 31), fault(5, "kill", [2], 52, 58), fault(6, "kill", [2], 20, 25)]
+    runs = [{**HERE, "system": "harrow", "generation": "zk-v1"}]
+    anomalies = [lost(15, 49, broker=2)]
+    (incident,) = diagnose(run_in(tmp_path, runs=runs, cluster=cluster, logs=logs, faults=faults, anomalies=anomalies))
+    how = (
+        "broker 2 acknowledged it after it lost its page cache at 30.500 s (fault #4) and led on with 0 of 40 records"
+        " left; broker 1, which led last, had kept what had been at their offsets before"
+    )
+    assert how in incident.headline
+    assert (incident.cause.kind, incident.cause.faults) == ("diverged-log-kept", (4, 5))
+    assert "(Z-04 and Z-05)" in incident.cause.allowed_by
+    assert "Broker 2 was killed at 52.000 s (fault #5), and broker 1 led by 55.000 s." in (
+        incident.cause.evidence
+    )

@@ -319,6 +319,10 @@ def test_a_record_that_several_reads_missed_is_named_once_and_who_answered_them(
     assert records.text == told
 
 
+def test_what_only_the_simulators_own_checks_found_had_harmed_no_client(tmp_path):
+    assert told(checked(tmp_path, **SIMULATED))["Harm"].startswith("None that a client saw in this run:")
+
+
 LATER = {**SIMULATED, "findings": [
     *SIMULATED["findings"],
     {"layer": "history", "property_id": "lost-acked-write", "what": "value 102 was acknowledged at offset 101 of partition 0, and the final reads do not show it"},  # noqa: E501
@@ -332,6 +336,7 @@ def test_a_graver_harm_that_came_later_is_told_from_the_first_violation(tmp_path
     said = f"No fault was needed for the first violation, P-15 ({rule}): it occurs without"
     assert found["Faults needed"].startswith(said)
     assert found["Records"] == "The write of value 102 to log-0 offset 101."
+    assert "Harm" not in found  # the headline tells it
     (incident,) = diagnose(tmp_path)
     assert incident.headline.endswith(". In the end 1 acknowledged write to log-0 (offset 101) was lost.")
     assert incident.headline.startswith("Broker 1 acknowledged the record at offset 7 of log-0, which only [1] had")

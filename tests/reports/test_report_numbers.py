@@ -278,6 +278,8 @@ def test_faults_are_suspects_when_they_are_named_or_near_in_time(tmp_path):
     assert (
         named[2].sentence == "kill on broker 1, from 30.000 s to 31.000 s: it began 20.0 s after the acknowledgement."
     )
+    of_incident = suspects(run, {1, 4}, (10 * SECOND, "the acknowledgement"), None, set(), {4})
+    assert of_incident[0].number == 4
     (before,) = suspects(run, set(), (16 * SECOND, "the anomaly"), None, set())
     assert before.sentence.endswith("it had ended 2.00 s before the anomaly.")
     assert suspects(run, set(), None, None, set()) == []

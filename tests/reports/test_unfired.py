@@ -26,8 +26,8 @@ def test_entries_without_a_fault_are_named_with_their_time_and_target(copy_of):
     left = {"entry": 2, "at_ms": 18_200, "kind": "pause", "target": {"role": "in-sync-follower"}}
     assert sentence_for(directory, [fired]) == ""
     assert sentence_for(directory, [fired, left]) == (
-        "Not fired, of the schedule's 2 entries: entry 2, pause of in-sync-follower at 18.2 s. When it was due no node"
-        " fitted, or the main phase had ended."
+        "Not fired, of the schedule's 2 entries: entry 2, pause of in-sync-follower, due 18.2 s into the main"
+        " phase. When it was due no node fitted, or the main phase had ended."
     )
 
 
