@@ -301,9 +301,7 @@ def _replaced_by(evidence: Evidence, loss: Loss, by: int, leader: int) -> list[t
     led = next((one for one in leaderships if one.leader == leader and one.start_ns >= loss.last_ns), None)
     hit = evidence.faults_on(by, loss.last_ns - SLACK_NS, led.start_ns)[-1:] if led else []
     return [
-        (fault, f"Broker {by} {fault.deed}, and broker {leader} led by {moment(led.start_ns)}.")
-        for fault in hit
-        if led
+        (fault, f"Broker {by} {fault.deed}, and broker {leader} led by {moment(led.start_ns)}.") for fault in hit if led
     ]
 
 

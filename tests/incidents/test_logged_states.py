@@ -194,6 +194,4 @@ def test_a_fault_that_took_the_log_is_named_where_others_kept_what_had_been_ther
     assert how in incident.headline
     assert (incident.cause.kind, incident.cause.faults) == ("diverged-log-kept", (4, 5))
     assert "(Z-04 and Z-05)" in incident.cause.allowed_by
-    assert "Broker 2 was killed at 52.000 s (fault #5), and broker 1 led by 55.000 s." in (
-        incident.cause.evidence
-    )
+    assert "Broker 2 was killed at 52.000 s (fault #5), and broker 1 led by 55.000 s." in (incident.cause.evidence)
