@@ -306,7 +306,7 @@ def _worded(incident: Incident, *, first: int) -> Incident:
         incident.causes,
         incident.election,
         first=first,
-        at_least=gravest(incident.anomalies) in incident.at_least,
+        at_least=incident.at_least,
         found_first=incident.found_first,
     )
     return replace(incident, headline=words)

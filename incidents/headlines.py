@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from common.wording import capital, partition_name, plural
 from history.anomalies import CATALOGUE, MALFORMED
@@ -39,6 +39,7 @@ _PRONOUNS = (
     ("them", "it"),
 )
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+_GRAVEST_LOSS = "lost-acked-write"
 _PLURALS = {"answer about the end": "answers about the end"}
 
 
@@ -55,22 +56,24 @@ def headline(
     election: Election | None = None,
     *,
     first: int = 0,
-    at_least: bool = False,
+    at_least: Collection[str] = (),
     found_first: str = "",
 ) -> str:
     """Return the sentence that says what happened, and why as far as it is known.
 
-    `first`: the spans are those of so many of the anomalies; 0 if of all. `at_least`: there may be more
-    of these anomalies than are counted. `found_first`: the property that the simulator saw broken first, which the
+    `first`: the spans are those of so many of the anomalies; 0 if of all. `at_least`: of these there may be more
+    anomalies than are counted. `found_first`: the property that the simulator saw broken first, which the
     cause is about; the graver harm came later.
     """
     name = gravest(anomalies)
     number = sum(anomalies[name])
     if first and number == sum(span.length for span in spans):
         first = 0  # the stretches have all of them
-    effect = _effect(name, number, where(spans, first=first), causes, "at least " if at_least else "")
+    effect = _effect(name, number, where(spans, first=first), causes, "at least " if name in at_least else "")
     if effect is not None and all(anomalies[name]):
         effect = f"{effect}, {anomalies[name][1]:,} of them within the contract"
+    if effect is not None and anomalies[name][0]:
+        effect += _lost_besides(anomalies, at_least)
     of_records = name not in CATALOGUE or (name in _NOUNS and name not in _OF_ANSWERS)
     clauses = [_agreeing(cause.sentence, number) if of_records else cause.sentence for cause in causes]
     if not clauses or effect is None:
@@ -79,10 +82,19 @@ def headline(
     if found_first not in ("", name):
         later = f"there were {effect[:1].lower()}{effect[1:]}" if _is_noun_phrase(name) else effect
         return f"{capital('; or '.join(clauses))}{which}. In the end {later}."
-    effect = capital(effect) if at_least else effect
+    effect = capital(effect) if name in at_least else effect
     if len(clauses) == 1:
         return f"{effect}: {clauses[0]}{which}."
     return f"{effect}; the evidence leaves {len(clauses)} causes: {'; or '.join(clauses)}{which}."
+
+
+def _lost_besides(anomalies: Mapping[str, tuple[int, int]], at_least: Collection[str]) -> str:
+    """Say which writes were lost within the contract beside violations of another kind: they weigh more than those."""
+    violations, within = anomalies.get(_GRAVEST_LOSS, (0, 0))
+    if violations or not within:
+        return ""
+    number = f"{'at least ' if _GRAVEST_LOSS in at_least else ''}{plural(within, 'acknowledged write')}"
+    return f", and {number} {'was' if within == 1 else 'were'} lost within the contract"
 
 
 def _which(election: Election | None, since: str) -> str:

@@ -70,6 +70,7 @@ _BY_PROPERTY: Final[Mapping[str, str]] = {
     "P-75": "fenced-member",
     "P-76": "untrue",
     "P-77": "untrue",
+    "P-79": "quorum",
     "P-D2": "producer-state",
     "corrupt-record": "damaged-log",
     "crash": "node-crash",

@@ -217,6 +217,7 @@ def test_an_eligible_replica_that_is_none_is_told_from_replicas_that_were_given_
     [
         *(("P-41", "wrong-refusal"), ("P-42", "stale-answer"), ("P-43", "eligibility"), ("P-45", "wrong-refusal")),
         *(("V-21", "quorum"), ("V-22", "no-progress"), ("P-40", "metadata"), ("P-R1", "quorum")),
+        ("P-79", "quorum"),
     ],
 )
 def test_a_property_that_looks_at_the_decision_itself_names_the_cause(tmp_path, property_id, kind):

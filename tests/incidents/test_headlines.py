@@ -31,8 +31,23 @@ def test_a_sentence_about_brokers_keeps_its_plural_beside_one_anomaly() -> None:
 
 def test_a_number_that_may_be_larger_says_at_least() -> None:
     spans, causes = [Span("log", 0, 4, 7)], [Cause("kind", "it did so")]
-    assert headline({"lost-acked-write": (3, 0)}, spans, causes, at_least=True).startswith("At least 3 acknowledged")
-    assert "(at least 3) in log-0" in headline({"lost-commit": (3, 0)}, spans[:1], causes, at_least=True)
+    names = ["lost-acked-write", "lost-commit"]
+    assert headline({names[0]: (3, 0)}, spans, causes, at_least=names).startswith("At least 3 acknowledged")
+    assert "(at least 3) in log-0" in headline({names[1]: (3, 0)}, spans[:1], causes, at_least=names)
+    assert headline({names[0]: (3, 0)}, spans, causes, at_least=names[1:]).startswith("3 acknowledged")
+
+
+def test_writes_that_were_lost_within_the_contract_are_told_beside_violations_of_other_kinds() -> None:
+    spans, causes = [Span("log", 0, 4, 7)], [Cause("kind", "it did so")]
+    others = {"end-offset-regression": (1, 0), "lost-acked-write": (0, 4)}
+    told = "1 answer about the end of log-0 (offsets 4\N{EN DASH}7) was below an earlier one"
+    assert headline(others, spans, causes) == (
+        f"{told}, and 4 acknowledged writes were lost within the contract: it did so."
+    )
+    assert headline({**others, "lost-acked-write": (0, 0)}, spans, causes) == f"{told}: it did so."
+    at_least = headline(others, spans, causes, at_least=["lost-acked-write"])
+    assert at_least.startswith(f"{told}, and at least 4 acknowledged writes were lost")
+    assert "were lost within" not in headline({**others, "end-offset-regression": (0, 1)}, spans, causes)
 
 
 def test_stretches_that_have_all_of_them_are_not_called_those_of_some() -> None:
