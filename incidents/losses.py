@@ -244,13 +244,11 @@ def _still_held(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
     sentence = f"{sentence} {'holds' if len(holders) == 1 else 'hold'} them"
     led = _led_before(evidence, loss, leader)
     by = loss.acknowledged_by
-    if led is None and by in holders and by is not None:
+    if not led and by in holders and by is not None:
         hit = evidence.faults_on(by, loss.first_ns - SLACK_NS, loss.first_ns)[-1:]
-        led = next(((fault, _unaware(by, fault)) for fault in hit if fault.kind not in ENDING_A_PROCESS), None)
-    if led is None:
-        return Cause("diverged-log-kept", sentence, node=leader)
-    fault, spoken = led
-    return Cause("diverged-log-kept", sentence, (spoken,), node=leader, faults=(fault.number,) if fault.number else ())
+        led = [(fault, _unaware(by, fault)) for fault in hit if fault.kind not in ENDING_A_PROCESS]
+    numbers = tuple(dict.fromkeys(fault.number for fault, _ in led if fault.number))
+    return Cause("diverged-log-kept", sentence, tuple(spoken for _, spoken in led), node=leader, faults=numbers)
 
 
 def _unaware(broker: int, fault: Fault) -> str:
@@ -305,8 +303,8 @@ def _replaced_by(evidence: Evidence, loss: Loss, by: int, leader: int) -> list[t
     ]
 
 
-def _led_before(evidence: Evidence, loss: Loss, leader: int) -> tuple[Fault, str] | None:
-    """The fault that hit a broker when it led last before others did who acknowledged the records, with what it means.
+def _led_before(evidence: Evidence, loss: Loss, leader: int) -> list[tuple[Fault, str]]:
+    """Faults of the time when a broker led last, before others did who acknowledged the records, with what they mean.
 
     What a leader writes alone while it is cut off, or has not written out when it ends, is what others never have.
     """
@@ -315,14 +313,23 @@ def _led_before(evidence: Evidence, loss: Loss, leader: int) -> tuple[Fault, str
     later = [one for one in history.leaderships if led and one.start_ns >= led[-1].end_ns and one.leader >= 0]
     hit = evidence.faults_on(leader, led[-1].start_ns, min(led[-1].end_ns, loss.first_ns)) if led else []
     if not hit or not later or later[0].leader == leader:
-        return None
+        return []
     name = partition_name(loss.topic, loss.partition)
     next_one = later[0].leader
     until = f"Broker {leader} had led {name} until {moment(led[-1].end_ns)}"
-    return hit[-1], (
+    behind = evidence.faults_on(next_one, led[-1].start_ns, min(led[-1].end_ns, hit[-1].started_ns))
+    alone = (
         f"{until}. It {hit[-1].deed}, and broker {next_one} led next: what broker {leader} had written by then, and"
         f" broker {next_one} had not, may be what it kept."
     )
+    return [
+        (hit[-1], alone),
+        *(
+            (fault, f"Broker {next_one} {fault.deed}, and may have lacked what broker {leader} wrote from then on.")
+            for fault in behind[-1:]
+            if fault not in hit
+        ),
+    ]
 
 
 def _by_one_replaced_in_logs(evidence: Evidence, loss: Loss) -> Cause | None:

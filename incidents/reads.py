@@ -169,7 +169,7 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
         who = (
             f"broker {led.leader} led {name}{in_leader_epoch(led.leader_epoch)}"
             if led.leader >= 0
-            else f"no broker called itself leader of {name}"
+            else f"no sample shows who led {name}"
         )
         lines.append(f"At {moment(at_ns)} {who}.")
     near = _near(evidence, at_ns, server)

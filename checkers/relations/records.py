@@ -165,3 +165,23 @@ def given_again(lost: DataFrame, attempts: DataFrame) -> DataFrame:
         .groupBy(*which)
         .agg(fn.min("completed_ns").alias("given_again_ns"))
     )
+
+
+def last_sent(shown: DataFrame, attempts: DataFrame) -> DataFrame:
+    """Return when the last record below an end of the log was sent that a client had been told: `last_sent_ns`.
+
+    `shown` has the offset of that record, `record`, and when the end was told, `shown_ns`. An end
+    is not in the result if no send was acknowledged with the last record's offset.
+    """
+    sent = attempts.where("status = 'ok' and offset is not null").select(
+        *KEY, fn.col("offset").alias("record"), "invoked_ns"
+    )
+    which = [*KEY, "record", "shown_ns"]
+    return (
+        shown.select(*which)
+        .distinct()
+        .join(sent, [*KEY, "record"])
+        .where("invoked_ns <= shown_ns")
+        .groupBy(*which)
+        .agg(fn.max("invoked_ns").alias("last_sent_ns"))
+    )

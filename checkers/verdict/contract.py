@@ -16,12 +16,14 @@ from pyspark.sql import functions as fn
 from checkers.input.frames import FOREVER, KEY, NEVER
 from checkers.relations.base import Relations
 from checkers.relations.cluster_events import excuses, leadership_bounds, shortened
-from checkers.relations.records import given_again
+from checkers.relations.records import given_again, last_sent
 from checkers.verdict.staleness import is_stale, stale_because, undecided, with_epochs
 from history.contract import loss_is_allowed
 
 LOST = ("lost-acked-write", "lost-read")
 """Anomalies that say that the record at their offset is gone."""
+
+END_WENT_BACK = "end-offset-regression"
 
 
 def classified(findings: DataFrame, relations: Relations) -> DataFrame | None:
@@ -34,9 +36,9 @@ def classified(findings: DataFrame, relations: Relations) -> DataFrame | None:
     """
     depends = fn.coalesce((fn.size("promises") > 0) | fn.col("staleness").isNotNull(), fn.lit(False))
     lost = fn.col("anomaly").isin(*LOST)
-    kinds = (
-        findings.select(depends.alias("depends"), is_stale().alias("stale"), lost.alias("lost")).distinct().collect()
-    )
+    went_back = fn.col("anomaly") == END_WENT_BACK
+    asked = {"depends": depends, "stale": is_stale(), "lost": lost, "went_back": went_back}
+    kinds = findings.select(*(column.alias(name) for name, column in asked.items())).distinct().collect()
     if not kinds:
         return None
     if not any(row.depends for row in kinds):
@@ -59,7 +61,11 @@ def classified(findings: DataFrame, relations: Relations) -> DataFrame | None:
         judged = judged.join(fn.broadcast(shortened(relations)), list(KEY), "left")
         judged = judged.join(again, [*KEY, "anomaly", "offset", "value"], "left")
         gone_ns = _gone_by_ns()
-    kept = fn.size(fn.filter("promises", lambda promise: ~_excused(promise, gone_ns)))
+    last_sent_ns: Column = fn.lit(None)
+    if any(row.went_back for row in kinds):
+        judged = _with_last_sent(judged, relations)
+        last_sent_ns = fn.col("last_sent_ns")
+    kept = fn.size(fn.filter("promises", lambda promise: ~_excused(promise, gone_ns, last_sent_ns)))
     loss_excused = fn.when(fn.col("promises").isNull(), fn.lit(False)).otherwise(kept < fn.col("promises_needed"))
     return (
         judged.withColumn("stale_because", fn.when(fn.col("staleness").isNotNull(), stale_because()))
@@ -70,10 +76,22 @@ def classified(findings: DataFrame, relations: Relations) -> DataFrame | None:
     )
 
 
-def _excused(promise: Column, gone_ns: Column) -> Column:
+def _with_last_sent(judged: DataFrame, relations: Relations) -> DataFrame:
+    """Add, for an end of the log that went back, `last_sent_ns`: when the last record below the earlier end was sent.
+
+    It is that record that a loss may have taken, and not the answer that told of it.
+    """
+    shown = judged.withColumn("record", fn.when(fn.col("anomaly") == END_WENT_BACK, fn.col("staleness.witness_record")))
+    shown = shown.withColumn("shown_ns", fn.col("staleness.witness_ns"))
+    known = last_sent(shown.where("record is not null"), relations.attempts)
+    return shown.join(known, [*KEY, "record", "shown_ns"], "left")
+
+
+def _excused(promise: Column, gone_ns: Column, last_sent_ns: Column) -> Column:
     """Whether a promise need not hold: by a loss that came after it was made, and not after the record was gone."""
+    since_ns = fn.least(promise.at_ns, last_sent_ns)
     lost = fn.coalesce(
-        fn.exists("losses", lambda loss: (promise.at_ns <= loss.until_ns) & (loss.moment_ns <= gone_ns)), fn.lit(False)
+        fn.exists("losses", lambda loss: (since_ns <= loss.until_ns) & (loss.moment_ns <= gone_ns)), fn.lit(False)
     )
     leader_lost = promise.at_ns <= fn.coalesce("leader_lossy_until_ns", fn.lit(NEVER))
     last_epoch = fn.get("led", fn.size("led") - 1).epoch

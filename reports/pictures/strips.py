@@ -171,7 +171,7 @@ def _strips(run: Run, history: PartitionHistory) -> PartitionStrips:
             leadership.end_ns,
             "no-leader" if leadership.leader == NO_LEADER else f"broker-{(leadership.leader - 1) % 8}",
             "" if leadership.leader == NO_LEADER else str(leadership.leader),
-            "no leader"
+            "no leader seen"
             if leadership.leader == NO_LEADER
             else f"broker {leadership.leader}{in_leader_epoch(leadership.leader_epoch)}",
         )

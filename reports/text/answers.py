@@ -30,6 +30,8 @@ RECORDS_NAMED = 3
 _ROWS_READ = 100
 """Anomalies of a partition among which those records are looked for."""
 FAULTS_NAMED = 6
+NEAREST_NAMED = 3
+_NEAR_NS = 5_000_000_000
 _ONLY_NEAR = frozenset({"leader-change", "no-progress"})
 """Kinds of cause whose sentence names the fault before it, and no evidence says that it had to be."""
 
@@ -131,7 +133,13 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
             )
         if others:
             named = "the other fault" if len(others) == 1 else f"the other {count(len(others))} faults"
-            sentences.append(f"Not needed: {named} before the violation.")
+            them = "it" if len(others) == 1 else "them"
+            sentences.append(f"Not needed: {named} before the violation; without {them} it occurs, too.")
+            if near := _nearest(incident, evidence, others):
+                these = "That" if len(near) == 1 else "Those"
+                sentences.append(
+                    f"{these} nearest to it in this run may have led to it here: {'; '.join(evidence.stories(near))}."
+                )
             in_headline = [number for number in others if f"fault #{number})" in incident.headline]
             if in_headline:
                 without = "it" if len(in_headline) == 1 else "them"
@@ -149,6 +157,20 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
             f"Not tried, for want of time: {_numbers(needed.untested)}; `harrow explain RUN --time-limit 5m` goes on."
         )
     return " ".join(sentences)
+
+
+def _nearest(incident: Incident, evidence: Evidence, others: Sequence[int]) -> list[int]:
+    """Return those of some faults that lasted until shortly before a violation: of its brokers, if it names some."""
+    at_ns = incident.at_ns
+    if at_ns is None or not evidence.findings:
+        return []
+    brokers = {*evidence.findings[0].brokers}
+    near = [
+        (at_ns - min(fault.ended_ns if fault.ended_ns is not None else at_ns, at_ns), -fault.started_ns, fault.number)
+        for fault in evidence.faults
+        if fault.number in others and (not brokers or not fault.targets or fault.targets & brokers)
+    ]
+    return [number for gap_ns, _, number in sorted(near)[:NEAREST_NAMED] if gap_ns <= _NEAR_NS]
 
 
 def _by_evidence(incident: Incident, evidence: Evidence, before: Sequence[Fault]) -> str:

@@ -47,9 +47,11 @@ def contract_sentences(run: Run) -> list[str]:
             " held."
         )
     if run.flag("unclean_election"):
+        on = "Unclean leader election is on"
+        if run.spec.get("unclean_election") is False:  # a simulated run has other ways to it
+            on = "The strategy of recovery, or a change of settings at run time, allows unclean leader election"
         sentences.append(
-            "Unclean leader election is on: once a replica outside the ISR (and outside the ELR) was elected, any loss"
-            " is within the contract."
+            f"{on}: once a replica outside the ISR (and outside the ELR) was elected, any loss is within the contract."
         )
     sentences.append(
         "Reads are linearizable per partition, with two exceptions: a leader that was replaced and cannot know it yet"

@@ -190,14 +190,12 @@ def _leaders(history: PartitionHistory, since_ns: int | None, gone_ns: int | Non
     if first:
         leadership = history.leaderships[first - 1]
         led = (
-            "no replica called itself leader"
-            if leadership.leader == NO_LEADER
-            else f"{node(leadership.leader)} led {name}"
+            "no sample shows who led it" if leadership.leader == NO_LEADER else f"{node(leadership.leader)} led {name}"
         )
         yield TimelineEvent(since_ns - 1, f"{led}{in_leader_epoch(leadership.leader_epoch)}", "cluster")
     for number, leadership in enumerate(history.leaderships[first : first + LEADERS_SHOWN]):
         if number and gone_ns is not None and leadership.start_ns > gone_ns:
             return
         seen = f"{node(leadership.leader)} observed as leader of {name}{in_leader_epoch(leadership.leader_epoch)}"
-        text = f"no replica called itself leader of {name}" if leadership.leader == NO_LEADER else seen
+        text = f"from then on no sample shows who led {name}" if leadership.leader == NO_LEADER else seen
         yield TimelineEvent(leadership.start_ns, text, "cluster")

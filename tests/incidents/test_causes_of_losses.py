@@ -550,14 +550,16 @@ def test_a_record_that_another_replica_still_holds_is_one_of_a_log_that_went_apa
     assert cause.sentence == "broker 1, which led last, kept other records at their offsets; broker 2 still holds them"
 
 
-@pytest.mark.parametrize(("started_s", "named"), [(5, (4,)), (16, ())])
+@pytest.mark.parametrize(("started_s", "named"), [(5, (4, 3)), (16, ())])
 def test_the_fault_that_kept_the_last_leader_from_those_that_acknowledged_is_named(tmp_path, started_s, named):
     """Broker 1 leads until 9 s and from 15 s on; broker 2 leads at 12 s, and acknowledges the record at 13 s."""
     cluster = [leads(at, broker, NO_EPOCH, 20, (1, 2)) for at, broker in ((2, 1), (9, 1), (12, 2), (15, 1), (20, 1))]
     logs = [{**written(15, NO_EPOCH), "broker": 1, "value": 7}, {**written(15, NO_EPOCH), "value": 1015}]
-    faults = [fault(4, "isolate", [1], started_s, started_s + 4)]
+    faults = [fault(3, "isolate", [2], 3, 4), fault(4, "isolate", [1], started_s, started_s + 4)]
     cause = only(run_in(tmp_path, cluster=cluster, logs=logs, anomalies=[lost(15, 13)], faults=faults)).cause
     assert (cause.kind, cause.faults) == ("diverged-log-kept", named)
+    behind = "Broker 2 was cut off at 3.000 s (fault #3), and may have lacked what broker 1 wrote from then on."
+    assert (behind in cause.evidence) == bool(named)
     said = "was cut off at 5.000 s (fault #4), and broker 2 led next"
     assert any(said in line for line in cause.evidence) == bool(named)
 

@@ -106,7 +106,10 @@ def test_without_faults_none_was_needed(tmp_path):
             "It takes luck, too: with these alone and still other random choices it did not occur in 3 tries, so that",
         ),
         (Needed((2,), (1,), (), 3, 9, again=0), "so that it may count only for the random choices that come after it."),
-        (Needed((2,), (1,), (), 3, 9, again=1), "with 3 others). Not needed: the other fault before the violation."),
+        (
+            Needed((2,), (1,), (), 3, 9, again=1),
+            "with 3 others). Not needed: the other fault before the violation; without it it occurs, too.",
+        ),
         (Needed((), (1, 2), (), 3, 4), "No fault was needed: it occurs without faults #1, #2, too."),
         (Needed((), (), (), 3, 4), "No fault was needed: none had begun by then."),
         (
@@ -321,6 +324,21 @@ def test_a_record_that_several_reads_missed_is_named_once_and_who_answered_them(
 
 def test_what_only_the_simulators_own_checks_found_had_harmed_no_client(tmp_path):
     assert told(checked(tmp_path, **SIMULATED))["Harm"].startswith("None that a client saw in this run:")
+
+
+def test_faults_that_lasted_until_shortly_before_the_violation_may_have_led_to_it_in_this_run(tmp_path):
+    """The finding is about broker 1, at 20 s."""
+    faults = [
+        fault(1, "kill", [2], 3, 4), fault(2, "pause", [1], 5, 9), fault(3, "isolate", [1], 10, 18),
+        fault(4, "isolate", [3], 10, 18), fault(5, "added-twice", [], 19.5, 19.5),
+    ]  # fmt: skip
+    needed.write(tmp_path, Needed((1,), (2, 3, 4, 5), (), 3, 9))
+    text = told(checked(tmp_path, **{**SIMULATED, "faults": faults}))["Faults needed"]
+    near = text.split("Those nearest to it in this run may have led to it here: ")[1]
+    assert "(fault #5)" in near
+    assert "broker 1 was cut off at 10.000 s (fault #3)" in near
+    assert "#2" not in near
+    assert "#4" not in near
 
 
 LATER = {**SIMULATED, "findings": [

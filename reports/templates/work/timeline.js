@@ -117,7 +117,7 @@
         if (wide <= 0) continue;
         const group = drawn("g", { class: `led ${leader < 0 ? "nobody" : `by-${(leader + 7) % 8}`}${chosen.node !== null && chosen.node !== leader ? " other" : ""}` }, layer);
         drawn("rect", { x: begin, y, width: wide, height: STRIP }, group);
-        const text = leader < 0 ? "no leader" : `${leader}, epoch ${epoch}`;
+        const text = leader < 0 ? "no leader seen" : `${leader}, epoch ${epoch}`;
         drawn("title", {}, group, leader < 0 ? text : `broker ${leader} leads in epoch ${epoch}`);
         const fitting = [text, leader < 0 ? "" : String(leader)].find((one) => one && 8 + CHARACTER * one.length < wide);
         if (fitting) drawn("text", { x: begin + 4, y: y + 12 }, group, fitting);

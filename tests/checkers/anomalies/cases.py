@@ -335,6 +335,32 @@ def of_two_sends_at_once_the_offset_may_have_been_given_to_the_other_before(hist
     an_offset_that_is_given_again(history, (15, 40), (50, 100))
 
 
+def an_end_that_is_told_between_two_shutdowns(history: History, sent_ms: tuple[int, int]) -> None:
+    """Broker 1 is not back in the ISR when broker 2, which has told the end, is shut down as well."""
+    history.sampled(5, 1, 0)
+    history.send(100, sent_ms, offset=0, node=2)
+    history.fault("page-cache-loss", [1], (100, 150))
+    history.sampled(152, 2, 1, isr=(2, 3), brokers=(2, 3))
+    history.latest(1, (160, 170), node=2)
+    history.sampled(180, 2, 1, isr=(2, 3), high_watermark=1)
+    history.fault("page-cache-loss", [2], (200, 250))
+    history.sampled(260, 3, 2, isr=(3,), brokers=(3,))
+    history.sampled(270, 3, 2, isr=(3,))
+    history.latest(0, (300, 310), node=3)
+    history.sampled(320, 3, 2, isr=(3,))
+    history.final([])
+
+
+@case({"lost-acked-write": (0, 1), "end-offset-regression": (0, 1), "stale-read": (0, 1)})
+def an_end_may_go_back_by_what_its_last_record_may_be_lost_by(history: History) -> None:
+    an_end_that_is_told_between_two_shutdowns(history, (10, 20))
+
+
+@case({"lost-acked-write": (1, 0), "end-offset-regression": (1, 0), "stale-read": (1, 0)})
+def an_end_may_not_go_back_where_its_last_record_may_not_be_lost(history: History) -> None:
+    an_end_that_is_told_between_two_shutdowns(history, (154, 158))
+
+
 @case({"lost-acked-write": (1, 0)})
 def shutdowns_one_after_the_other_excuse_nothing(history: History) -> None:
     history.sampled(5, 1, 0)
