@@ -281,6 +281,8 @@ def _records(run: Run, incident: Incident) -> Answer:
     section = section_of(name, within_contract=not violations)
     if name == "stale-read" and rows:
         return Answer("Records", _missed(rows, total, at_least=name in incident.at_least), section, "more")
+    if rows and name in CATALOGUE and not CATALOGUE[name].about_record and rows[0]["op"] is not None:
+        return Answer("Records", _answered(rows[0], total, at_least=name in incident.at_least), section, "more")
     said = (_record(run, row) for row in rows if row["offset"] is not None or row["value"])
     named = list(islice(dict.fromkeys(said), RECORDS_NAMED))  # several reads may have missed the same record
     if not named:
@@ -325,6 +327,13 @@ def _missed(rows: Sequence[Mapping[str, Any]], total: int, *, at_least: bool) ->
     if len({(row["topic"], row["partition"], row["value"]) for row in rows}) == 1:
         return f"{capital(least)}{plural(total, 'read')}{server} did not return {record}."
     return f"{capital(least)}{plural(total, 'read')}{server} missed records; the first did not return {record}."
+
+
+def _answered(first: Mapping[str, Any], total: int, *, at_least: bool) -> str:
+    """Say what an anomaly of answers, or of groups, is about: what the checkers say of the first one, in a sentence."""
+    sentence = (first["explanation"] or "The checker gave no explanation.").split(". ")[0].rstrip(".")
+    least = "at least " if at_least else ""
+    return f"{sentence}." if total == 1 else f"No single one: {least}{count(total)} answers. The first: {sentence}."
 
 
 def _record(run: Run, row: Mapping[str, Any]) -> str:

@@ -322,6 +322,16 @@ def test_a_record_that_several_reads_missed_is_named_once_and_who_answered_them(
     assert records.text == told
 
 
+@pytest.mark.parametrize(("number", "told"), [(1, ""), (2, "No single one: 2 answers. The first: ")])
+def test_answers_are_told_by_what_the_checkers_say_of_the_first_and_not_as_writes(tmp_path, number, told):
+    said = "Process 16 asked for the end of t-0 at 43.594 s, and the answer by broker 1 was 572."
+    more = "Last fault before: none."
+    row = {"anomaly": "end-offset-regression", "op": 7, "value": None, "explanation": f"{said} {more}"}
+    anomalies = [lost(572 + n, 43.594 + n, **row) for n in range(number)]
+    *_, records = answers(load_run(checked(tmp_path, **{**LOST_PAGE_CACHE, "anomalies": anomalies})))
+    assert records.text == f"{told}{said}"
+
+
 def test_what_only_the_simulators_own_checks_found_had_harmed_no_client(tmp_path):
     assert told(checked(tmp_path, **SIMULATED))["Harm"].startswith("None that a client saw in this run:")
 
