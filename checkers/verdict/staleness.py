@@ -22,7 +22,7 @@ from pyspark.sql import functions as fn
 from checkers.input.frames import KEY
 from checkers.relations.base import Relations
 
-UNDECIDED = "no sample and no log shows who led the partition, so it is undecided whether it was allowed"
+UNDECIDED = "no sample and no log tells the leader epoch, so it is undecided whether it was allowed"
 
 _FIRST_EPOCH = 0
 """The leader epoch with which a partition is created."""

@@ -174,7 +174,7 @@ def _malformed(anomalies: Mapping[str, AnomalyCount]) -> list[str]:
 def _undecided_answers(found: Collected) -> list[str]:
     return [
         f"{name}: of {plural(number, 'answer')} it is undecided whether the contract allows it: no sample and no log"
-        " shows who led the partition"
+        " tells the leader epoch"
         for name, number in sorted(found.undecided.items())
     ]
 
