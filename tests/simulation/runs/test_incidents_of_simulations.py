@@ -42,7 +42,7 @@ def test_the_cause_is_found_from_samples_and_transitions(stored):
     assert incident.cause.kind == "joined-too-early"
     assert incident.cause.node == 3
     assert incident.headline.startswith(
-        "Broker 3 joined the ISR of log-0 at 6.401 s without the committed offset 0. In the end "
+        "Broker 2 had broker 3 join the ISR of log-0 at 6.401 s without the committed offset 0. In the end "
     )
     assert incident.findings[0].startswith("P-2: ")
     assert incident.cause.faults == (1, 2)
@@ -63,7 +63,7 @@ def test_results_count_the_findings_and_hold_the_incident(stored):
 
 def test_the_page_does_not_contradict_itself(stored):
     page = html(load_run(stored))
-    assert "joined the ISR of log-0" in page
+    assert "had broker 3 join the ISR of log-0" in page
     assert "No violation was found" not in page
     assert "<b>2</b><span>violations" in page
     assert "No fault was fired" not in page
