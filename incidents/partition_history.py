@@ -113,7 +113,8 @@ def partition_history(
     samples = cluster.filter(pc.and_(mine, pc.is_valid(cluster.column("at_ns")))).sort_by("at_ns")
     sampled: list[dict[str, Any]] = samples.to_pylist()
     rows = _with_logged(sampled, logged)
-    leading, claims = _leading(rows)
+    took_over = tuple(state for state in logged if state.role == "leader")
+    leading, claims = _leading(rows, took_over)
     silence_ns = 2 * _round_ns(sampled) + 1
     end_ns = rows[-1]["at_ns"] if rows else 0
     return PartitionHistory(
@@ -125,7 +126,7 @@ def partition_history(
         tuple(claims),
         tuple(_sample(row) for row in rows if row["broker"] is not None),
         tuple(_sample(row) for row in leading),
-        tuple(state for state in logged if state.role == "leader"),
+        took_over,
     )
 
 
@@ -171,16 +172,25 @@ def _sample(row: dict[str, Any]) -> Sample:
     )
 
 
-def _leading(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[tuple[int, int, int]]]:
-    """Split the samples of leaders into those of the newest epoch so far and those of an epoch that was over."""
+def _leading(
+    rows: Sequence[dict[str, Any]], took_over: Sequence[LoggedState]
+) -> tuple[list[dict[str, Any]], list[tuple[int, int, int]]]:
+    """Split the samples of leaders into those of the newest epoch so far and those of an epoch that was over.
+
+    Without leader epochs the brokers' logs tell who has begun to lead last.
+    """
     newest = -1
+    begun = 0
     leading: list[dict[str, Any]] = []
     claims: list[tuple[int, int, int]] = []
     for row in rows:
         if row["role"] != "leader" or row["broker"] is None:
             continue
         epoch = -1 if row["leader_epoch"] is None else int(row["leader_epoch"])
-        if epoch < newest:
+        while begun < len(took_over) and took_over[begun].at_ns <= row["at_ns"]:
+            begun += 1
+        is_replaced = epoch < 0 < begun and took_over[begun - 1].broker != row["broker"]
+        if epoch < newest or is_replaced:
             claims.append((row["at_ns"], row["broker"], epoch))
         else:
             newest = epoch

@@ -195,3 +195,35 @@ def test_a_fault_that_took_the_log_is_named_where_others_kept_what_had_been_ther
     assert (incident.cause.kind, incident.cause.faults) == ("diverged-log-kept", (4, 5))
     assert "(Z-04 and Z-05)" in incident.cause.allowed_by
     assert "Broker 2 was killed at 52.000 s (fault #5), and broker 1 led by 55.000 s." in (incident.cause.evidence)
+
+
+def test_a_leader_that_was_replaced_by_the_logs_has_not_taken_over(tmp_path):
+    """Broker 2 calls itself leader in a sample, although broker 3 leads by its log; it leads again from 37 s on."""
+    logged(
+        tmp_path, 2, (20, "t-0: leads, ISR [2, 3], high watermark 10"), (37, "t-0: leads, ISR [2], high watermark 20")
+    )
+    logged(tmp_path, 3, (29, "t-0: leads, ISR [3], high watermark 20"))
+    cluster = [
+        leads(25, 2, -1, 20, (2, 3)), leads(30, 3, -1, 22, (3,)), leads(30.5, 2, -1, 20, (2,)),
+        leads(31, 3, -1, 40, (3,)), leads(38, 2, -1, 20, (2,)), leads(39, 2, -1, 20, (2,)),
+    ]  # fmt: skip
+    faults = [fault(6, "kill", [3], 32, 45)]
+    runs = [{**HERE, "system": "harrow", "generation": "zk-v1"}]
+    anomalies = [lost(30, 30.2, broker=3)]
+    (incident,) = diagnose(run_in(tmp_path, runs=runs, cluster=cluster, faults=faults, anomalies=anomalies))
+    assert "broker 3 was killed at 32.000 s (fault #6), and broker 2" in incident.cause.sentence
+    assert "was elected by 38.000 s" in incident.cause.sentence
+
+
+def test_records_that_no_sample_but_its_own_cut_shows_were_cut_off(tmp_path):
+    """Broker 3 acknowledges them after its last sample, is killed, cuts its log when it is back, and leads again."""
+    logged(tmp_path, 3, (38, "t-0: cut from 41 to 30"), (44, "t-0: leads, ISR [3], high watermark 30"))
+    cluster = [leads(30, 3, -1, 31, (1, 3)), follows(33, 1, 3, -1, 40), leads(45, 3, -1, 30, (3,))]
+    faults = [fault(6, "kill", [3], 32, 37), fault(7, "isolate", [1], 40, 50)]
+    runs = [{**HERE, "system": "harrow", "generation": "zk-v1"}]
+    anomalies = [lost(offset, 31.5, broker=3) for offset in range(30, 41)]
+    (incident,) = diagnose(run_in(tmp_path, runs=runs, cluster=cluster, faults=faults, anomalies=anomalies))
+    assert incident.cause.kind == "wrong-cut"
+    assert "broker 3 cut them off its log at 38.000 s, and was then elected" in incident.headline
+    assert incident.cause.faults == (6, 7)
+    assert "Broker 3 was killed at 32.000 s (fault #6), before it cut its log." in incident.cause.evidence

@@ -1,0 +1,169 @@
+"""Finds why lost records are still in a log: two logs went apart, and the one without them led last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from common.wording import (
+    FIRST_SERVER,
+    as_sentence,
+    capital,
+    count,
+    in_leader_epoch,
+    moment,
+    node,
+    nodes,
+    partition_name,
+)
+from incidents.deeds import ENDING_A_PROCESS
+from incidents.evidence import Evidence, Fault
+from incidents.lost_storage import SLACK_NS
+from incidents.model import Cause
+from incidents.partition_history import Sample
+from incidents.takeovers import Loss, held
+
+_EXPIRY_NS = 10_000_000_000
+"""How long before an election a fault may have begun to end the session of the leader before."""
+
+
+def still_held(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
+    """Another replica than the last leader still holds the records: the two logs went apart, and stayed so."""
+    holders = sorted({*held(evidence, loss)} - {leader})
+    if not holders:
+        return None
+    if loss.acknowledged_by in holders:
+        known = _after_a_cut(evidence, loss, leader) or _by_one_replaced_in_logs(evidence, loss)
+        if known is not None:
+            return known
+    sentence = f"broker {leader}, which led last, kept other records at their offsets; {nodes(holders)} still"
+    sentence = f"{sentence} {'holds' if len(holders) == 1 else 'hold'} them"
+    led = _led_before(evidence, loss, leader)
+    by = loss.acknowledged_by
+    if not led and by in holders and by is not None:
+        hit = evidence.faults_on(by, loss.first_ns - SLACK_NS, loss.first_ns)[-1:]
+        led = [(fault, _unaware(by, fault)) for fault in hit if fault.kind not in ENDING_A_PROCESS]
+    numbers = tuple(dict.fromkeys(fault.number for fault, _ in led if fault.number))
+    return Cause("diverged-log-kept", sentence, tuple(spoken for _, spoken in led), node=leader, faults=numbers)
+
+
+def _unaware(broker: int, fault: Fault) -> str:
+    return (
+        f"Broker {broker} acknowledged them. It {fault.deed}, and may not have known who led meanwhile: what it wrote"
+        " alone, others have not."
+    )
+
+
+def _after_a_cut(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
+    """The broker that acknowledged the records had cut its log to where they begin: others had something else there."""
+    by, history = loss.acknowledged_by, evidence.history_of(loss.topic, loss.partition)
+    cuts = [cut for cut in history.cuts if cut.broker == by and cut.at_ns <= loss.first_ns]
+    if by is None or not cuts or not cuts[-1].log_end <= loss.offsets[0] < cuts[-1].log_end_before:
+        return None
+    cut = cuts[-1]
+    began_ns = min(cut.before_ns, cut.at_ns) - SLACK_NS
+    near = [fault for broker in (by, leader) for fault in evidence.faults_on(broker, began_ns, loss.first_ns)]
+    kept_apart = sorted({fault for fault in near if fault.started_ns >= began_ns}, key=lambda fault: fault.number)
+    took = [
+        fault
+        for fault in evidence.faults_on(by, cut.before_ns, cut.at_ns)
+        if fault.takes_records(loss.topic, loss.partition)
+    ]
+    shorter = f"had cut its log from {count(cut.log_end_before)} to {count(cut.log_end)} {cut.when}, and led"
+    if took:
+        left = f"with {count(cut.log_end)} of {count(cut.log_end_before)} records left"
+        shorter = f"acknowledged them after it {took[-1].deed} and led on {left}"
+    replaced = _replaced_by(evidence, loss, by, leader)
+    faults = dict.fromkeys([*(fault.number for fault in kept_apart), *(fault.number for fault, _ in replaced)])
+    return Cause(
+        "diverged-log-kept" if took else "wrong-cut",
+        f"broker {by} {shorter}; broker {leader}, which led last, had kept what had been at their offsets before",
+        (
+            f"Broker {by} acknowledged them and still holds them.",
+            *(as_sentence(fault.story) for fault in kept_apart),
+            *(spoken for _, spoken in replaced),
+        ),
+        cut.at_ns,
+        by,
+        tuple(number for number in faults if number),
+    )
+
+
+def _replaced_by(evidence: Evidence, loss: Loss, by: int, leader: int) -> list[tuple[Fault, str]]:
+    """The last fault that hit who acknowledged the records before another broker led, with what it means."""
+    leaderships = evidence.history_of(loss.topic, loss.partition).leaderships
+    led = next((one for one in leaderships if one.leader == leader and one.start_ns >= loss.last_ns), None)
+    hit = evidence.faults_on(by, loss.last_ns - SLACK_NS, led.start_ns)[-1:] if led else []
+    return [
+        (fault, f"Broker {by} {fault.deed}, and broker {leader} led by {moment(led.start_ns)}.") for fault in hit if led
+    ]
+
+
+def _led_before(evidence: Evidence, loss: Loss, leader: int) -> list[tuple[Fault, str]]:
+    """Faults of the time when a broker led last, before others did who acknowledged the records, with what they mean.
+
+    What a leader writes alone while it is cut off, or has not written out when it ends, is what others never have.
+    """
+    history = evidence.history_of(loss.topic, loss.partition)
+    led = [one for one in history.leaderships if one.leader == leader and one.start_ns <= loss.first_ns]
+    later = [one for one in history.leaderships if led and one.start_ns >= led[-1].end_ns and one.leader >= 0]
+    hit = evidence.faults_on(leader, led[-1].start_ns, min(led[-1].end_ns, loss.first_ns)) if led else []
+    if not hit or not later or later[0].leader == leader:
+        return []
+    name = partition_name(loss.topic, loss.partition)
+    next_one = later[0].leader
+    until = f"Broker {leader} had led {name} until {moment(led[-1].end_ns)}"
+    behind = evidence.faults_on(next_one, led[-1].start_ns, min(led[-1].end_ns, hit[-1].started_ns))
+    alone = (
+        f"{until}. It {hit[-1].deed}, and broker {next_one} led next: what broker {leader} had written by then, and"
+        f" broker {next_one} had not, may be what it kept."
+    )
+    return [
+        (hit[-1], alone),
+        *(
+            (fault, f"Broker {next_one} {fault.deed}, and may have lacked what broker {leader} wrote from then on.")
+            for fault in behind[-1:]
+            if fault not in hit
+        ),
+    ]
+
+
+def _by_one_replaced_in_logs(evidence: Evidence, loss: Loss) -> Cause | None:
+    """A broker acknowledged the records after another one had begun to lead, by the logs of both."""
+    by = loss.acknowledged_by
+    took_over = evidence.history_of(loss.topic, loss.partition).took_over
+    before = [one for one in took_over if one.at_ns <= loss.first_ns]
+    if by is None or not before or before[-1].broker == by or all(one.broker != by for one in before):
+        return None
+    leads = before[-1]
+    since_ns = leads.at_ns - _EXPIRY_NS
+    hit = [(by, fault) for fault in evidence.faults_on(by, since_ns, loss.first_ns)]
+    if evidence.is_leader_race:  # a fault of the ensemble may have ended sessions
+        servers = {target for fault in evidence.faults for target in fault.targets if target >= FIRST_SERVER}
+        hit += [(one, fault) for one in servers for fault in evidence.faults_on(one, since_ns, leads.at_ns)]
+    near = sorted(dict.fromkeys(hit), key=lambda pair: pair[1].number)
+    return Cause(
+        "acknowledged-early",
+        f"they were acknowledged by broker {by} when broker {leads.broker} already led (by its log since"
+        f" {moment(leads.at_ns)}{in_leader_epoch(leads.leader_epoch)})",
+        tuple(f"{capital(node(who))} {fault.deed}: broker {by} may not have known who led." for who, fault in near),
+        loss.first_ns,
+        by,
+        tuple(dict.fromkeys(fault.number for _, fault in near if fault.number)),
+    )
+
+
+def by_one_replaced(evidence: Evidence, loss: Loss, leading: Sequence[Sample]) -> Cause | None:
+    """A broker acknowledged the records after another one had begun to lead in a later epoch, and leads no more."""
+    if (told := _by_one_replaced_in_logs(evidence, loss)) is not None:
+        return told
+    by = loss.acknowledged_by
+    before = [sample for sample in leading if sample.at_ns <= loss.first_ns]
+    if by is None or not before or by in {sample.broker for sample in leading if sample.at_ns >= before[-1].at_ns}:
+        return None
+    leads = next(sample for sample in before if sample.leader_epoch == before[-1].leader_epoch)
+    epoch = in_leader_epoch(leads.leader_epoch)
+    sentence = (
+        f"they were acknowledged by broker {by} when broker {leads.broker} already led (seen at"
+        f" {moment(leads.at_ns)}{epoch})"
+    )
+    return Cause("acknowledged-early", sentence, at_ns=loss.first_ns, node=by)
