@@ -157,10 +157,10 @@ def _why_it_could_lead(
 
 
 def _was_eligible(history: PartitionHistory, takeover: Takeover) -> bool:
-    """Whether the last sample before an election has the new leader in the ELR, outside of the ISR."""
-    earlier = [one for one in history.samples if one.at_ns < takeover.seen_ns]
-    before = [one for one in earlier if one.leader not in (-1, takeover.leader)]
-    last = max(before, key=lambda one: (one.leader_epoch, one.at_ns), default=None)
+    """Whether the last sample before an election that has the new leader in ISR or ELR has it in the ELR."""
+    earlier = [one for one in history.samples if one.at_ns < takeover.seen_ns and one.leader != takeover.leader]
+    member_of = [one for one in earlier if takeover.leader in (*one.isr, *one.elr)]
+    last = max(member_of, key=lambda one: (one.leader_epoch, one.at_ns), default=None)
     return last is not None and takeover.leader in last.elr and takeover.leader not in last.isr
 
 

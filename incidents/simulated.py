@@ -237,7 +237,8 @@ def _differing_record(
     name = partition_name(history.topic, history.partition)
     leader = next((s.broker for s in reversed(history.leading) if s.at_ns <= until_ns), None)
     followed_ns = None
-    if leader is not None and _joined(history, broker, until_ns) is not None:
+    joined_ns = _joined(history, broker, until_ns)
+    if leader is not None and joined_ns is not None and joined_ns >= _led_since(history, until_ns):
         followed_ns = unanswered_since(evidence.story, broker, leader, name, until_ns)
     if followed_ns is None:
         where = next((f"offsets {count(first)} to {count(last)}" for _, first, last in finding.ranges), "")
@@ -261,6 +262,13 @@ def _differing_record(
         f"Broker {broker} began to follow it at {moment(followed_ns)}, and no answer has told it of the difference."
     )
     return _cause(evidence, finding, "joined-too-early", sentence, spoken, as_sentence(in_words(finding)))
+
+
+def _led_since(history: PartitionHistory, until_ns: int) -> int:
+    """Return when the last leader by a moment was first seen as such, in its leader epoch."""
+    leading = [sample for sample in history.leading if sample.at_ns <= until_ns]
+    own = (s.at_ns for s in leading if (s.broker, s.leader_epoch) == (leading[-1].broker, leading[-1].leader_epoch))
+    return min(own, default=0)
 
 
 def _wrote_after(history: PartitionHistory, leader: int, offset: int, at_ns: int, until_ns: int) -> bool:

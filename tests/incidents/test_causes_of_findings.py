@@ -123,6 +123,10 @@ def test_a_replica_with_another_record_that_was_told_nothing_joined_too_early(tm
         ([FOLLOWS, line(12, 2, "timer", folded={"fetch without data": 1})], IN_AND_OUT),  # or may have been
         ([], IN_AND_OUT),
         ([FOLLOWS], [leads(2, 1, 0, 10, (1, 2, 3)), leads(19, 1, 0, 10, (1, 2, 3))]),  # it was never out of the ISR
+        (
+            [FOLLOWS],
+            [leads(2, 2, 0, 9, (1, 2)), leads(10, 2, 0, 9, (1, 2, 3)), leads(11, 1, 1, 9, (1, 3))],
+        ),  # it came in it
     ],
 )
 def test_a_replica_with_another_record_that_may_have_known_kept_it(tmp_path, story, cluster):

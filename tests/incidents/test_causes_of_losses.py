@@ -269,9 +269,11 @@ def test_epochs_that_only_followers_knew_count_as_elections(tmp_path):
     assert headline.endswith("(leader epoch 2 of t-0, the second of 3 elections after the write).")
 
 
-def test_a_replica_that_was_elected_from_the_elr_says_so(tmp_path):
+@pytest.mark.parametrize("later", [[], [{**follows(27, 3, 1, 1, 5), "isr": [1], "elr": []}]])
+def test_a_replica_that_was_elected_from_the_elr_says_so(tmp_path, later):
+    """Also if a later state, of a log that tells no ELR, has it nowhere."""
     eligible = {**follows(26, 3, 1, 1, 20), "isr": [1], "elr": [3]}
-    cluster = [leads(9, 3, 0, 20, (1, 3)), eligible, leads(30, 3, 2, 5, (3,))]
+    cluster = [leads(9, 3, 0, 20, (1, 3)), eligible, *later, leads(30, 3, 2, 5, (3,))]
     runs = [settings(system="harrow", generation="K5")]
     faults = [fault(4, "page-cache-loss", [3], 15, 17)]
     cause = only(run_in(tmp_path, runs=runs, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
