@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from common.wording import count, nodes
+from common.wording import count, moment, nodes
 from incidents.evidence import Evidence
 from incidents.node_logs import Complaint
 from incidents.partition_history import PartitionHistory, Sample
 
 _LATER_NS = 2_000_000_000
 """A follower that has what its leader had this long ago has caught up: the samples are not of one moment."""
+
+_SHRINKS_NS = 5_000_000_000
+"""How long before a replica is out of the ISR what put it out may have ended."""
 
 _COMMIT_LOOP = (
     "This design looks at the ISR only when it commits a batch, and then takes in the followers that have the batch "
@@ -23,11 +26,12 @@ _INSIDE_A_BATCH = re.compile(r"expected a batch at offset (\d{1,19}) of \S+, fou
 
 
 class Reason(NamedTuple):
-    """Why replicas stay out: a clause, what speaks for it, and the node that fails."""
+    """Why replicas stay out: a clause, what speaks for it, the node that fails, and the faults that put them out."""
 
     sentence: str
     evidence: tuple[str, ...]
     node: int
+    faults: tuple[int, ...] = ()
 
 
 def reason(evidence: Evidence, topic: str, partition: int) -> Reason | None:
@@ -54,17 +58,39 @@ def reason(evidence: Evidence, topic: str, partition: int) -> Reason | None:
     caught_up = [
         sample.broker for sample in outside if sample.broker not in complaints and _is_caught_up(history, sample)
     ]
+    put_out, faults = _put_out(evidence, history)
     rule = (_COMMIT_LOOP,) if evidence.is_leader_race else ()
     if complaints:
         reasons = [_of(broker, said) for broker, said in complaints.items()]
         if caught_up:
             reasons.append(_not_taken_in(caught_up, leader))
         inside = (_inside_a_batch(broker, said) for broker, said in complaints.items())
-        spoken = (*(rule if caught_up else ()), *(sentence for sentence in inside if sentence))
-        return Reason("; ".join(reasons), spoken, next(iter(complaints)))
+        spoken = (*(rule if caught_up else ()), *(sentence for sentence in inside if sentence), *put_out)
+        return Reason("; ".join(reasons), spoken, next(iter(complaints)), faults)
     if caught_up and len(caught_up) == len(outside):
-        return Reason(_not_taken_in(caught_up, leader), rule, leader.broker)
+        return Reason(_not_taken_in(caught_up, leader), (*rule, *put_out), leader.broker, faults)
     return None
+
+
+def _put_out(evidence: Evidence, history: PartitionHistory) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Since when the ISR has been so small, and which faults had just hit its leader or those that it lost then."""
+    if len(history.isrs) < 2:
+        return (), ()
+    before, now = history.isrs[-2:]
+    left = sorted({*before.isr} - {*now.isr})
+    since_ns = now.start_ns - _SHRINKS_NS
+    hit = {
+        fault.number: fault
+        for broker in (*left, history.leading[-1].broker)
+        for fault in evidence.faults_on(broker, since_ns, now.start_ns)
+    }
+    if not left or not hit:
+        return (), ()
+    stories = "; ".join(evidence.stories(sorted(hit)))
+    sentence = (
+        f"Its ISR was {list(before.isr)} before, and has been {list(now.isr)} since {moment(now.start_ns)}: {stories}."
+    )
+    return (sentence,), tuple(number for number in sorted(hit) if number)
 
 
 def _has_moved_away(evidence: Evidence, sample: Sample) -> bool:

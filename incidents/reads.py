@@ -314,7 +314,7 @@ def _unavailable(evidence: Evidence, row: Row) -> Cause:
     if details.get("what") == "isr-not-full" and row["topic"] is not None and row["partition"] is not None:
         why = out_of_isr.reason(evidence, row["topic"], row["partition"])
         if why is not None:
-            return Cause("no-progress", f"{what}; {why.sentence}", why.evidence, row["at_ns"], why.node)
+            return Cause("no-progress", f"{what}; {why.sentence}", why.evidence, row["at_ns"], why.node, why.faults)
     last = max(evidence.faults, key=lambda fault: fault.ended_ns or fault.started_ns, default=None)
     after = f" after {last.story}" if last is not None else ""
     numbers = (last.number,) if last is not None and last.number else ()

@@ -51,6 +51,18 @@ def test_a_design_whose_logs_are_compared_by_their_ends_is_known_for_it(tmp_path
     assert ("(Z-04 and Z-05). It is a known gap of the protocol." in cause.allowed_by) == known
 
 
+@pytest.mark.parametrize(("shrunk_s", "faults"), [(15, (7,)), (29, ())])
+def test_the_fault_that_put_a_replica_out_of_the_isr_is_named_if_it_had_not_ended_long_before(
+    tmp_path, shrunk_s, faults
+):
+    """Broker 3 is paused from 10 s to 20 s."""
+    before = [leads(9, 1, 4, 5, (1, 2, 3)), leads(shrunk_s, 1, 4, 9, (1, 2))]
+    cause = cause_of(tmp_path, [*before, *samples()])
+    assert cause.faults == faults
+    story = f"Its ISR was [1, 2, 3] before, and has been [1, 2] since {shrunk_s}.000 s: broker 3 was paused at 10.000 s"
+    assert any(line.startswith(story) for line in cause.evidence) == bool(faults)
+
+
 def test_another_complaint_is_not_explained(tmp_path):
     cause = cause_of(tmp_path, samples(end_of_follower=18), {3: [REFUSED.replace("found 15", "found 19")]})
     assert cause.evidence == ()
