@@ -66,10 +66,22 @@ class Fault(NamedTuple):
             return f"a recipe to {RECIPES[self.kind]} began {self._when}"
         if not self.targets:
             return f"{EVENTS.get(self.kind, f'there was the fault {self.kind}')} {self._when}"
+        return f"{self._whom_and_what} {self._when}"
+
+    def story_with(self, later: Sequence[Fault]) -> str:
+        """The story of this one and of later ones that did the same to the same nodes."""
+        if not later or not self.targets:
+            return "; ".join(fault.story for fault in (self, *later))
+        numbers = ", ".join(f"#{fault.number}" for fault in (self, *later))
+        span = f"from {moment(self.started_ns)} to {moment(later[-1].started_ns)}"
+        return f"{self._whom_and_what} {len(later) + 1} times {span} (faults {numbers})"
+
+    @property
+    def _whom_and_what(self) -> str:
         did = self._did
         if len(self.targets) > 1:
             did = re.sub(r"^was\b", "were", re.sub(r"\bits\b", "their", did))
-        return f"{nodes(self.targets)} {did} {self._when}"
+        return f"{nodes(self.targets)} {did}"
 
     @property
     def _did(self) -> str:
@@ -195,10 +207,22 @@ class Evidence:
         def story(number: int) -> str:
             return by_number[number].story if number in by_number else f"fault #{number}"
 
+        def together(numbers: Iterable[int]) -> str:
+            alike: dict[object, list[int]] = {}
+            for number in sorted(numbers):
+                fault = by_number.get(number)
+                alike.setdefault((fault.kind, fault.targets) if fault is not None else number, []).append(number)
+            return enumeration(
+                [
+                    by_number[first].story_with([by_number[one] for one in later])
+                    if first in by_number
+                    else story(first)
+                    for first, *later in alike.values()
+                ]
+            )
+
         return [
-            f"fault #{number}, in which {enumeration([story(part) for part in sorted(parts[number])])}"
-            if number in parts
-            else story(number)
+            f"a recipe (fault #{number}), in which {together(parts[number])}" if number in parts else story(number)
             for number in numbers
             if number and number not in inside
         ]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 FILE_NAME = "needed.json"
+SMALLEST_NAME = "smallest.json"
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,22 @@ def read(directory: Path) -> Needed | None:
         return _parsed(json.loads((directory / FILE_NAME).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
+
+
+def write_smallest(directory: Path, name: str) -> None:
+    """Note in a run's directory the run beside it that is the same failure, shrunk."""
+    (directory / SMALLEST_NAME).write_text(json.dumps({"run": name}) + "\n", encoding="utf-8")
+
+
+def smallest(directory: Path) -> Path | None:
+    """Return the directory of the same failure, shrunk; None if there is none, or no more."""
+    try:
+        name = json.loads((directory / SMALLEST_NAME).read_text(encoding="utf-8"))["run"]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+    if not isinstance(name, str) or name in ("", ".", "..") or Path(name).name != name or "\0" in name:
+        return None
+    return found if (found := directory.parent / name).is_dir() else None
 
 
 def _parsed(data: Mapping[str, Any]) -> Needed:

@@ -20,7 +20,7 @@ from incidents.evidence import Evidence, Fault
 from incidents.headlines import gravest
 from incidents.lost_storage import KNOWN_GAP, UNLESS_ELR
 from incidents.model import where
-from incidents.needed import Needed
+from incidents.needed import Needed, smallest
 from incidents.reads import NOT_IDEMPOTENT, details_of
 from reports.data.stored_run import Run, is_one_of, rows_where
 from reports.text.anomaly_groups import section_of
@@ -71,6 +71,7 @@ def answers(run: Run) -> tuple[Answer, ...]:
         *promised,
         *_harm(run, incident),
         _faults(run, incident, evidence),
+        *_shrunk(run),
         Answer("Whose mistake", _whose_mistake(run, incident, evidence.needed)),
         _records(run, incident),
     )
@@ -111,6 +112,22 @@ def _faults(run: Run, incident: Incident, evidence: Evidence) -> Answer:
         else:
             text = _by_evidence(incident, evidence, before)
     return Answer(question, text, "faults", "all faults")
+
+
+def _shrunk(run: Run) -> list[Answer]:
+    """Say what is left of the failure in the run beside this one to which it was shrunk."""
+    directory = smallest(run.directory)
+    if directory is None:
+        return []
+    evidence = Evidence(directory)
+    known = evidence.needed
+    numbers = [fault.number for fault in evidence.faults if fault.number]
+    stories = evidence.stories(known.needed if known is not None and not known.untested else numbers)
+    verb = "is" if len(stories) == 1 else "are"
+    enough = f"{plural(len(stories), 'fault')} {verb} enough" if stories else "No fault is needed"
+    what = f": {'; '.join(stories)}" if stories else ""
+    text = f"{enough} for the same rule to break{what}. The run {directory.name} beside this one shows it."
+    return [Answer("Shrunk", text)]
 
 
 def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_for: str) -> str:

@@ -157,17 +157,18 @@ def test_a_finding_about_several_records_names_them_all(tmp_path):
 
 def test_a_recipe_is_one_fault_with_its_parts(tmp_path):
     """Told by what its parts did, which may be less than what it is for."""
-    parts = [fault(3, "kill", [2], 4, 5), fault(4, "pause", [3], 6, 7)]
+    parts = [fault(3, "kill", [2], 4, 5), fault(4, "pause", [3], 6, 7), fault(5, "pause", [3], 9, 10)]
     faults = [fault(1, "kill", [1], 3, 4), fault(2, "log-info-held", [], 4, 5), *parts]
-    needed.write(tmp_path, Needed((1, 2, 3, 4), (), (), 3, 9, parts=((2, 3, 4),)))
+    needed.write(tmp_path, Needed((1, 2, 3, 4, 5), (), (), 3, 9, parts=((2, 3, 4, 5),)))
     run = checked(tmp_path, **{**SIMULATED, "faults": faults})
     assert told(run)["Faults needed"].startswith(
-        "Needed: broker 1 was killed at 3.000 s (fault #1); fault #2, in which broker 2 was killed at 4.000 s (fault"
-        " #3) and broker 3 was paused at 6.000 s (fault #4). With these alone"
+        "Needed: broker 1 was killed at 3.000 s (fault #1); a recipe (fault #2), in which broker 2 was killed at"
+        " 4.000 s (fault #3) and broker 3 was paused 2 times from 6.000 s to 9.000 s (faults #4, #5). With these alone"
     )
     (incident,) = load_run(run).incidents
-    assert incident.cause.evidence[-1].endswith("(fault #3) and broker 3 was paused at 6.000 s (fault #4).")
-    assert incident.cause.faults == (1, 2, 3, 4)
+    told_last = "(fault #3) and broker 3 was paused 2 times from 6.000 s to 9.000 s (faults #4, #5)."
+    assert incident.cause.evidence[-1].endswith(told_last)
+    assert incident.cause.faults == (1, 2, 3, 4, 5)
 
 
 def test_the_cause_of_a_simulated_failure_leads_to_the_faults_that_it_needs_alone(tmp_path):
@@ -349,6 +350,28 @@ def test_faults_that_lasted_until_shortly_before_the_violation_may_have_led_to_i
     assert "broker 1 was cut off at 10.000 s (fault #3)" in near
     assert "#2" not in near
     assert "#4" not in near
+
+
+def test_a_failure_that_was_shrunk_says_what_is_left_of_it(tmp_path):
+    run = checked(tmp_path / "run", **SIMULATED)
+    assert "Shrunk" not in told(run)
+    needed.write_smallest(run, "small")
+    assert "Shrunk" not in told(run)  # it is there no more
+    checked(tmp_path / "small", **{**SIMULATED, "faults": [fault(1, "pause", [3], 5, 9)]})
+    assert told(run)["Shrunk"] == (
+        "1 fault is enough for the same rule to break: broker 3 was paused at 5.000 s (fault #1). The run"
+        " small beside this one shows it."
+    )
+    needed.write(tmp_path / "small", Needed((), (1,), (), 3, 4))
+    assert told(run)["Shrunk"].startswith("No fault is needed for the same rule to break. The run small")
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "../small", "/small", "sm\0all", 7, None])
+def test_no_run_but_one_beside_it_is_what_a_failure_was_shrunk_to(tmp_path, name):
+    run = checked(tmp_path / "run", **SIMULATED)
+    checked(tmp_path / "small", **SIMULATED)
+    needed.write_smallest(run, name)
+    assert needed.smallest(run) is None
 
 
 LATER = {**SIMULATED, "findings": [

@@ -175,6 +175,8 @@ class _Explainer:
         _print_place("of", str(origin))
         _explained(directory)
         _print_next(directory)
+        needed.write_smallest(origin, directory.name)
+        write_report(origin, partial(click.echo, err=True))  # once more, with what is left
 
 
 def _explained(directory: Path) -> Explanation:
