@@ -136,8 +136,9 @@ class Calm:
     waiting: dict[tuple[int, str, int], tuple[int, int]] = field(default_factory=dict)
     """Leader, topic and partition -> a high watermark that could be higher, and since when."""
 
-    recoveries: dict[tuple[str, int], tuple[RecoveryJob, int]] = field(default_factory=dict)
-    """Topic id and partition -> the recovery that the active controller has begun, and since when."""
+    recoveries: dict[tuple[str, int], tuple[RecoveryJob, int, int]] = field(default_factory=dict)
+    """Topic id and partition -> the recovery that the active controller has begun, when it was first seen, and since
+    when all that it asks can answer."""
 
     alone: dict[int, tuple[tuple[int, ...], int]] = field(default_factory=dict)
     """Controller that leads though no majority can reach it -> its epoch and all voters' incarnations; since when."""
@@ -148,9 +149,9 @@ class Calm:
     def look(self, cluster: SimulatedCluster) -> bool:
         """Note what is disturbed now. Returns whether a controller is active that can commit."""
         now_us = cluster.now_us
+        bad, mended = _disturbed_links(cluster), _mended_links(cluster, self.looked_us)
         was_asleep, self.looked_us = now_us - self.looked_us > 2 * INTERVAL_US, now_us
-        bad = _disturbed_links(cluster)
-        for one, other in bad:
+        for one, other in bad | mended:
             self.links[min(one, other), max(one, other)] = now_us
         controller = _working_controller(cluster, bad)
         for node_id, machine in cluster.machines.items():
@@ -164,7 +165,7 @@ class Calm:
                 if not _separates(bad, node_id, chosen):
                     other = cluster.machines[chosen].incarnation
                     key = machine.incarnation, chosen, other, controller.quorum.epoch
-            if not key or self.keys.get(node_id) != key:
+            if not key or self.keys.get(node_id) != key or _separates(mended, node_id, key[1]):
                 self.nodes[node_id] = now_us
             self.keys[node_id] = key
         voters = [node_id for node_id, machine in cluster.machines.items() if machine.settings.is_controller]
@@ -187,6 +188,12 @@ class Calm:
 def _disturbed_links(cluster: SimulatedCluster) -> frozenset[tuple[int, int]]:
     network: SimulatedNetwork = cluster.network
     return frozenset(network.cut | network.stalled | {(source, target) for source, target, _ in network.late})
+
+
+def _mended_links(cluster: SimulatedCluster, since_us: int) -> frozenset[tuple[int, int]]:
+    """Those that messages have passed again since a moment: nobody may have looked while they did not."""
+    network: SimulatedNetwork = cluster.network
+    return frozenset(link for link, mended_us in network.mended_us.items() if mended_us >= since_us)
 
 
 def _separates(bad: Iterable[tuple[int, int]], one: int, other: int) -> bool:

@@ -165,19 +165,20 @@ def _check_recoveries(known: Knowledge, going_on: Mapping[tuple[str, int], Recov
     for key, job in going_on.items():
         noted = calm.recoveries.get(key)
         if noted is None or noted[0] is not job:
-            calm.recoveries[key] = job, now_us
+            calm.recoveries[key] = job, now_us, now_us
             continue
+        _, began_us, since_us = noted
         waits_for = job.needed or tuple(job.infos)
         if not all(_can_answer(known, known.partitions[key], member) for member in waits_for):
-            calm.recoveries[key] = job, now_us
+            calm.recoveries[key] = job, began_us, now_us
             continue
-        disturbed_us = max((calm.since(member) for member in waits_for), default=noted[1])
-        if max(disturbed_us, calm.majority_us) > noted[1] - INTERVAL_US:
+        disturbed_us = max((calm.since(member) for member in waits_for), default=began_us)
+        if max(disturbed_us, calm.majority_us) > began_us - INTERVAL_US:
             continue  # it may have asked in vain, and asks again when its request has timed out
-        if now_us - noted[1] >= _DECIDED_WITHIN_MS * MS:
+        if now_us - since_us >= _DECIDED_WITHIN_MS * MS:
             raise Violation(
                 "V-20",
-                f"{known.partitions[key]}: the recovery has not ended after {(now_us - noted[1]) // MS} ms in "
+                f"{known.partitions[key]}: the recovery has not ended after {(now_us - since_us) // MS} ms in "
                 f"which nothing has disturbed brokers {list(waits_for)}, whose logs suffice; it has asked "
                 f"{sorted(job.asked)}, and {sorted(job.infos)} have answered",
             )

@@ -116,6 +116,10 @@ def test_seeds_of_the_whole_world_that_once_failed_pass(seed: int) -> None:
     assert simulate(seed, {}, observed=True).findings == ()
 
 
+def test_a_recovery_may_ask_in_vain_through_a_cut_that_is_shorter_than_the_time_between_two_looks() -> None:
+    assert simulate(36_309_919, {"search": "mixed"}, observed=True).findings == ()
+
+
 def test_a_replica_that_fetches_few_bytes_at_once_may_take_long_to_come_back() -> None:
     assert simulate(36_265_378, {"search": "mixed"}, observed=True).findings == ()
 
