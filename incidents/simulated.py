@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from common.wording import as_sentence, count, moment, node, nodes, partition_name
@@ -171,15 +171,16 @@ def _candidate_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause
         since = had[-1].at_ns
         lost = [fault for fault in evidence.faults_on(broker, since, until_ns) if fault.lossy]
         spoken = f"At {moment(since)} its log still ended at {count(had[-1].log_end or 0)}."
-        if lost and _was_outside(history, broker, lost[-1], until_ns):
+        took = _that_took(evidence, lost, 0)  # no sample shows the record after the first
+        if took is not None and _was_outside(history, broker, took, until_ns):
             sentence = (
-                f"broker {broker} {lost[-1].deed} while it was out of the ISR of {name}, and joined that again without"
+                f"broker {broker} {took.deed} while it was out of the ISR of {name}, and joined that again without"
                 f" the committed offset {count(offset)}"
             )
             return (_cause(evidence, finding, "joined-too-early", sentence, spoken),)
-        if lost:
+        if took is not None:
             isr_or_elr = f" ({sets[0]})" if (sets := _SETS.search(finding.what)) is not None else ""
-            sentence = f"broker {broker} {lost[-1].deed} and still counts as complete for {name}{isr_or_elr}"
+            sentence = f"broker {broker} {took.deed} and still counts as complete for {name}{isr_or_elr}"
             return (_cause(evidence, finding, "storage-loss", sentence, spoken),)
         if _cut_before_commit(history, broker, offset, since):
             counted = (
@@ -228,6 +229,16 @@ def _candidate_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause
         _cause(evidence, finding, "committed-without-member", counted, spoken),
         _cause(evidence, finding, "joined-too-early", joined, spoken),
     )
+
+
+def _that_took(evidence: Evidence, lost: Sequence[Fault], otherwise: int) -> Fault | None:
+    """Return which of the faults that take records took them: one that the failure needs, if that is known.
+
+    `otherwise`: the place of the likeliest.
+    """
+    needed = () if evidence.needed is None else evidence.needed.needed
+    likeliest = lost[otherwise] if lost else None
+    return next((fault for fault in reversed(lost) if fault.number in needed), likeliest)
 
 
 def _differing_record(
@@ -321,10 +332,9 @@ def _leader_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause, .
         return (_elected_by_zookeeper(evidence, finding, acknowledged, sentence, spoken),)
     if broker in isr or broker in elr:
         lost = [f for f in evidence.faults_on(broker or 0, 0, finding.at_ns or 0) if f.lossy]
-        if lost:
-            return (
-                _cause(evidence, finding, "storage-loss", f"broker {broker} {lost[-1].deed} and was elected", spoken),
-            )
+        took = _that_took(evidence, lost, -1)
+        if took is not None:
+            return (_cause(evidence, finding, "storage-loss", f"broker {broker} {took.deed} and was elected", spoken),)
         return (_cause(evidence, finding, "eligibility", sentence, spoken),)
     if isr or elr:
         return (_cause(evidence, finding, "unclean-election", sentence, spoken),)
@@ -345,8 +355,9 @@ def _elected_by_zookeeper(
     had = [s for s in history.samples if s.broker == broker and s.at_ns <= until_ns and (s.log_end or 0) > first]
     since = had[-1].at_ns if had else 0
     lost = [fault for fault in evidence.faults_on(broker, since, until_ns) if evidence.is_lossy(fault.kind)]
-    if lost:
-        return _cause(evidence, finding, "storage-loss", f"broker {broker} {lost[-1].deed} and was elected", spoken)
+    took = _that_took(evidence, lost, -1)
+    if took is not None:
+        return _cause(evidence, finding, "storage-loss", f"broker {broker} {took.deed} and was elected", spoken)
     if had:
         name = partition_name(history.topic, history.partition)
         cut = f"broker {broker} cut committed records of {name} off its log and was elected{_at(finding)}"
@@ -393,9 +404,9 @@ def _fenced_member(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
     alone = _KEPT_ALONE.search(finding.what)
     if alone is not None:
         broker = int(alone[1])
-        lost = [fault for fault in evidence.faults_on(broker, 0, finding.at_ns or 0) if fault.lossy]
-        if lost:
-            sentence = f"broker {broker} {lost[-1].deed} and stays in the ISR as its only member, so that it may lead"
+        took = _that_took(evidence, [f for f in evidence.faults_on(broker, 0, finding.at_ns or 0) if f.lossy], -1)
+        if took is not None:
+            sentence = f"broker {broker} {took.deed} and stays in the ISR as its only member, so that it may lead"
             return (_cause(evidence, finding, "storage-loss", sentence, as_sentence(in_words(finding))),)
     return (_as_found(evidence, finding, "fenced-member"),)
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from incidents import diagnose
+from incidents import diagnose, needed
 from incidents.evidence import Evidence
+from incidents.needed import Needed
 from tests.incidents.stored import fault, follows, leads, lost, run_in
 
 LACKS = "log-0: broker 3 of epoch 4 is in the ISR (ISR [1, 2, 3], ELR [], partition epoch 2) and has nothing at 5, where 5…5 of epoch 0 is committed"  # fmt: skip  # noqa: E501
@@ -105,6 +106,18 @@ def lost_by_3(directory, isr):
 def test_a_replica_that_lost_data_outside_of_the_isr_joined_too_early(tmp_path):
     assert lost_by_3(tmp_path / "outside", (1, 2)) == "joined-too-early"
     assert lost_by_3(tmp_path / "inside", (1, 2, 3)) == "storage-loss"
+
+
+@pytest.mark.parametrize(("tried", "named"), [(None, 1), (Needed((2,), (1,), (), 3, 9), 2)])
+def test_the_first_loss_after_the_record_was_seen_took_it_unless_another_is_known_to_be_needed(tmp_path, tried, named):
+    """Broker 3 is down from 6 s on, and hit once more meanwhile."""
+    if tried is not None:
+        needed.write(tmp_path, tried)
+    faults = [fault(1, "page-cache-loss", [3], 6, 12), fault(2, "page-cache-loss", [3], 9, 12)]
+    in_sync = [leads(2, 1, 0, 10, (1, 2, 3)), leads(10, 1, 0, 10, (1, 2)), HELD]
+    cause = cause_of(tmp_path, "P-2", LACKS, cluster=in_sync, faults=faults)
+    assert cause.kind == "storage-loss"
+    assert f"(fault #{named}) and still counts as complete" in cause.sentence
 
 
 FOLLOWS = line(11, 3, "log-0: follows 1 in epoch 1, log end 6, high watermark 0, ISR [1, 2]")
