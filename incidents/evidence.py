@@ -407,7 +407,9 @@ _CASES = re.compile(r" \(the first of (\d{1,3}(?:,\d{3}){0,4})(?:: ([^()]{1,5000
 _LACKS = re.compile(r"; it lacks the committed offsets (\d{1,19}) to (\d{1,19})")
 _RANGE = re.compile(r"\boffsets (\d{1,19}) to (\d{1,19}) of partition (\d{1,9})\b")
 _VALUE = re.compile(r"value (\d{1,18}) (?:was|is) ")
-_PARTITION = re.compile(rf"\b({TOPIC_OF_SIMULATIONS}|side-[a-z])-(\d{{1,9}})\b|\bpartition (\d{{1,9}})\b")
+_TOPICS = rf"{TOPIC_OF_SIMULATIONS}|side-[a-z]|__consumer_offsets|keyed|exam[.-][a-z]{{1,20}}"
+"""The topics of simulations: the main one, those that clients create, the one of groups, those of the examination."""
+_PARTITION = re.compile(rf"(?<![\w.-])({_TOPICS})-(\d{{1,9}})\b|\bpartition (\d{{1,9}})\b")
 _IS_AT = re.compile(r"\band is at offset (\d{1,18})\b")
 """Where the record is that a finding is about, if another offset is named before."""
 _OFFSET = re.compile(r"\boffsets? (\d{1,18})\b|\bat (\d{1,18})\b(?! ms)|\bup to (\d{1,18})\b|what was at (\d{1,18})\b")

@@ -280,9 +280,10 @@ def test_the_records_that_a_simulation_lost_are_named_from_the_first_to_the_last
     )
 
 
-def test_a_finding_about_another_topic_is_about_that_topic(tmp_path):
-    cause = cause_of(tmp_path, "P-1", OPENS.replace("log-0", "side-a-0"))
-    assert "its log of side-a-0 lacked committed records" in cause.sentence
+@pytest.mark.parametrize("name", ["side-a-0", "keyed-0", "__consumer_offsets-0", "exam-keyed-0", "exam.dots-0"])
+def test_a_finding_about_another_topic_is_about_that_topic(tmp_path, name):
+    cause = cause_of(tmp_path, "P-1", OPENS.replace("log-0", name))
+    assert f"its log of {name} lacked committed records" in cause.sentence
 
 
 def test_what_the_simulator_found_is_no_second_time_within_the_contract(tmp_path):
