@@ -287,6 +287,16 @@ _KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
     "P-23": (
         (
             (
+                r"the reassignment from (\[.*\]) to (\[.*\]) ended with the ISR (\[.*\]), min ISR (\d+); before it was"
+                r" (\[.*\])"
+            ),
+            (
+                r"the controller ended the reassignment of {name} from \1 to \2 with the ISR \3, smaller than min ISR"
+                r" \4; the ISR before that was \5"
+            ),
+        ),
+        (
+            (
                 r"the reassignment of (\[.*\]) was given up for (\[.*\]), of which (\[.*\]) are complete, min ISR "
                 r"(\d+); before it were (\[.*\])"
             ),

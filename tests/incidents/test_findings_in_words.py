@@ -16,6 +16,14 @@ def told(property_id, what, topic="log", partition=0):
     ("property_id", "what", "words"),
     [
         (
+            "P-23",
+            "log-0: the reassignment from [1, 2, 3] to [1, 2] ended with the ISR [1], min ISR 2; before it was [1, 3]",
+            (
+                "the controller ended the reassignment of log-0 from [1, 2, 3] to [1, 2] with the ISR [1], smaller than"
+                " min ISR 2; the ISR before that was [1, 3]"
+            ),
+        ),
+        (
             "P-1",
             (
                 "log-0: broker 2 leads epoch 4 with the log end 9, and has nothing at 9, where 9…9 of epoch 3 (crc "
