@@ -126,7 +126,8 @@ def _shrunk(run: Run) -> list[Answer]:
     verb = "is" if len(stories) == 1 else "are"
     enough = f"{plural(len(stories), 'fault')} {verb} enough" if stories else "No fault is needed"
     what = f": {'; '.join(stories)}" if stories else ""
-    text = f"{enough} for the same rule to break{what}. The run {directory.name} beside this one shows it."
+    own = "; the numbers are its own" if stories else ""
+    text = f"{enough} for the same rule to break{what}. The run {directory.name} beside this one shows it{own}."
     return [Answer("Shrunk", text)]
 
 

@@ -360,7 +360,7 @@ def test_a_failure_that_was_shrunk_says_what_is_left_of_it(tmp_path):
     checked(tmp_path / "small", **{**SIMULATED, "faults": [fault(1, "pause", [3], 5, 9)]})
     assert told(run)["Shrunk"] == (
         "1 fault is enough for the same rule to break: broker 3 was paused at 5.000 s (fault #1). The run"
-        " small beside this one shows it."
+        " small beside this one shows it; the numbers are its own."
     )
     needed.write(tmp_path / "small", Needed((), (1,), (), 3, 4))
     assert told(run)["Shrunk"].startswith("No fault is needed for the same rule to break. The run small")

@@ -16,7 +16,6 @@ ACTIVATED_OVER_UNCOMMITTED = sometimes(
 DEPOSED = sometimes("controller: the active one becomes a standby (QU-24)")
 DEPOSED_WITH_UNCOMMITTED = sometimes("controller: what the deposed one had decided is forgotten (QU-24)")
 DEPOSED_WHILE_ASKED = sometimes("controller: deposed while answers waited for the commit (CT-1)")
-STANDBY_TAKES_SNAPSHOT = sometimes("controller: a standby's image jumps to a snapshot (QU-21)")
 
 
 def settle(controller: ControllerState) -> None:
@@ -30,9 +29,6 @@ def settle(controller: ControllerState) -> None:
     elif controller.active and not quorum.leads:
         _step_down(controller)
     if not controller.active:
-        if controller.image.end_offset < quorum.snapshot_id[0]:
-            controller.runtime.mark(STANDBY_TAKES_SNAPSHOT)
-            controller.image = snapshots.load_latest(quorum)
         snapshots.replay(controller.image, quorum, quorum.high_watermark)
     controller.settled = (quorum.log.end_offset, quorum.high_watermark, quorum.epoch, quorum.leads)
     leader_elections.recoveries_ended(controller)
