@@ -31,6 +31,8 @@ _ROWS_READ = 100
 """Anomalies of a partition among which those records are looked for."""
 FAULTS_NAMED = 6
 NEAREST_NAMED = 3
+_LONG_STORY = 300
+"""Characters of a story of needed faults that is too long beside a shorter one."""
 _NEAR_NS = 5_000_000_000
 _ONLY_NEAR = frozenset({"leader-change", "no-progress"})
 """Kinds of cause whose sentence names the fault before it, and no evidence says that it had to be."""
@@ -102,7 +104,8 @@ def _faults(run: Run, incident: Incident, evidence: Evidence) -> Answer:
         broken = failure_sentences().get(incident.found_first)
         first = f"{incident.found_first}{f' ({broken})' if broken else ''}"
         what_for = f" for the first violation, {first}" if later else ""
-        text = _by_simulating(incident, evidence, evidence.needed, what_for)
+        is_shrunk = smallest(run.directory) is not None
+        text = _by_simulating(incident, evidence, evidence.needed, what_for, is_shrunk=is_shrunk)
     else:
         question = "Faults behind it"
         before = [fault for fault in evidence.faults if incident.at_ns is None or fault.started_ns <= incident.at_ns]
@@ -131,17 +134,24 @@ def _shrunk(run: Run) -> list[Answer]:
     return [Answer("Shrunk", text)]
 
 
-def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_for: str) -> str:
-    """Say what simulations without some of the faults have shown; `what_for` says of which harm."""
+def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_for: str, *, is_shrunk: bool) -> str:
+    """Say what simulations without some of the faults have shown; `what_for` says of which harm.
+
+    `is_shrunk`: the page also tells what is left of it, so that a long story is left to the incident.
+    """
     tries = f"{needed.redraws + 1} tries: with the same random choices, and with {needed.redraws} others"
     stories, others = evidence.stories(needed.needed), needed.not_needed
     sentences = []
     if stories:
+        told = "; ".join(stories)
+        if is_shrunk and len(told) > _LONG_STORY:
+            parts = {part for _, *rest in needed.parts for part in rest}
+            own = [number for number in needed.needed if number not in parts]
+            told = f"{_numbers(own)}, whose story the incident tells"
         these, left_out = ("it", "leave it out") if len(stories) == 1 else ("these", "leave out any one of them")
         alone = f"{these} and those not tried" if needed.untested else f"{these} alone"
         sentences.append(
-            f"Needed{what_for}: {'; '.join(stories)}. With {alone} the failure occurs again; {left_out}, and it does"
-            f" not ({tries})."
+            f"Needed{what_for}: {told}. With {alone} the failure occurs again; {left_out}, and it does not ({tries})."
         )
         if needed.again == 0:
             which = "it may count" if len(stories) == 1 else "one of them may count"

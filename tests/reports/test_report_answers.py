@@ -366,6 +366,19 @@ def test_a_failure_that_was_shrunk_says_what_is_left_of_it(tmp_path):
     assert told(run)["Shrunk"].startswith("No fault is needed for the same rule to break. The run small")
 
 
+@pytest.mark.parametrize("number", [3, 12])
+def test_a_long_story_is_left_to_the_incident_where_a_shorter_one_is_told(tmp_path, number):
+    faults = [fault(1 + n, "kill", [1 + n], 3 + n, 4 + n) for n in range(number)]
+    run = checked(tmp_path / "run", **{**SIMULATED, "faults": faults})
+    needed.write(run, Needed(tuple(range(1, 1 + number)), (), (), 3, 9, parts=((1, 2),)))
+    whole = told(run)["Faults needed"]
+    assert whole.startswith("Needed: a recipe (fault #1), in which broker 2 was killed at 4.000 s (fault #2); broker 3")
+    checked(tmp_path / "small", **SIMULATED)
+    needed.write_smallest(run, "small")
+    short = "Needed: faults #1, #3, #4, #5, #6, #7 and 5 more, whose story the incident tells. With these alone"
+    assert told(run)["Faults needed"].startswith(short if number == 12 else whole)
+
+
 @pytest.mark.parametrize("name", ["..", ".", "", "../small", "/small", "sm\0all", 7, None])
 def test_no_run_but_one_beside_it_is_what_a_failure_was_shrunk_to(tmp_path, name):
     run = checked(tmp_path / "run", **SIMULATED)
