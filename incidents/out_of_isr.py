@@ -80,9 +80,10 @@ def _put_out(evidence: Evidence, history: PartitionHistory) -> tuple[tuple[str, 
     left = sorted({*before.isr} - {*now.isr})
     since_ns = now.start_ns - _SHRINKS_NS
     hit = {
-        fault.number: fault
+        fault.number
         for broker in (*left, history.leading[-1].broker)
         for fault in evidence.faults_on(broker, since_ns, now.start_ns)
+        if fault.number
     }
     if not left or not hit:
         return (), ()
@@ -90,7 +91,7 @@ def _put_out(evidence: Evidence, history: PartitionHistory) -> tuple[tuple[str, 
     sentence = (
         f"Its ISR was {list(before.isr)} before, and has been {list(now.isr)} since {moment(now.start_ns)}: {stories}."
     )
-    return (sentence,), tuple(number for number in sorted(hit) if number)
+    return (sentence,), tuple(sorted(hit))
 
 
 def _has_moved_away(evidence: Evidence, sample: Sample) -> bool:
