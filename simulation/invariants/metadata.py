@@ -300,11 +300,13 @@ def _check_reassignment(known: Knowledge, ghost: Ghost, old: PartitionState, new
         return
     late = [member for member in old.adding if member in new.replicas and member not in new.isr]
     if late:
-        raise Violation(
-            "P-23",
+        what = (
             f"{ghost}: the reassignment from {list(old.replicas)} to {list(new.replicas)} ended with the ISR "
-            f"{list(new.isr)}, and without brokers {late}, which it added",
+            f"{list(new.isr)}, and without brokers {late}, which it added"
         )
+        # they may have been all that was in sync, and replaced by an unclean election in the same change
+        excuse = reassignment_excuse(known.generation) if set(late) <= set(old.isr) else ""
+        raise Violation("P-23", with_excuse(what, known.generation, excuse))
     needed = min(known.min_isr(ghost), len(old.isr))
     if len(new.isr) < needed:
         excuse = reassignment_excuse(known.generation)

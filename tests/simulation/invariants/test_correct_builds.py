@@ -120,6 +120,12 @@ def test_a_recovery_may_ask_in_vain_through_a_cut_that_is_shorter_than_the_time_
     assert simulate(36_309_919, {"search": "mixed"}, observed=True).findings == ()
 
 
+def test_that_a_reassignment_ends_when_the_added_are_in_sync_is_documented_also_if_that_change_replaces_them() -> None:
+    (found, *_) = simulate(33_610_143, {"search": "mixed", "generation": "K1"}, observed=True).findings
+    assert found.what.startswith("P-23: log-0: the reassignment from [4, 1, 2, 3] to [4, 1, 2] ended with the ISR [4]")
+    assert "(documented for K1: " in found.what
+
+
 def test_a_replica_that_fetches_few_bytes_at_once_may_take_long_to_come_back() -> None:
     assert simulate(36_265_378, {"search": "mixed"}, observed=True).findings == ()
 
