@@ -202,24 +202,17 @@ class Evidence:
         """Return what faults did, by their numbers. Of a recipe: what those of its parts did that were needed."""
         by_number = {fault.number: fault for fault in self.faults if fault.number}
         parts = {first: rest for first, *rest in self.needed.parts} if self.needed is not None else {}
-        inside = {number for rest in parts.values() for number in rest}
+        inside = self.needed.inside if self.needed is not None else ()
 
         def story(number: int) -> str:
             return by_number[number].story if number in by_number else f"fault #{number}"
 
-        def together(numbers: Iterable[int]) -> str:
-            alike: dict[object, list[int]] = {}
-            for number in sorted(numbers):
-                fault = by_number.get(number)
-                alike.setdefault((fault.kind, fault.targets) if fault is not None else number, []).append(number)
-            return enumeration(
-                [
-                    by_number[first].story_with([by_number[one] for one in later])
-                    if first in by_number
-                    else story(first)
-                    for first, *later in alike.values()
-                ]
-            )
+        def together(numbers: Sequence[int]) -> str:
+            alike: dict[tuple[str, frozenset[int]], list[Fault]] = {}
+            for fault in (by_number[number] for number in sorted(numbers) if number in by_number):
+                alike.setdefault((fault.kind, fault.targets), []).append(fault)
+            known = [first.story_with(later) for first, *later in alike.values()]
+            return enumeration([*known, *(story(number) for number in numbers if number not in by_number)])
 
         return [
             f"a recipe (fault #{number}), in which {together(parts[number])}" if number in parts else story(number)

@@ -34,6 +34,11 @@ class Needed:
     without_flaws: bool | None = None
     """Whether anything fails without the planted flaws; None if there are none, or if that was not tried."""
 
+    @property
+    def inside(self) -> frozenset[int]:
+        """Those that are parts of a recipe, and not faults of their own."""
+        return frozenset(number for _, *rest in self.parts for number in rest)
+
 
 def write(directory: Path, needed: Needed) -> None:
     """Write the file of a run's directory."""

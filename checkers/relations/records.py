@@ -168,10 +168,10 @@ def given_again(lost: DataFrame, attempts: DataFrame) -> DataFrame:
 
 
 def last_sent(shown: DataFrame, attempts: DataFrame) -> DataFrame:
-    """Return when the last record below an end of the log was sent that a client had been told: `last_sent_ns`.
+    """Return when the last record before an end of the log was sent: `last_sent_ns`.
 
-    `shown` has the offset of that record, `record`, and when the end was told, `shown_ns`. An end
-    is not in the result if no send was acknowledged with the last record's offset.
+    `shown` has the offset of that record, `record`, and when a client had learnt the end, `shown_ns`. An end is not in
+    the result if no send was acknowledged with the last record's offset.
     """
     sent = attempts.where("status = 'ok' and offset is not null").select(
         *KEY, fn.col("offset").alias("record"), "invoked_ns"

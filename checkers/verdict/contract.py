@@ -79,7 +79,7 @@ def classified(findings: DataFrame, relations: Relations) -> DataFrame | None:
 def _with_last_sent(judged: DataFrame, relations: Relations) -> DataFrame:
     """Add, for an end of the log that went back, `last_sent_ns`: when the last record below the earlier end was sent.
 
-    It is that record that a loss may have taken, and not the answer that told of it.
+    What a loss may take goes by when a record was sent, not by when a client learnt that it was there.
     """
     shown = judged.withColumn("record", fn.when(fn.col("anomaly") == END_WENT_BACK, fn.col("staleness.witness_record")))
     shown = shown.withColumn("shown_ns", fn.col("staleness.witness_ns"))

@@ -145,8 +145,7 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
     if stories:
         told = "; ".join(stories)
         if is_shrunk and len(told) > _LONG_STORY:
-            parts = {part for _, *rest in needed.parts for part in rest}
-            own = [number for number in needed.needed if number not in parts]
+            own = [number for number in needed.needed if number not in needed.inside]
             told = f"{_numbers(own)}, whose story the incident tells"
         these, left_out = ("it", "leave it out") if len(stories) == 1 else ("these", "leave out any one of them")
         alone = f"{these} and those not tried" if needed.untested else f"{these} alone"

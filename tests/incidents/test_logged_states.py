@@ -10,6 +10,7 @@ from tests.incidents.stored import S, fault, follows, leads, lost, run_in, setti
 
 STARTED_UNIX_MS = 1_795_897_800_000  # 20:30:00.000
 HERE = settings(environment="local", started_unix_ms=STARTED_UNIX_MS)
+OF_ZK = {**HERE, "system": "harrow", "generation": "zk-v1"}
 
 
 def states(text, node=1, partition=("t", 0), **more):
@@ -76,6 +77,12 @@ def test_a_node_whose_clock_was_set_tells_no_moment():
     assert states(text, node=2, unreliable=[1]) is not None
 
 
+def records_at_15(*held):
+    """What brokers hold at offset 15 after the run, in a design without leader epochs: (broker, value)."""
+    place = {"topic": "t", "partition": 0, "offset": 15, "leader_epoch": None}
+    return [{**place, "broker": broker, "value": value} for broker, value in held]
+
+
 def logged(directory, node, *lines):
     (directory / "nodes" / str(node)).mkdir(parents=True)
     stamped = [f"20:30:{at_s:06.3f} INFO    {text}" for at_s, text in ((0, "starts"), *lines)]
@@ -137,14 +144,12 @@ def test_who_acknowledged_when_another_already_led_by_its_log_was_replaced_and_d
     logged(tmp_path, 2, (23, "t-0: leads, ISR [2], high watermark 10"))
     logged(tmp_path, 3, (led_s, "t-0: leads, ISR [3], high watermark 12"))
     cluster = [leads(at_s, broker, -1, 40, (2, 3)) for at_s, broker in ((25, 2), (34, 2), (36, 3), (60, 3))]
-    logs = [
-        {"topic": "t", "partition": 0, "broker": broker, "offset": 15, "value": value, "leader_epoch": None}
-        for broker, value in ((3, 7), (2, 1015))
-    ]
+    logs = records_at_15((3, 7), (2, 1015))
     faults = [fault(4, "isolate", [202], 27, 34), fault(5, "pause", [2], 29, 33), fault(3, "kill", [202], 5, 6)]
-    runs = [{**HERE, "system": "harrow", "generation": "zk-v1"}]
     anomalies = [lost(15, 34.8, broker=2)]
-    (incident,) = diagnose(run_in(tmp_path, runs=runs, cluster=cluster, logs=logs, faults=faults, anomalies=anomalies))
+    (incident,) = diagnose(
+        run_in(tmp_path, runs=[OF_ZK], cluster=cluster, logs=logs, faults=faults, anomalies=anomalies)
+    )
     assert incident.cause.kind == kind
     if kind == "acknowledged-early":
         assert "by broker 2 when broker 3 already led (by its log since 34.200 s)" in incident.cause.sentence
@@ -158,10 +163,7 @@ def test_who_acknowledged_after_it_had_cut_its_log_wrote_over_what_others_have(t
     logged(tmp_path, 2, (41.98, f"t-0: cut from 40 to {cut_to}"))
     epochless = -1
     cluster = [leads(at_s, broker, epochless, 40, (1, 2)) for at_s, broker in ((30, 1), (48, 2), (55, 1), (60, 1))]
-    logs = [
-        {"topic": "t", "partition": 0, "broker": broker, "offset": 15, "value": value, "leader_epoch": None}
-        for broker, value in ((1, 7), (2, 1015))
-    ]
+    logs = records_at_15((1, 7), (2, 1015))
     faults = [fault(7, "isolate", [2], 41.952, 49), fault(6, "kill", [2], 20, 25)]
     anomalies = [lost(15, 49, broker=2)]
     (incident,) = diagnose(
@@ -179,14 +181,12 @@ def test_a_fault_that_took_the_log_is_named_where_others_kept_what_had_been_ther
         leads(30, 2, -1, 40, (1, 2)), follows(31, 2, -1, -1, 0), leads(33, 2, -1, 9, (1, 2)),
         leads(48, 2, -1, 50, (1, 2)), leads(55, 1, -1, 60, (1,)),
     ]  # fmt: skip
-    logs = [
-        {"topic": "t", "partition": 0, "broker": broker, "offset": 15, "value": value, "leader_epoch": None}
-        for broker, value in ((1, 7), (2, 1015))
-    ]
+    logs = records_at_15((1, 7), (2, 1015))
     faults = [fault(4, "page-cache-loss", [2], 30.5, 31), fault(5, "kill", [2], 52, 58), fault(6, "kill", [2], 20, 25)]
-    runs = [{**HERE, "system": "harrow", "generation": "zk-v1"}]
     anomalies = [lost(15, 49, broker=2)]
-    (incident,) = diagnose(run_in(tmp_path, runs=runs, cluster=cluster, logs=logs, faults=faults, anomalies=anomalies))
+    (incident,) = diagnose(
+        run_in(tmp_path, runs=[OF_ZK], cluster=cluster, logs=logs, faults=faults, anomalies=anomalies)
+    )
     how = (
         "broker 2 acknowledged it after it lost its page cache at 30.500 s (fault #4) and led on with 0 of 40 records"
         " left; broker 1, which led last, had kept what had been at their offsets before"
@@ -208,9 +208,8 @@ def test_a_leader_that_was_replaced_by_the_logs_has_not_taken_over(tmp_path):
         leads(31, 3, -1, 40, (3,)), leads(38, 2, -1, 20, (2,)), leads(39, 2, -1, 20, (2,)),
     ]  # fmt: skip
     faults = [fault(6, "kill", [3], 32, 45)]
-    runs = [{**HERE, "system": "harrow", "generation": "zk-v1"}]
     anomalies = [lost(30, 30.2, broker=3)]
-    (incident,) = diagnose(run_in(tmp_path, runs=runs, cluster=cluster, faults=faults, anomalies=anomalies))
+    (incident,) = diagnose(run_in(tmp_path, runs=[OF_ZK], cluster=cluster, faults=faults, anomalies=anomalies))
     assert "broker 3 was killed at 32.000 s (fault #6), and broker 2" in incident.cause.sentence
     assert "was elected by 38.000 s" in incident.cause.sentence
 
@@ -220,9 +219,8 @@ def test_records_that_no_sample_but_its_own_cut_shows_were_cut_off(tmp_path):
     logged(tmp_path, 3, (38, "t-0: cut from 41 to 30"), (44, "t-0: leads, ISR [3], high watermark 30"))
     cluster = [leads(30, 3, -1, 31, (1, 3)), follows(33, 1, 3, -1, 40), leads(45, 3, -1, 30, (3,))]
     faults = [fault(6, "kill", [3], 32, 37), fault(7, "isolate", [1], 40, 50)]
-    runs = [{**HERE, "system": "harrow", "generation": "zk-v1"}]
     anomalies = [lost(offset, 31.5, broker=3) for offset in range(30, 41)]
-    (incident,) = diagnose(run_in(tmp_path, runs=runs, cluster=cluster, faults=faults, anomalies=anomalies))
+    (incident,) = diagnose(run_in(tmp_path, runs=[OF_ZK], cluster=cluster, faults=faults, anomalies=anomalies))
     assert incident.cause.kind == "wrong-cut"
     assert "broker 3 cut them off its log at 38.000 s, and was then elected" in incident.headline
     assert incident.cause.faults == (6, 7)
