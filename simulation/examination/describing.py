@@ -111,22 +111,25 @@ def _named_topics(examiner: Examiner, cluster: SimulatedCluster, broker: int) ->
 
 
 def _pages(examiner: Examiner, cluster: SimulatedCluster, broker: int) -> None:
-    """All topics in pages of one partition, and one that there is not."""
+    """All topics in pages of one partition and of three, and one that there is not."""
     image = _image(examiner, cluster)
     expected = [
         (name, number, state.leader, state.leader_epoch, state.replicas, state.isr, state.elr, state.last_known_elr)
         for name in sorted(image.topics)
         for number, state in sorted(image.topics[name].partitions.items())
     ]
-    found = []
-    cursor: tuple[str, int] | None = None
-    for _ in range(len(expected) + 1):
-        page = _page(examiner, cluster, broker, DescribeTopicPartitionsRequest((), 1, cursor))
-        found += [(topic.name, *_described(topic)) for topic in page.topics if topic.partitions]
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    examiner.expect(f"broker {broker}, all partitions page by page", found, expected)
+    for limit in (1, 3):
+        pages = []
+        cursor: tuple[str, int] | None = None
+        for _ in range(len(expected) + 1):
+            page = _page(examiner, cluster, broker, DescribeTopicPartitionsRequest((), limit, cursor))
+            pages.append([(topic.name, *part) for topic in page.topics for part in _described(topic)])
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        about = f"broker {broker}, all partitions in pages of {limit}"
+        examiner.expect(about, [one for page in pages for one in page], expected)
+        examiner.expect(f"{about}, the longest page", max(map(len, pages)), min(limit, len(expected)))
     whole = _page(examiner, cluster, broker, DescribeTopicPartitionsRequest((NO_TOPIC, PLAIN)))
     named = [(topic.name, topic.error_code, len(topic.partitions)) for topic in whole.topics]
     expected_names = [(NO_TOPIC, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0), (PLAIN, ErrorCode.NONE, 2)]
@@ -142,17 +145,11 @@ def _page(
     return response
 
 
-def _described(topic: DescribedTopic) -> tuple[object, ...]:
-    [part] = topic.partitions
-    return (
-        part.partition,
-        part.leader,
-        part.leader_epoch,
-        part.replicas,
-        part.isr,
-        part.elr,
-        part.last_known_elr,
-    )
+def _described(topic: DescribedTopic) -> list[tuple[object, ...]]:
+    return [
+        (part.partition, part.leader, part.leader_epoch, part.replicas, part.isr, part.elr, part.last_known_elr)
+        for part in topic.partitions
+    ]
 
 
 def _cluster(examiner: Examiner, cluster: SimulatedCluster, brokers: Sequence[int], broker: int) -> None:

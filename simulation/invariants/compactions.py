@@ -1,4 +1,4 @@
-"""Checks compactions: when one may begin, that it comes to something, and what it leaves (P-64, V-28).
+"""Checks compactions: when one may begin, that it comes to something, and what it leaves (P-44, P-64, V-28).
 
 A log that holds something else than batches cannot be compacted, and its broker says so; of a log that can be read it
 may not.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from broker.core.broker_node.state import BrokerState
 from broker.core.log.compaction.cleaning import Cleaning
+from broker.core.log.compaction.swapping import CLEANED_SUFFIX, SWAP_SUFFIX
 from broker.core.log.log import Log
+from broker.core.ports.files import directory_of
 from broker.core.records import MalformedBatch, check_crc, decode_records, iterate_headers
 from broker.core.replica.state import Replica
 from simulation.invariants.ghost import Ghost, ReplicaMirror, pieces
@@ -47,8 +49,16 @@ def _began(known: Knowledge, state: BrokerState, cleaning: Cleaning, replica: Re
     """
     log, config = replica.log, replica.log.config.compaction
     ghost = known.ghost(replica.topic, replica.topic_id, replica.partition)
+    certain = min(replica.high_watermark, log.flushed_offset)
+    if cleaning.ends > certain:
+        known.fail(
+            ghost,
+            "P-64",
+            f"broker {state.broker_id} compacts a log up to {cleaning.ends}; its high watermark is "
+            f"{replica.high_watermark}, and it is synced up to {log.flushed_offset}",
+        )
     if config is not None and not config.min_lag_ms:
-        closed = log.closed_segments(min(replica.high_watermark, log.flushed_offset))
+        closed = log.closed_segments(certain)
         dirty = [segment for segment in closed if segment.end_offset > log.compacted_offset]
         share = sum(segment.size for segment in dirty) / max(1, sum(segment.size for segment in closed))
         latest_ms = state.runtime.wall_clock_ms - config.max_lag_ms
@@ -70,6 +80,7 @@ def _ended(known: Knowledge, ended: CompactionUnderWay, state: BrokerState) -> N
     replica, log = ended.replica, ended.replica.log
     if state.replicas.get(replica.key) is not replica or state.failed_directories:
         return
+    _check_copies(known, replica, state)
     if log.truncations != ended.truncations:
         return
     ghost = known.ghost(replica.topic, replica.topic_id, replica.partition)
@@ -86,6 +97,20 @@ def _ended(known: Knowledge, ended: CompactionUnderWay, state: BrokerState) -> N
             f"broker {state.broker_id} has ended a compaction, though nothing was cut or deleted, and has compacted "
             f"the log up to {log.compacted_offset}, before {ended.compacted}; its closed segments ended at "
             f"{ended.cleaning.ends}",
+        )
+
+
+def _check_copies(known: Knowledge, replica: Replica, state: BrokerState) -> None:
+    """P-44: whatever became of a compaction, its copy has been put in place, or deleted."""
+    log, disk = replica.log, known.cluster.machines[state.broker_id].disk
+    if disk.failing or directory_of(log.directory) in disk.failing_directories:
+        return
+    copies = [name for name in disk.list(log.directory) if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX))]
+    if copies:
+        known.fail(
+            known.ghost(replica.topic, replica.topic_id, replica.partition),
+            "P-44",
+            f"broker {state.broker_id} has ended a compaction, and has left {copies} in the log's directory",
         )
 
 

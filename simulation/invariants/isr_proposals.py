@@ -53,6 +53,29 @@ def answered(
             )
 
 
+def watched(known: Knowledge, state: BrokerState) -> None:
+    """P-22, after a leader has looked for laggards (ISR-S): it has asked for an ISR without each that it knows of.
+
+    One lags that has not reached the leader's end, and has not caught up for longer than replica.lag.time.max.ms.
+    """
+    lag_ms = known.settings.replica_lag_time_max_ms
+    for replica in state.replicas.values():
+        if replica.role is not Role.LEADER or replica.pending_isr is not None:
+            continue
+        for member in replica.isr:
+            remote = replica.remotes.get(member)
+            if member == state.broker_id or remote is None or remote.log_end == replica.log.end_offset:
+                continue
+            if state.runtime.now_ms - remote.caught_up_ms > lag_ms:
+                known.fail(
+                    known.ghost(replica.topic, replica.topic_id, replica.partition),
+                    "P-22",
+                    f"leader {state.broker_id} has looked for laggards, and does not ask for an ISR without broker "
+                    f"{member}, which has fetched up to {remote.log_end} of {replica.log.end_offset}, and had caught "
+                    f"up last {state.runtime.now_ms - remote.caught_up_ms} ms ago; the lag time is {lag_ms} ms",
+                )
+
+
 def check(known: Knowledge, broker: BrokerMirror, state: BrokerState) -> None:
     """P-22, when changes have become pending in a step, whose requests were noted: nobody else asks for them later."""
     proposed, broker.proposed = broker.proposed, []

@@ -231,6 +231,9 @@ class OpenRequests:
     waiting: dict[int, tuple[int, RequestReceived]] = field(default_factory=dict)
     """Since when, in virtual microseconds."""
 
+    given_up: list[tuple[int, int, RequestReceived]] = field(default_factory=list)
+    """Those whose sender has ended the connection since it was looked last: from when to when they waited, in us."""
+
 
 @dataclass(slots=True)
 class Knowledge:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
+from broker.core.broker_node.isr_changes import SHRINK
 from broker.core.broker_node.node import BrokerNode
 from broker.core.broker_node.requests.deletion import IDLE_PRODUCERS
 from broker.core.broker_node.state import BrokerState
@@ -120,6 +121,7 @@ class PropertyObserver:
         voter = known.voters[step.node_id]
         before = len(voter.entries)
         quorum.stepped(known, voter, node.state, incarnation, event)
+        quorum.told(voter, node.state.quorum, event)
         quorum.answered(known, voter, event, step.effects)
         answers.controller_asked(known, step.node_id, event, before)
         topics.controller_stepped(known, step.node_id, step.effects)
@@ -182,6 +184,8 @@ class PropertyObserver:
             messages.sent(known, broker, state, step, before)
         if broker.proposed:
             isr_proposals.check(known, broker, state)
+        if isinstance(event, TimerFired) and intervals.own(event.key) == (SHRINK,) and not has_ended:
+            isr_proposals.watched(known, state)
         if has_ended:
             processes.check_at_rest(broker, state)
         else:

@@ -6,11 +6,17 @@ from collections.abc import Sequence
 
 from broker.core.controller.state import ControllerState
 from broker.core.log.log import Log
-from broker.core.messages import NO_LEADER, AlterPartitionRequest, VoteRequest, VoteResponse
+from broker.core.messages import (
+    NO_LEADER,
+    AlterPartitionRequest,
+    BeginQuorumEpochResponse,
+    VoteRequest,
+    VoteResponse,
+)
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import METADATA_DIRECTORY, decode_change
-from broker.core.ports.events import Effect, Event, Reply, RequestReceived
+from broker.core.ports.events import Effect, Event, Reply, RequestReceived, ResponseReceived
 from broker.core.quorum import snapshots
 from broker.core.quorum.state import Quorum, QuorumRole, read_stored
 from broker.core.records import PREFIX_BYTES
@@ -162,6 +168,17 @@ def _check_stored(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None
             f"{found} on its disk",
         )
     mirror.stored = knows
+
+
+def told(mirror: VoterMirror, quorum: Quorum, event: Event) -> None:
+    """P-R4, after a step in which another voter has answered: a quorum epoch that it is told of is its own (QU-4)."""
+    response = event.response if isinstance(event, ResponseReceived) else None
+    if isinstance(response, VoteResponse | BeginQuorumEpochResponse) and quorum.epoch < response.leader_epoch:
+        raise Violation(
+            "P-R4",
+            f"voter {mirror.holder} stays in quorum epoch {quorum.epoch}, though another voter has told it of epoch "
+            f"{response.leader_epoch}",
+        )
 
 
 def answered(known: Knowledge, mirror: VoterMirror, event: Event, effects: Sequence[Effect]) -> None:

@@ -38,7 +38,7 @@ def asked(broker: BrokerMirror, state: BrokerState, sent: Send) -> None:
 
 def _check_session(broker: BrokerMirror, leader: int, request: FetchRequest) -> None:
     session_id, epoch = broker.sessions_accepted.pop(leader, (NO_SESSION, 0))
-    if session_id != NO_SESSION and request.session_epoch != INITIAL_EPOCH and request.session_epoch != epoch + 1:
+    if session_id != NO_SESSION and (request.session_id, request.session_epoch) != (session_id, epoch + 1):
         raise Violation(
             "P-45",
             f"broker {broker.broker_id} goes on with epoch {request.session_epoch} of fetch session "

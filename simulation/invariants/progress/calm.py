@@ -109,6 +109,9 @@ class Calm:
     failing: dict[tuple[int, int], tuple[int, bool]] = field(default_factory=dict)
     """Broker and log directory that has failed -> since when, and whether the broker has noticed."""
 
+    unreported: dict[tuple[int, str, int], int] = field(default_factory=dict)
+    """Broker, topic and partition -> since when the broker, not the committed metadata, has its replica offline."""
+
     unregistered: dict[int, int] = field(default_factory=dict)
     """Broker -> since when its process has run without being registered as active, by what is committed."""
 

@@ -17,6 +17,7 @@ from simulation.invariants.properties import Violation
 
 def check(known: Knowledge, cluster: SimulatedCluster, patience_us: int, *, works: bool) -> None:
     """V-15, twice a virtual second. `patience_us`: what a report to the controller may take."""
+    _check_reported(known, cluster, patience_us, works=works)
     for broker_id in known.brokers:
         failed = _failed(known, cluster, broker_id)
         failing = known.calm.failing
@@ -37,6 +38,33 @@ def check(known: Knowledge, cluster: SimulatedCluster, patience_us: int, *, work
                     f"broker {broker_id} has not noticed for {(cluster.now_us - since_us) // MS} ms that its log "
                     f"directory {index} has failed",
                 )
+
+
+def _check_reported(known: Knowledge, cluster: SimulatedCluster, patience_us: int, *, works: bool) -> None:
+    """A replica that its broker has offline, one that it could not create too, is so by what is committed."""
+    calm, found = known.calm, {}
+    for broker_id in known.brokers:
+        state = broker_state(cluster.machines[broker_id].node)
+        if state is None or state.broker_epoch != known.image.broker_epoch(broker_id):
+            continue
+        for (topic, partition), topic_id in state.offline.items():
+            ghost = known.ghost_of(topic, partition)
+            assigned = (
+                ghost.state if ghost is not None and known.partitions.get((topic_id, partition)) is ghost else None
+            )
+            if assigned is None or broker_id not in assigned.replicas or broker_id in assigned.offline:
+                continue
+            key = (broker_id, topic, partition)
+            found[key] = calm.unreported.get(key, cluster.now_us)
+            since_us = max(found[key], calm.since(broker_id), calm.majority_us)
+            if works and cluster.now_us - since_us > patience_us:
+                raise Violation(
+                    "V-15",
+                    f"{ghost}: broker {broker_id} has had its replica offline for {(cluster.now_us - since_us) // MS} "
+                    "ms in which nothing has disturbed it, and the committed metadata do not say so",
+                )
+    calm.unreported.clear()
+    calm.unreported.update(found)
 
 
 def notices_within_us(known: Knowledge) -> int:

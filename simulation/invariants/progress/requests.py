@@ -10,6 +10,8 @@ answers at once, or when the time is up that the request, or a setting, gives it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from broker.core.configuration.settings import CONTROLLER_LISTENER, Settings
 from broker.core.messages import AnyRequest, FetchRequest, InitProducerIdRequest, ProduceRequest
 from broker.core.messages.groups import (
@@ -25,7 +27,7 @@ from broker.core.node import CombinedNode
 from broker.core.ports.events import CloseConnection, Disconnected, Reply, RequestReceived
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.engine.event_queue import MS
-from simulation.engine.node_views import controller_state
+from simulation.engine.node_views import controller_state, controllers
 from simulation.invariants.knowledge import Knowledge, OpenRequests
 from simulation.invariants.progress.calm import INTERVAL_US
 from simulation.invariants.properties import Violation
@@ -59,7 +61,7 @@ def stepped(known: Knowledge, step: EventStep, incarnation: int, now_us: int) ->
         waiting[event.request_id] = now_us, event
     elif event.__class__ is Disconnected:
         assert isinstance(event, Disconnected)
-        _closed(open_requests, event.connection)
+        open_requests.given_up += [(at_us, now_us, one) for at_us, one in _closed(open_requests, event.connection)]
     answered: list[int] = []
     for effect in step.effects:
         if effect.__class__ is Reply:
@@ -73,11 +75,10 @@ def stepped(known: Knowledge, step: EventStep, incarnation: int, now_us: int) ->
             _closed(open_requests, effect.connection)
 
 
-def _closed(open_requests: OpenRequests, connection: int) -> None:
-    """A connection ended; nothing that came in through it need be answered."""
-    left = {number: one for number, one in open_requests.waiting.items() if one[1].connection != connection}
-    open_requests.waiting.clear()
-    open_requests.waiting.update(left)
+def _closed(open_requests: OpenRequests, connection: int) -> list[tuple[int, RequestReceived]]:
+    """A connection ended; nothing that came in through it need be answered. Returns what was not."""
+    waiting = open_requests.waiting
+    return [waiting.pop(number) for number, one in list(waiting.items()) if one[1].connection == connection]
 
 
 def check(known: Knowledge, cluster: SimulatedCluster, patience_us: int, *, works: bool) -> None:
@@ -86,12 +87,19 @@ def check(known: Knowledge, cluster: SimulatedCluster, patience_us: int, *, work
         state = controller_state(cluster.machines[node_id].node)
         if state is not None and not state.active:
             raise Violation("V-16", f"former controller {node_id} has not answered {decision.request}")
+    for node_id, state in controllers(cluster):
+        if not state.active and state.elections:
+            raise Violation("V-16", f"former controller {node_id} keeps requests for elections")
     calm, now_us = known.calm, cluster.now_us
     for node_id, open_requests in known.unanswered.items():
         machine = cluster.machines[node_id]
         node = machine.node
         if node is None or machine.incarnation != open_requests.incarnation:
             continue
+        given_up, open_requests.given_up = open_requests.given_up, []
+        asked = [one for one in given_up if not machine.settings.is_broker or one[2].listener == CONTROLLER_LISTENER]
+        if works:
+            _check_given_up(known, node_id, asked, patience_us)
         for arrived_us, event in open_requests.waiting.values():
             is_controller = not machine.settings.is_broker or event.listener == CONTROLLER_LISTENER
             own_ms = own_time_ms(known.settings, event.request, is_controller=is_controller)
@@ -118,6 +126,25 @@ def check(known: Knowledge, cluster: SimulatedCluster, patience_us: int, *, work
                 "V-16",
                 f"{role} {node_id} has not answered {event.request} of {event.connection}, after "
                 f"{(now_us - since_us) // MS} ms without a fault",
+            )
+
+
+def _check_given_up(
+    known: Knowledge, node_id: int, given_up: Sequence[tuple[int, int, RequestReceived]], patience_us: int
+) -> None:
+    """Of a controller that nothing had disturbed for long when it was asked: its sender need not wait in vain.
+
+    Brokers give up sooner than the bound of V-16, and ask again: they would never get an answer.
+    """
+    since_us = max(known.calm.since(node_id), known.calm.majority_us) + patience_us
+    for arrived_us, ended_us, event in given_up:
+        if arrived_us < since_us or _own_wait_us(event):
+            continue
+        if 2 * (ended_us - arrived_us) > known.settings.request_timeout_ms * MS:
+            raise Violation(
+                "V-16",
+                f"controller {node_id} has not answered {event.request} of {event.connection}, whose sender gave up "
+                f"after {(ended_us - arrived_us) // MS} ms, though nothing had disturbed it",
             )
 
 

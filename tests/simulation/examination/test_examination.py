@@ -14,6 +14,8 @@ from broker.core.log.log import Log
 from broker.core.messages import (
     CreateTopicsRequest,
     DescribedProducer,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
     ElectLeadersResponse,
     MetadataBroker,
     MetadataResponse,
@@ -45,6 +47,15 @@ def wrong_pages(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(descriptions, "topic_partitions", lambda *asked: honest(*asked)._replace(next_cursor=None))
 
 
+def longer_pages(patch: pytest.MonkeyPatch) -> None:
+    honest = descriptions.topic_partitions
+
+    def described(broker: Any, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+        return honest(broker, request._replace(partition_limit=max(request.partition_limit, 4)))
+
+    patch.setattr(descriptions, "topic_partitions", described)
+
+
 def unknown_names(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(queries, "is_legal_name", lambda _name: True)
 
@@ -74,6 +85,7 @@ def members_without_metadata(patch: pytest.MonkeyPatch) -> None:
     ("kind", "plant", "breaks"),
     [
         ("describing", wrong_pages, "P-E1"),
+        ("describing", longer_pages, "P-E1"),
         ("describing", unknown_names, "P-E1"),
         ("reading", producers_without_times, "P-E2"),
         ("writing", unconverted_batches, "P-E3"),

@@ -11,13 +11,16 @@ from broker.core.broker_node import directories, publishing, storage
 from broker.core.broker_node.node import BrokerNode
 from broker.core.broker_node.state import BrokerState
 from broker.core.log.log import Log
+from broker.core.metadata.records import PartitionState
 from broker.core.ports.files import StorageError
 from broker.core.replica.state import Replica, Role
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
+from simulation.engine.event_queue import MS
 from simulation.invariants.directories import is_left_behind, is_offline
 from simulation.invariants.ghost import Batch, ReplicaMirror
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
+from simulation.invariants.progress import directories as progress
 from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.scenario.scenario import SimulationOutcome, settings_of
 from simulation.workload.clients import TOPIC
@@ -148,6 +151,39 @@ def test_a_controller_that_is_down_excuses_no_missing_report(monkeypatch: pytest
     unreported(monkeypatch)
     down = SimulatedFault(3_500, "kill", 5, 22_000, 0)
     assert observed(faults=(FAILS, down)).failed_property == "V-15"
+
+
+@pytest.mark.parametrize(
+    ("topic_id", "recorded", "after_ms", "breaks"),
+    [
+        ("id", False, 6_000, "V-15"),
+        ("id", False, 4_000, None),
+        ("id", True, 6_000, None),
+        ("another", False, 6_000, None),
+    ],
+)
+def test_a_replica_that_could_not_be_created_is_reported(
+    knowledge: Knowledge,
+    monkeypatch: pytest.MonkeyPatch,
+    topic_id: str,
+    recorded: bool,
+    after_ms: int,
+    breaks: str | None,
+) -> None:
+    ghost = knowledge.ghost("log", "id", 0)
+    ghost.state = PartitionState((1, 2), (2,), 2, 0, 0, offline=(1,) if recorded else ())
+    state = SimpleNamespace(broker_epoch=1, offline={("log", 0): topic_id})
+    monkeypatch.setattr(progress, "broker_state", lambda node: state if node == "broker 1" else None)
+    cluster = SimpleNamespace(
+        now_us=0, machines={one: SimpleNamespace(node=f"broker {one}") for one in knowledge.brokers}
+    )
+
+    def looked(at_ms: int) -> None:
+        cluster.now_us = at_ms * MS
+        progress._check_reported(knowledge, cast("SimulatedCluster", cluster), 5_000 * MS, works=True)
+
+    looked(0)
+    assert broken_by(lambda: looked(after_ms)) == breaks
 
 
 @pytest.mark.parametrize(

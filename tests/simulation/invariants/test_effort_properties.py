@@ -1,4 +1,5 @@
-"""Followers that do not wait, laggards that are none, compactions without a reason or an end: P-62 to P-64, V-28, V-30.
+"""Followers that do not wait, laggards that are none, compactions without a reason or an end: P-62 to P-64, V-28, V-30;
+and compactions that leave their copy (P-44).
 
 And refusals and elections of a controller without a reason (P-41, P-25), and producers that a restart forgets (P-28).
 """
@@ -16,6 +17,8 @@ from broker.core.broker_node.requests import fetching, producing
 from broker.core.controller.requests import metadata_fetches
 from broker.core.log import producer_state
 from broker.core.log.compaction import filtering
+from broker.core.log.compaction.cleaning import Cleaning, Progress
+from broker.core.log.compaction.swapping import cleaned_name
 from broker.core.log.log import Log
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import PartitionState
@@ -24,6 +27,7 @@ from broker.core.replica.state import Role
 from broker.core.rules.insync_replicas import AlterPartitionRules
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
+from simulation.invariants import compactions
 from simulation.invariants.compactions import check_cut
 from simulation.invariants.ghost import Ghost, ReplicaMirror
 from simulation.invariants.knowledge import Deciding, Knowledge
@@ -180,6 +184,34 @@ def test_a_compaction_of_what_is_compacted_for_the_most_part_breaks_p_64(
 def test_a_compaction_that_leaves_two_records_of_a_key_breaks_p_64(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filtering, "_is_obsolete", lambda _record, _header, _limits: False)
     assert observe(**COMPACTED).failed_property == "P-64"
+
+
+@pytest.mark.parametrize(
+    ("high_watermark", "flushed", "broken"), [(8, 9, None), (7, 9, "P-64"), (9, 8, None), (9, 7, "P-64")]
+)
+def test_a_compaction_of_what_is_not_certain_yet_breaks_p_64(
+    high_watermark: int, flushed: int, broken: str | None
+) -> None:
+    known = Knowledge.of(SimulatedCluster(ChoiceSequence(given={}), settings_of(Configuration())))
+    config = SimpleNamespace(compaction=None)
+    log = SimpleNamespace(config=config, flushed_offset=flushed, truncations=0, start_offset=0, compacted_offset=0)
+    replica: Any = SimpleNamespace(topic="log", topic_id="id", partition=0, log=log, high_watermark=high_watermark)
+    state: Any = SimpleNamespace(broker_id=1)
+    cleaning: Any = SimpleNamespace(ends=8)
+    assert broken_by(lambda: compactions._began(known, state, cleaning, replica)) == broken
+
+
+def test_a_compaction_that_leaves_its_copy_behind_breaks_p_44(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Cleaning.step
+
+    def step(cleaning: Any) -> Progress:
+        progress = honest(cleaning)
+        if progress is Progress.DONE:
+            cleaning._files.append(cleaned_name(cleaning._segments[0]), b"")
+        return progress
+
+    monkeypatch.setattr(Cleaning, "step", step)
+    assert observe(**COMPACTED).failed_property == "P-44"
 
 
 @pytest.mark.parametrize(("compacted", "broken"), [(3, None), (4, "P-64")])

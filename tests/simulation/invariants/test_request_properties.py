@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from broker.core.controller import changes, membership
 from broker.core.controller.requests import metadata_fetches
 from broker.core.messages import (
     AnyRequest,
+    AssignReplicasToDirsRequest,
     CreateTopicsRequest,
     FetchRequest,
     InitProducerIdRequest,
@@ -20,11 +22,14 @@ from broker.core.messages import (
 )
 from broker.core.messages.groups import HeartbeatRequest, OffsetCommitRequest, SyncGroupRequest
 from broker.core.messages.refusals import ADMINISTRATION
+from broker.core.ports.events import RequestReceived
+from simulation.engine.event_queue import MS
 from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.progress import requests
 from simulation.scenario.configuration import SimulatedFault
-from tests.simulation.invariants.planting import observe
+from tests.simulation.invariants.planting import broken_by, observe
 
+REPORT = AssignReplicasToDirsRequest(1, 1, ())
 LONG = {"duration_ms": 30_000}
 ASKED = [SimulatedFault(5_000 + 100 * number, "reassignment", 0, 4_000, number) for number in range(3)]
 BROKERS, CONTROLLERS = range(3), range(3, 6)
@@ -113,6 +118,34 @@ def test_a_former_controller_that_forgets_who_asked_breaks_v_16(monkeypatch: pyt
     property_id, text = broken(*faults)
     assert property_id == "V-16"
     assert "former controller" in text
+
+
+@pytest.mark.parametrize(
+    ("active", "elections", "breaks"), [(False, True, "V-16"), (False, False, None), (True, True, None)]
+)
+def test_a_former_controller_keeps_no_elections(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, active: bool, elections: bool, breaks: str | None
+) -> None:
+    state = SimpleNamespace(active=active, elections={5: "asked"} if elections else {})
+    monkeypatch.setattr(requests, "controllers", lambda _cluster: [(100, state)])
+    assert broken_by(lambda: requests.check(knowledge, knowledge.cluster, 0, works=True)) == breaks
+
+
+@pytest.mark.parametrize(
+    ("arrived_ms", "ended_ms", "request_", "breaks"),
+    [
+        (20_000, 21_900, REPORT, "V-16"),
+        (20_000, 20_100, REPORT, None),  # its sender died
+        (9_000, 11_000, REPORT, None),  # something had disturbed the controller
+        (20_000, 21_900, FetchRequest((), max_wait_ms=5_000), None),  # it may wait
+    ],
+)
+def test_a_controller_that_nothing_disturbs_answers_before_a_broker_gives_up(
+    knowledge: Knowledge, arrived_ms: int, ended_ms: int, request_: AnyRequest, breaks: str | None
+) -> None:
+    knowledge.calm.majority_us = 5_000 * MS
+    given_up = [(arrived_ms * MS, ended_ms * MS, RequestReceived(5, 1, request_))]
+    assert broken_by(lambda: requests._check_given_up(knowledge, 100, given_up, 5_000 * MS)) == breaks
 
 
 def test_a_client_that_gets_no_producer_id_breaks_v_16(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,11 +8,12 @@ from broker.core.broker_node.requests import fetch_sessions, fetching
 from broker.core.messages import FetchRequest, FetchResponse
 from broker.core.messages.errors import ErrorCode
 from simulation.invariants.answers import sessions
+from simulation.invariants.answers.of_leaders import _check_session
 from simulation.invariants.knowledge import BrokerMirror
 from simulation.invariants.properties import Violation
 from simulation.runs.sweep import simulate
 from simulation.scenario.configuration import SimulatedFault
-from tests.simulation.invariants.planting import observe
+from tests.simulation.invariants.planting import broken_by, observe
 
 REFUSED = FetchResponse((), ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
@@ -98,3 +99,14 @@ def test_another_epoch_is_not_to_be_served(epoch: int) -> None:
     fetch(broker, 2, epoch)
     with pytest.raises(Violation, match="P-45"):
         sessions.answered(broker, 2, FetchResponse((), 0, session_id=7))
+
+
+@pytest.mark.parametrize(
+    ("session_id", "epoch", "breaks"), [(7, 3, None), (0, 0, "P-45"), (7, 2, "P-45"), (8, 3, "P-45")]
+)
+def test_a_follower_goes_on_in_the_session_that_its_leader_has_accepted(
+    session_id: int, epoch: int, breaks: str | None
+) -> None:
+    follower = BrokerMirror(1, sessions_accepted={2: (7, 2)})
+    request = FetchRequest((), session_id=session_id, session_epoch=epoch)
+    assert broken_by(lambda: _check_session(follower, 2, request)) == breaks

@@ -5,7 +5,8 @@ and voters that go on in an epoch that they have led (P-R1, P-R5), keep old snap
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +17,8 @@ from broker.core.controller import membership
 from broker.core.controller.requests import replica_reports
 from broker.core.log.log import Log
 from broker.core.messages import (
+    AnyResponse,
+    BeginQuorumEpochResponse,
     FetchedPartition,
     FetchPartition,
     FetchRequest,
@@ -25,7 +28,7 @@ from broker.core.messages import (
 )
 from broker.core.metadata.records import PartitionState
 from broker.core.node import CombinedNode
-from broker.core.ports.events import Reply, RequestReceived
+from broker.core.ports.events import Reply, RequestReceived, ResponseReceived
 from broker.core.quorum import snapshots
 from broker.core.quorum.state import Quorum, QuorumRole
 from broker.core.records import encode_batch
@@ -37,7 +40,7 @@ from simulation.invariants.answers import sizes
 from simulation.invariants.ghost import Ghost
 from simulation.invariants.knowledge import BrokerMirror, Knowledge, Standing, VoterMirror
 from simulation.invariants.metadata import _check_reassignment
-from simulation.invariants.quorum import answered
+from simulation.invariants.quorum import answered, told
 from simulation.scenario.configuration import SimulatedFault
 from simulation.workload.keyed_topic import CONFIGS as KEYED_CONFIGS
 from tests.simulation.invariants.planting import Plant, broken_by, observe
@@ -160,6 +163,14 @@ def test_a_leader_that_asks_again_for_what_it_was_granted_breaks_p_22(monkeypatc
     assert observe(faults=[*unseen, SimulatedFault(5_000, "kill", 1, 6_000, 0)]).failed_property == "P-22"
 
 
+@pytest.mark.parametrize(("watches", "breaks"), [(True, None), (False, "P-22")])
+def test_a_leader_that_looks_for_laggards_and_asks_for_no_isr_without_them_breaks_p_22(
+    monkeypatch: pytest.MonkeyPatch, watches: bool, breaks: str | None
+) -> None:
+    monkeypatch.setattr(InsyncReplicaRules, "is_watched", lambda _rules, appended_since: watches)
+    assert observe(faults=[SimulatedFault(5_000, "pause", 1, 5_000, 0)]).failed_property == breaks
+
+
 def test_a_reassignment_that_waits_for_more_replicas_breaks_p_78(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = ReassignmentRules.is_complete
 
@@ -267,6 +278,20 @@ def test_a_leader_tells_nobody_that_it_would_vote_for_it(
     event = RequestReceived(5, 1, VoteRequest("cluster", 100, 102, 7, 0, 0, pre_vote=True))
     answer = Reply(5, VoteResponse(0, vote_granted=True))
     assert broken_by(lambda: answered(knowledge, voter, event, [answer])) == breaks
+
+
+@pytest.mark.parametrize(
+    ("response", "breaks"),
+    [
+        (VoteResponse(0, -1, 8), "P-R4"),
+        (BeginQuorumEpochResponse(0, 102, 8), "P-R4"),
+        (VoteResponse(0, -1, 7), None),
+        (FetchResponse(()), None),
+    ],
+)
+def test_a_voter_that_is_told_of_a_newer_epoch_is_in_it(response: AnyResponse, breaks: str | None) -> None:
+    quorum = cast("Quorum", SimpleNamespace(epoch=7))
+    assert broken_by(lambda: told(VoterMirror(100), quorum, ResponseReceived(5, response))) == breaks
 
 
 def test_a_voter_that_does_not_write_down_its_epoch_breaks_p_79(monkeypatch: pytest.MonkeyPatch) -> None:
