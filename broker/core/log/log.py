@@ -249,7 +249,7 @@ class Log:
         )
         if not headers:
             return self.end_offset
-        if expected < self.end_offset:
+        if expected < self.end_offset or self._keeps_deleted_of_later(headers[0].leader_epoch):
             log_start = self.start_offset
             self.truncate_fully(expected)
             self.start_offset = log_start
@@ -265,6 +265,17 @@ class Log:
                 self._record_producer(header, header.base_offset, last_offset)
         self.end_offset = last_offset + 1
         return last_offset + 1
+
+    def _keeps_deleted_of_later(self, epoch: int) -> bool:
+        """Whether the log is empty, and its file still ends with deleted records of a later epoch than this one.
+
+        The leader need not have had those, after an unclean election. Recovery takes an earlier epoch behind them for
+        damage (ST-6): were they kept, all that is appended now would be lost when the process dies.
+        """
+        last = self._segments.last
+        if self.start_offset < self.end_offset or not last.size:
+            return False
+        return last.header_at(last.locate(self.end_offset - 1).position).leader_epoch > epoch
 
     def _record_producer(self, header: BatchHeader, base_offset: int, last_offset: int) -> None:
         self.producers.update(

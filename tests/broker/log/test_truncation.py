@@ -202,3 +202,32 @@ def test_lo_3_what_a_cut_leaves_below_the_leaders_log_start_goes_too() -> None:
     told = FetchedPartition("t", 0, ErrorCode.NONE, log_start_offset=5, diverging_epoch=(0, 5))
     assert take_answer(following, fetch_position(following, RULES, 1 << 20), told, RULES).truncated_to == 5
     assert (following.log.start_offset, following.log.end_offset, following.high_watermark) == (5, 5, 5)
+
+
+@pytest.mark.parametrize("generation", ["K4", "K5"])
+def test_st_6_what_follows_deleted_records_of_a_later_epoch_survives_the_death_of_the_process(generation: str) -> None:
+    """The leader was elected uncleanly, and has records of epoch 2 where this replica has deleted those of epoch 3."""
+    rules = rules_for(generation, ())
+    files = MemoryFiles()
+    following = Replica("t", 0, "id", 1, Log.open(files, "t-0", LogConfig(), clean=True), leader_epoch=4)
+    following.log.append_as_leader(encode_batch([(None, b"deleted")] * 6, 0, 0, 0, 5, 0, 0), 3)
+    following.log.append_as_leader(encode_batch([(None, b"cut off")], 0, 0, 0), 3)
+    following.log.advance_start(6)
+    for told in (
+        FetchedPartition("t", 0, ErrorCode.NONE, diverging_epoch=(2, 8)),
+        FetchedPartition("t", 0, ErrorCode.NONE, 0, records=encode_batch([(None, b"value")] * 2, 6, 2, 0)),
+    ):
+        take_answer(following, fetch_position(following, rules, 1 << 20), told, rules)
+    for log in (following.log, Log.open(files, "t-0", LogConfig(), clean=False)):
+        assert (log.start_offset, log.end_offset, log.epochs.entries) == (6, 8, ((2, 6),))
+        assert log.recovery.reason == ""
+    assert not following.log.producers.states, "those of the deleted records are not the leader's"
+
+
+def test_lo_3_deleted_records_stay_in_the_file_if_what_follows_them_is_of_no_earlier_epoch() -> None:
+    following = replica_of([(2, 4)])
+    following.log.advance_start(4)
+    asked = fetch_position(following, RULES, 1 << 20)
+    told = FetchedPartition("t", 0, ErrorCode.NONE, 0, records=encode_batch([(None, b"value")], 4, 2, 0))
+    assert take_answer(following, asked, told, RULES) == AppendOutcome(appended=1)
+    assert following.log.segment_offsets == (0,)

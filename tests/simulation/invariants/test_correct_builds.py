@@ -126,6 +126,10 @@ def test_that_a_reassignment_ends_when_the_added_are_in_sync_is_documented_also_
     assert "(documented for K1: " in found.what
 
 
+def test_a_follower_that_has_deleted_records_of_a_later_epoch_than_its_leaders_loses_nothing_when_it_dies() -> None:
+    assert simulate(33_610_503, {"search": "mixed", "generation": "K4"}, observed=True).findings == ()
+
+
 def test_a_replica_that_fetches_few_bytes_at_once_may_take_long_to_come_back() -> None:
     assert simulate(36_265_378, {"search": "mixed"}, observed=True).findings == ()
 
