@@ -209,3 +209,13 @@ def restart_from(known: Knowledge, ghost: Ghost, leader: int, epoch: int) -> Non
     ghost.sequences.clear()
     ghost.last_of.clear()
     check_sequences(known, ghost, mirror.start if mirror is not None else 0)  # of what was deleted it may know nothing
+
+
+def log_deleted(known: Knowledge, ghost: Ghost, holder: int) -> None:
+    """P-1 after an unclean election of a broker that has deleted its log before it leads, and leads with an empty one.
+
+    It was no replica for a while, became one again, and was elected before it had heard of either (RT-8, EL-9). Not in
+    a recovery that goes by logs, which waits until it has heard of that (UR-15).
+    """
+    if ghost.elected == holder:
+        restart_from(known, ghost, holder, ghost.since_epoch)

@@ -325,6 +325,11 @@ class Ghost:
     elected_end: int = 0
     """The log end of the leader of the last unclean election when it was elected."""
 
+    elected: int = -1
+    """The broker that the last unclean election chose, where losses are accepted and no logs compared, until it leads;
+    -1 if there is none.
+    """
+
     asked_before: dict[int, int] = field(default_factory=dict)
     """Broker -> up to where it had been asked to delete records when that leader was elected."""
 

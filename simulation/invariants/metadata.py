@@ -167,6 +167,8 @@ def _check_transition(known: Knowledge, ghost: Ghost, old: PartitionState, new: 
         if not _has_died(known, ghost, new.leader):
             _check_recovery(known, ghost, old, new)
             committed.restart_from(known, ghost, new.leader, new.leader_epoch)
+            by_setting = losses_accepted(known, ghost) and not known.elects_longest_logs
+            ghost.elected = new.leader if by_setting else -1
     elif old.leader >= 0 and (new.leader == old.leader or ((old.adding or old.removing) and not new.adding)):
         ghost.unadmitted -= set(new.isr) - set(old.isr) - set(old.elr)
     if old.replicas != new.replicas:

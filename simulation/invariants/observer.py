@@ -339,6 +339,8 @@ def _changed(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Rep
         ghost.starts[replica.leader_epoch] = max(ghost.starts.get(replica.leader_epoch, 0), mirror.start)
         if new_role:
             committed.check_leader(known, ghost, mirror)
+            if mirror.holder == ghost.elected and replica.leader_epoch >= ghost.since_epoch:
+                ghost.elected = -1
         isr_state = (replica.isr, replica.pending_isr, replica.min_insync_replicas)
         if new_role or isr_state != mirror.isr_state:
             mirror.isr_state = isr_state
@@ -358,9 +360,11 @@ def _removed(known: Knowledge, broker: BrokerMirror, state: BrokerState, key: tu
             if mirror.incarnation != broker.incarnation and not mirror.offline:
                 if not metadata.may_have_removed(known, ghost, broker, (topic_id, number)):
                     replicas.vanished(known, ghost, mirror)
+                    continue
             else:
                 ghost.deleted[broker.broker_id] = mirror, state.image.end_offset
                 metadata.check_removal(known, ghost, broker.broker_id, state.image.end_offset, (topic_id, number))
+            committed.log_deleted(known, ghost, broker.broker_id)
 
 
 def property_observers(unjudged: frozenset[str] = frozenset()) -> Sequence[Observer]:

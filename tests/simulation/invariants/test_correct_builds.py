@@ -8,11 +8,19 @@ import pytest
 
 from broker.core.metadata.image import Image, TopicImage
 from broker.core.metadata.records import PartitionState
+from broker.core.replica.state import Role
 from broker.core.rules.flaws.properties import PROPERTIES
 from history.protocol import protocol_rules
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import SimulatedCluster
-from simulation.invariants.committed import check_bounds, check_candidates, high_watermark_of_leader, restart_from
+from simulation.invariants.committed import (
+    check_bounds,
+    check_candidates,
+    check_leader,
+    high_watermark_of_leader,
+    log_deleted,
+    restart_from,
+)
 from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror
 from simulation.invariants.knowledge import Deciding, Knowledge
 from simulation.invariants.observer import PropertyObserver
@@ -128,6 +136,19 @@ def test_that_a_reassignment_ends_when_the_added_are_in_sync_is_documented_also_
 
 def test_a_follower_that_has_deleted_records_of_a_later_epoch_than_its_leaders_loses_nothing_when_it_dies() -> None:
     assert simulate(33_610_503, {"search": "mixed", "generation": "K4"}, observed=True).findings == ()
+
+
+def test_a_broker_may_be_elected_uncleanly_that_has_yet_to_hear_that_it_was_no_replica_for_a_while() -> None:
+    assert simulate(33_611_741, {"search": "mixed", "generation": "K4"}, observed=True).findings == ()
+
+
+@pytest.mark.parametrize(("elected", "broken"), [(1, None), (2, "P-1"), (-1, "P-1")])
+def test_only_a_leader_by_unclean_election_may_have_deleted_what_is_committed(elected: int, broken: str | None) -> None:
+    ghost = Ghost("log", 0, committed=[Batch(0, 2, 0, 0, 7, 0, 0, control=False)] * 3, since_epoch=12, elected=elected)
+    ghost.state = PartitionState((1, 2, 3), isr=(1,), leader=1, leader_epoch=13, partition_epoch=17)
+    log_deleted(no_knowledge(), ghost, 1)
+    mirror = ghost.mirrors[1] = ReplicaMirror(1, role=Role.LEADER, leader_epoch=13)
+    assert broken_by(lambda: check_leader(no_knowledge(), ghost, mirror)) == broken
 
 
 def test_a_replica_that_fetches_few_bytes_at_once_may_take_long_to_come_back() -> None:

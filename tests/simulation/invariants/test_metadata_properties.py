@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import count
 
@@ -278,6 +279,24 @@ def test_a_recovery_that_finds_nobody_complete_breaks_p_1_unless_too_few_were_re
     with pytest.raises(Violation, match="one member had to have it") as found:
         metadata.commit(knowledge, [(7, PartitionSet("id", 0, elected))], 8)
     assert found.value.property_id == "P-1"
+
+
+@pytest.mark.parametrize(
+    ("generation", "accepted", "elected"),
+    [
+        pytest.param("K4", True, 3, id="by setting"),
+        pytest.param("K4", False, -1, id="the last known leader"),
+        pytest.param("K5", True, -1, id="by its log, which it has kept by then (UR-15)"),
+    ],
+)
+def test_only_who_is_elected_by_setting_may_have_yet_to_delete_its_log(
+    generation: str, accepted: bool, elected: int, knowledge: Knowledge
+) -> None:
+    knowledge.settings = replace(knowledge.settings, generation=generation, unclean_leader_election_enable=accepted)
+    for offset, state in enumerate((nobody(3), UNCLEAN)):
+        record = PartitionSet("id", 0, state._replace(partition_epoch=offset))
+        metadata.commit(knowledge, [(3 + offset, record)], 4 + offset)
+    assert knowledge.partitions["id", 0].elected == elected
 
 
 @pytest.mark.parametrize(
