@@ -231,6 +231,9 @@ class OpenRequests:
     waiting: dict[int, tuple[int, RequestReceived]] = field(default_factory=dict)
     """Since when, in virtual microseconds."""
 
+    unheard: set[int] = field(default_factory=set)
+    """Those whose connection has ended: they may be answered still, once, and nobody hears it."""
+
     given_up: list[tuple[int, int, RequestReceived]] = field(default_factory=list)
     """Those whose sender has ended the connection since it was looked last: from when to when they waited, in us."""
 

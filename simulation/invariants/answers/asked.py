@@ -42,6 +42,9 @@ class AsksControllers:
     is_to_stop: bool = False
     """Whether it was asked to stop in a step before this one."""
 
+    is_fenced: bool = True
+    """What it took itself for after its last step."""
+
     is_caught_up: bool = False
     caught_up_us: int = -1
     """When it learned that it has caught up with the metadata, until its next heartbeat; in virtual microseconds."""

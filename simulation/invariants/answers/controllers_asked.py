@@ -1,5 +1,5 @@
 """Checks how a broker asks controllers: whom next (P-69), one report at a time (P-70), with what it knows (P-74), at
-once when it has caught up (V-29).
+once when it has caught up (V-29); and that an error in the answer to a heartbeat fences nobody (P-67).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from broker.core.messages import (
     AllocateProducerIdsRequest,
     AssignReplicasToDirsRequest,
     BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     FetchRequest,
@@ -23,6 +24,9 @@ from simulation.invariants.knowledge import BrokerMirror, Knowledge
 from simulation.invariants.properties import Violation
 
 _ONE_AT_A_TIME = (AllocateProducerIdsRequest, AssignReplicasToDirsRequest, BrokerRegistrationRequest)
+_TELLS = (ErrorCode.NONE, ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
+"""Answers to a heartbeat that say something of whether the broker is fenced."""
+
 CHECKED = frozenset({*_ONE_AT_A_TIME, BrokerHeartbeatRequest, FetchRequest})
 """Requests that a broker sends to controllers, and to leaders."""
 
@@ -68,6 +72,18 @@ def stepped(known: Knowledge, broker: BrokerMirror, state: BrokerState, event: E
     if state.caught_up and not asking.is_caught_up:
         asking.caught_up_us = known.cluster.now_us
     asking.is_caught_up = state.caught_up
+    was_fenced, asking.is_fenced = asking.is_fenced, state.fenced
+    response = event.response if isinstance(event, ResponseReceived) else None
+    if (
+        isinstance(response, BrokerHeartbeatResponse)
+        and response.error_code not in _TELLS
+        and was_fenced != state.fenced
+    ):
+        raise Violation(
+            "P-67",
+            f"broker {broker.broker_id} takes itself to be {'' if state.fenced else 'un'}fenced by an answer to its "
+            f"heartbeat that says {ErrorCode(response.error_code).name} alone",
+        )
     asking.is_to_stop |= isinstance(event, StopRequested)
     if isinstance(event, (RequestFailed, ResponseReceived)):
         kind, to = asking.open.pop(event.request_id, (None, -1))

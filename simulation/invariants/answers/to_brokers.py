@@ -20,6 +20,8 @@ from broker.core.messages import (
     AssignReplicasToDirsResponse,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.events import Effect, Event, Reply, RequestReceived
@@ -56,6 +58,8 @@ def stepped(
                 reports.assigned[event.request_id] = len(set(event.request.assignments))
             elif isinstance(event.request, AlterPartitionRequest):
                 _check_refusal(state, event.request_id, event.request, effects)
+        elif isinstance(event.request, BrokerRegistrationRequest):
+            _check_duplicate(state, event.request_id, event.request, effects)
     if not (reports.stale or reports.ahead or reports.fenced or reports.assigned):
         return
     for effect in effects:
@@ -106,6 +110,24 @@ def _check_unfenced(
         reports.fenced_brokers.add(held)
     else:
         reports.fenced_brokers.discard(held)
+
+
+def _check_duplicate(
+    state: ControllerState, request_id: int, request: BrokerRegistrationRequest, effects: Sequence[Effect]
+) -> None:
+    """P-40: a new incarnation is refused only while the one before is active and heard from (RG-2)."""
+    refused = BrokerRegistrationResponse(ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+    if not any(isinstance(one, Reply) and (one.request_id, one.response) == (request_id, refused) for one in effects):
+        return
+    broker_id = request.broker_id
+    silent_ms = state.runtime.now_ms - state.last_contact_ms.get(broker_id, -state.settings.broker_session_timeout_ms)
+    if not state.image.is_active(broker_id) or silent_ms >= state.settings.broker_session_timeout_ms:
+        raise Violation(
+            "P-40",
+            f"controller {state.settings.node_id} refuses the registration of broker {broker_id} for the sake of an "
+            f"incarnation that is {'active' if state.image.is_active(broker_id) else 'not active'}, and was heard from "
+            f"last {silent_ms} ms ago; its session is {state.settings.broker_session_timeout_ms} ms",
+        )
 
 
 def _check_refusal(

@@ -62,14 +62,12 @@ def stepped(known: Knowledge, step: EventStep, incarnation: int, now_us: int) ->
     elif event.__class__ is Disconnected:
         assert isinstance(event, Disconnected)
         open_requests.given_up += [(at_us, now_us, one) for at_us, one in _closed(open_requests, event.connection)]
-    answered: list[int] = []
     for effect in step.effects:
         if effect.__class__ is Reply:
             assert isinstance(effect, Reply)
-            waiting.pop(effect.request_id, None)
-            if effect.request_id in answered:
+            if waiting.pop(effect.request_id, None) is None and effect.request_id not in open_requests.unheard:
                 raise Violation("P-66", f"node {step.node_id} answers the request {effect.request_id} twice")
-            answered.append(effect.request_id)
+            open_requests.unheard.discard(effect.request_id)
         elif effect.__class__ is CloseConnection:
             assert isinstance(effect, CloseConnection)
             _closed(open_requests, effect.connection)
@@ -78,7 +76,9 @@ def stepped(known: Knowledge, step: EventStep, incarnation: int, now_us: int) ->
 def _closed(open_requests: OpenRequests, connection: int) -> list[tuple[int, RequestReceived]]:
     """A connection ended; nothing that came in through it need be answered. Returns what was not."""
     waiting = open_requests.waiting
-    return [waiting.pop(number) for number, one in list(waiting.items()) if one[1].connection == connection]
+    ended = [number for number, (_, event) in waiting.items() if event.connection == connection]
+    open_requests.unheard.update(ended)
+    return [waiting.pop(number) for number in ended]
 
 
 def check(known: Knowledge, cluster: SimulatedCluster, patience_us: int, *, works: bool) -> None:

@@ -1,4 +1,4 @@
-"""What brokers ask controllers for, and how: P-66 to P-71, V-29 and P-33; and when segments end (P-32)."""
+"""What brokers ask controllers for, and how: P-40, P-66 to P-71, V-29 and P-33; and when segments end (P-32)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,31 @@ from broker.core.messages import (
     AllocateProducerIdsRequest,
     AnyRequest,
     AssignReplicasToDirsRequest,
+    BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
 )
+from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import PartitionState
-from broker.core.ports.events import Event, RequestFailed, Send, TimerFired
+from broker.core.ports.events import (
+    Disconnected,
+    Event,
+    Reply,
+    RequestFailed,
+    RequestReceived,
+    ResponseReceived,
+    Send,
+    TimerFired,
+)
 from broker.core.quorum import elections
+from simulation.engine.cluster import EventStep
 from simulation.invariants import intervals
+from simulation.invariants.answers import controllers_asked, to_brokers
 from simulation.invariants.answers.controllers_asked import sent
 from simulation.invariants.directories import check_recorded
 from simulation.invariants.knowledge import BrokerMirror, Deciding, Knowledge
+from simulation.invariants.progress import requests
 from simulation.invariants.recoveries import _check_reason
 from simulation.scenario.configuration import SimulatedFault
 from tests.simulation.invariants.planting import broken_by, observe
@@ -32,6 +48,7 @@ from tests.simulation.invariants.planting import broken_by, observe
 CONTROLLERS_DIE = [SimulatedFault(5_000, "kill", 3, 4_000, 0), SimulatedFault(10_000, "kill", 4, 4_000, 0)]
 REPORT = AssignReplicasToDirsRequest(1, 7, ())
 IDS = AllocateProducerIdsRequest(1, 7)
+DUPLICATE = ErrorCode.DUPLICATE_BROKER_REGISTRATION
 LEADERLESS = PartitionState((1, 2, 3), (), -1, 4, 9)
 
 
@@ -48,6 +65,67 @@ def test_a_request_that_is_answered_twice_breaks_p_66(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(membership, "heartbeat", twice)
     assert observe().failed_property == "P-66"
+
+
+@pytest.mark.parametrize(("closed", "breaks"), [(True, None), (False, "P-66")])
+def test_a_request_that_is_answered_once_more_in_a_later_step_breaks_p_66(
+    knowledge: Knowledge, closed: bool, breaks: str | None
+) -> None:
+    def stepped(event: Event, *answers: int) -> None:
+        effects = [Reply(number, BrokerHeartbeatResponse(0)) for number in answers]
+        requests.stepped(knowledge, EventStep(1, event, effects), 1, 0)
+
+    stepped(
+        RequestReceived(5, 9, BrokerHeartbeatRequest(1, 7, 0, want_fence=False, want_shut_down=False)),
+        *([] if closed else [5]),
+    )
+    if closed:
+        stepped(Disconnected(9))
+    assert broken_by(lambda: stepped(TimerFired(("any",)), 5)) == breaks
+    assert broken_by(lambda: stepped(TimerFired(("any",)), 5)) == "P-66"
+
+
+@pytest.mark.parametrize(
+    ("error", "fenced", "breaks"),
+    [
+        (ErrorCode.NOT_CONTROLLER, True, "P-67"),
+        (ErrorCode.NOT_CONTROLLER, False, None),
+        (ErrorCode.NONE, True, None),
+        (ErrorCode.STALE_BROKER_EPOCH, True, None),
+    ],
+)
+def test_an_error_alone_that_fences_a_broker_breaks_p_67(
+    knowledge: Knowledge, error: ErrorCode, fenced: bool, breaks: str | None
+) -> None:
+    broker = BrokerMirror(1)
+    broker.asking.is_fenced = False
+    state: Any = SimpleNamespace(fenced=fenced, caught_up=True)
+    event = ResponseReceived(5, BrokerHeartbeatResponse(error))
+    assert broken_by(lambda: controllers_asked.stepped(knowledge, broker, state, event)) == breaks
+
+
+@pytest.mark.parametrize(
+    ("broker", "heard_ms", "error", "breaks"),
+    [
+        (1, 9_000, DUPLICATE, None),
+        (1, 8_000, DUPLICATE, "P-40"),
+        (1, None, DUPLICATE, "P-40"),
+        (4, 9_900, DUPLICATE, "P-40"),  # no broker of that number is active
+        (1, 8_000, ErrorCode.NONE, None),
+    ],
+)
+def test_a_new_incarnation_is_refused_only_while_the_one_before_lives(
+    knowledge: Knowledge, broker: int, heard_ms: int | None, error: ErrorCode, breaks: str | None
+) -> None:
+    state: Any = SimpleNamespace(
+        settings=SimpleNamespace(node_id=100, broker_session_timeout_ms=2_000),
+        runtime=SimpleNamespace(now_ms=10_000),
+        last_contact_ms={} if heard_ms is None else {broker: heard_ms},
+        image=knowledge.image,
+    )
+    request = BrokerRegistrationRequest(broker, "cluster", "another", ())
+    answer = Reply(5, BrokerRegistrationResponse(error))
+    assert broken_by(lambda: to_brokers._check_duplicate(state, 5, request, [answer])) == breaks
 
 
 def test_a_broker_that_is_told_the_contrary_of_what_was_decided_breaks_p_67(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from broker.core.broker_node.node import BrokerNode
 from broker.core.log.producer_state import ProducerStates, Verdict
 from broker.core.messages.errors import ErrorCode
+from broker.core.replica.state import Role
 from broker.core.rules.requests import ProduceRules
+from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.scenario.configuration import SimulatedFault
-from tests.simulation.invariants.planting import Plant, change_rules, observe
+from tests.simulation.invariants.planting import Plant, change_rules, observe, replica_of
 
 LEADER = 6
 """The target that stands for the leader of the first partition, in a cluster of three brokers and three controllers."""
@@ -21,7 +24,16 @@ FOLLOWER_CUT_OFF = SimulatedFault(4_000, "one-way", LEADER, 20_000, 1)
 
 
 def never_lagging() -> Plant:
-    return change_rules("isr", lags=lambda *_ends: False)
+    """A leader that takes each follower to have caught up just now; of a laggard that it knows of, P-22 judges."""
+
+    def lie(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica, node = replica_of(cluster, step, Role.LEADER), cluster.machines[step.node_id].node
+        if replica is not None and isinstance(node, BrokerNode):
+            for remote in replica.remotes.values():
+                remote.caught_up_ms = node.state.runtime.now_ms
+        return False
+
+    return Plant(lie, after_ms=0)
 
 
 def never_returning() -> Plant:
