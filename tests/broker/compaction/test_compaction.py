@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from broker.core.broker_node import compaction
-from broker.core.log.compaction.cleaning import Cleaning, Progress
+from broker.core.log.compaction.cleaning import STEP_BYTES, Cleaning, Progress
 from broker.core.log.compaction.filtering import RECORDS_MAX, Limits, without_keys, without_obsolete
 from broker.core.log.compaction.swapping import finish_swaps
 from broker.core.log.compression import CODECS, compress
 from broker.core.log.log import Log, LogConfig
+from broker.core.ports.events import Flush
 from broker.core.records import (
     HEADER_BYTES,
     MalformedBatch,
@@ -371,3 +373,51 @@ def test_a_log_is_compacted_when_the_share_of_its_bytes_that_is_not_compacted_is
     broker: Any = SimpleNamespace(runtime=SimpleNamespace(wall_clock_ms=0))
     share, segments = compaction._uncompacted(broker, replica)
     assert (round(share, 2), len(segments)) == ((0.5, 4) if compacts else (0.0, 0))
+
+
+@pytest.mark.parametrize(("high_watermark", "before", "after"), [(3, 3, 3), (7, 5, 6)])
+def test_only_what_is_committed_and_on_the_disk_is_compacted(high_watermark: int, before: int, after: int) -> None:
+    """`before` and `after`: the number of segments that are compacted, before a flush and after it."""
+    _, log = log_of(*[batch((b"%d" % at, b"1")) for at in range(4)])
+    log.config = CONFIG._replace(segment_bytes=1)
+    for _ in range(2):
+        log.append_as_leader(batch((b"open", b"")), 1)
+    log.config = CONFIG
+    assert (log.flushed_offset, log.end_offset) == (5, 7)
+    replica: Any = SimpleNamespace(
+        key=("t", 0), log=log, is_damaged=False, high_watermark=high_watermark, flushing_to=None
+    )
+    broker: Any = SimpleNamespace(runtime=SimpleNamespace(wall_clock_ms=0, effects=[]))
+    _, segments = compaction._uncompacted(broker, replica)
+    assert [segment.base_offset for segment in segments] == list(range(before))
+    assert [isinstance(effect, Flush) for effect in broker.runtime.effects] == [True] * (before < after)
+    log.sync()
+    _, segments = compaction._uncompacted(broker, replica)
+    assert [segment.base_offset for segment in segments] == list(range(after))
+
+
+def test_a_compaction_that_has_no_room_for_all_keys_goes_on_where_the_last_one_ended() -> None:
+    files, log = log_of(*[batch((key, b"1")) for key in (b"a", b"b", b"c", b"c", b"d", b"e", b"e")])
+    ends = []
+    for _ in range(3):
+        assert compact(files, log, keys_max=2) is Progress.DONE
+        ends.append(log.compacted_offset)
+    assert ends == [2, 5, 7]
+    assert sorted(values_of(log)) == [0, 1, 3, 4, 6, 7]
+
+
+def test_a_step_copies_a_part_of_a_long_segment_only() -> None:
+    files = MemoryFiles()
+    log = Log.open(files, "t-0", CONFIG._replace(segment_bytes=1 << 20), clean=True)
+    for at in range(30):
+        log.append_as_leader(batch((b"%d" % (at % 29), b"1" * 10_000)), 1)
+    log.config = CONFIG
+    log.append_as_leader(batch((b"open", b"")), 1)
+    assert log.segment_offsets == (0, 30)
+    cleaning = Cleaning(files, log, log.closed_segments(30), 0, 100)
+    copied = [0]
+    while cleaning.step() is Progress.MORE:
+        copied.append(files.size(cleaning.unsynced))
+    copied.append(files.size(cleaning.unsynced))
+    assert copied[-1] > 4 * STEP_BYTES
+    assert max(after - before for before, after in pairwise(copied)) <= STEP_BYTES

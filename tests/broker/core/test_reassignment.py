@@ -12,6 +12,7 @@ from broker.core.messages import (
     ConfigResource,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
+    CreateTopicsRequest,
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -24,6 +25,7 @@ from broker.core.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
     NewPartitions,
+    NewTopic,
     Reassignment,
 )
 from broker.core.messages.errors import ErrorCode
@@ -177,6 +179,19 @@ def test_the_elr_can_be_described_page_by_page(cluster: Cluster) -> None:
     assert isinstance(first, DescribeTopicPartitionsResponse)
     assert [topic.name for topic in first.topics] == [TOPIC]
     assert first.topics[0].partitions[0].elr == ()
+
+
+def test_a_page_has_no_more_partitions_than_were_asked_for_of_all_topics_together(cluster: Cluster) -> None:
+    cluster.call(1, CreateTopicsRequest((NewTopic("many", 3, 3), NewTopic("more", 2, 3))))
+    cluster.run(500)
+    pages: list[list[tuple[str, int]]] = []
+    cursor: tuple[str, int] | None = ("", 0)
+    while cursor is not None:
+        page = cluster.call(1, DescribeTopicPartitionsRequest((), 2, cursor))
+        assert isinstance(page, DescribeTopicPartitionsResponse)
+        pages.append([(topic.name, partition.partition) for topic in page.topics for partition in topic.partitions])
+        cursor = page.next_cursor
+    assert pages == [[(TOPIC, 0), ("many", 0)], [("many", 1), ("many", 2)], [("more", 0), ("more", 1)]]
 
 
 def test_replicas_of_a_failed_leader_s_partitions_are_spread_over_all_others() -> None:

@@ -290,6 +290,17 @@ def test_a_restarted_static_member_keeps_its_place_without_a_rebalance(cluster: 
     assert first.join().error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
+def test_a_static_member_that_came_back_and_is_silent_is_out_after_its_session(cluster: Cluster) -> None:
+    first, second = static_pair(cluster)
+    again = Driver(cluster, first.coordinator, instance_id="a")
+    assert again.join().error_code == ErrorCode.NONE
+    began_ms = cluster.now_ms
+    cluster.run_until(lambda: second.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS)
+    assert SESSION_MS - 100 <= cluster.now_ms - began_ms <= SESSION_MS + 1_000
+    assert again.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+    assert [each.instance_id for each in describe(cluster).members] == ["b"]
+
+
 def test_a_static_member_that_comes_back_with_other_wishes_causes_a_rebalance(cluster: Cluster) -> None:
     _, second = static_pair(cluster)
     again = Driver(cluster, second.coordinator, instance_id="a", protocols=(("range", b"more"),))

@@ -7,19 +7,21 @@ from dataclasses import replace
 import pytest
 
 from broker.core.controller import role
+from broker.core.controller.node import ControllerNode
 from broker.core.controller.requests import metadata_fetches
 from broker.core.controller.requests.metadata_fetches import DEADLINE
 from broker.core.controller.state import ControllerState
-from broker.core.messages import FetchPartition, FetchRequest, FetchResponse
+from broker.core.messages import BeginQuorumEpochResponse, FetchPartition, FetchRequest, FetchResponse
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import METADATA_TOPIC
-from broker.core.ports.events import CancelTimer, Reply, RequestReceived, SetTimer
-from broker.core.quorum import elections
+from broker.core.ports.events import CancelTimer, FlushDone, Reply, RequestReceived, ResponseReceived, Send, SetTimer
+from broker.core.quorum import elections, replication
 from broker.core.quorum.state import QuorumRole
 from broker.core.records import encode_batch
 from broker.core.rules.flaws import rules_for
-from tests.broker.quorum.voters import END, EPOCH, LAST, OTHER, THIRD, voter
+from tests.broker.quorum.voters import END, EPOCH, LAST, ME, OTHER, THIRD, voter
+from tests.support.memory_files import MemoryFiles
 
 BROKER = 1
 NUMBER = 77
@@ -118,3 +120,22 @@ def test_qu_20_a_snapshot_is_due_every_so_many_committed_records(
     role._snapshot_if_due(state)
     assert (state.quorum.snapshot_id == (end_offset, LAST)) is taken
     assert (state.quorum.log.start_offset == end_offset) is taken
+
+
+# --- QU-4: what a leader learns from an answer ------------------------------------------------------------------------
+
+
+def test_qu_4_a_leader_that_learns_of_a_newer_epoch_from_an_answer_to_its_announcement_follows() -> None:
+    node = ControllerNode(voter().settings, MemoryFiles(), "one")
+    quorum = node.state.quorum
+    elections.become_candidate(quorum)
+    elections.become_leader(quorum)
+    announced = {opened.to: number for number, opened in quorum.runtime.open_requests.items()}
+    node.handle(1, ResponseReceived(announced[OTHER], BeginQuorumEpochResponse(ErrorCode.NONE, ME, 1)))
+    node.handle(1, FlushDone(replication.FLUSH, None))
+    assert node.state.active
+    newer = BeginQuorumEpochResponse(ErrorCode.FENCED_LEADER_EPOCH, OTHER, 2)
+    effects = node.handle(2, ResponseReceived(announced[THIRD], newer))
+    assert not node.state.active
+    assert (quorum.role, quorum.epoch, quorum.leader) == (QuorumRole.FOLLOWER, 2, OTHER)
+    assert [one.to for one in effects if isinstance(one, Send) and isinstance(one.request, FetchRequest)] == [OTHER]

@@ -10,6 +10,7 @@ from broker.core.messages import FetchRequest, FetchSnapshotRequest, FetchSnapsh
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import encode_change
+from broker.core.ports.files import StorageError
 from broker.core.quorum import replication, snapshots
 from broker.core.quorum.state import Quorum, QuorumRole
 from broker.core.records import encode_batch
@@ -68,6 +69,18 @@ def test_qu_20_a_snapshot_has_the_epoch_of_the_last_record_that_it_covers() -> N
     snapshots.take(quorum, image(END, 8))
     assert quorum.snapshot_id == (END, LAST)
     assert snapshots.find(quorum.files, "metadata") == [(END, LAST)]
+
+
+def test_qu_20_a_snapshot_that_cannot_be_written_leaves_the_log_before_it() -> None:
+    quorum = voter(QuorumRole.LEADER)
+    quorum.high_watermark = TAKEN[0]
+    quorum.files.fail = lambda operation, name: operation == "replace" and name.endswith(".checkpoint")
+    with pytest.raises(StorageError):
+        snapshots.take(quorum, image())
+    quorum.files.fail = None
+    assert snapshots.find(quorum.files, "metadata") == []
+    for log in (quorum.log, voter(files=quorum.files).log):
+        assert (log.start_offset, log.end_offset, log.epochs.entries) == (0, END, ((LAST, 0),))
 
 
 # --- QU-21: serving ---------------------------------------------------------------------------------------------------

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from broker.core.configuration.settings import Settings
+from broker.core.controller import changes
 from broker.core.controller.node import ControllerNode
 from broker.core.controller.partition_changes import elections_for_leaderless, without_broker
 from broker.core.messages import (
@@ -18,6 +21,7 @@ from broker.core.messages import (
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import BrokerImage, TopicImage
 from broker.core.metadata.records import PartitionState
+from broker.core.ports.marks import Mark
 from tests.support.cluster import TOPIC, Cluster
 from tests.support.memory_files import MemoryFiles
 
@@ -190,3 +194,39 @@ def test_ra_3_who_comes_or_goes_elsewhere_does_not_end_a_reassignment() -> None:
     assert without_broker(controller, 5, unclean=True, registers=True) == []
     (left,) = without_broker(controller, 1)
     assert left.state.replicas == (2, 3, 4)
+
+
+SETTLED = PartitionState((1, 2, 3), (1, 2, 3), 1, 5, 7)
+MOVING = SETTLED._replace(replicas=(1, 2, 4, 3), adding=(4,), removing=(3,))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        pytest.param(SETTLED, MOVING, [changes.REASSIGNMENT_STARTED], id="starts"),
+        pytest.param(
+            MOVING,
+            MOVING._replace(replicas=(1, 2, 5, 3), adding=(5,)),
+            [changes.REASSIGNMENT_REPLACED],
+            id="takes another target",
+        ),
+        pytest.param(
+            SETTLED,
+            SETTLED._replace(replicas=(1, 2), isr=(1, 2)),
+            [changes.REASSIGNMENT_AT_ONCE],
+            id="is complete at once",
+        ),
+        pytest.param(
+            MOVING._replace(isr=(1, 2, 3, 4)),
+            SETTLED._replace(replicas=(1, 2, 4), isr=(1, 2, 4)),
+            [changes.REASSIGNMENT_COMPLETED],
+            id="ends",
+        ),
+        pytest.param(MOVING, SETTLED, [changes.REASSIGNMENT_CANCELLED], id="is cancelled"),
+        pytest.param(MOVING, MOVING._replace(isr=(1, 2, 3, 4)), [], id="goes on"),
+    ],
+)
+def test_ra_1_ra_6_what_a_change_does_to_a_reassignment_is_marked_as_that_and_nothing_else(
+    old: PartitionState, new: PartitionState, expected: list[Mark]
+) -> None:
+    assert [mark for mark in changes.marks_of(old, new) if mark.name.startswith("reassignment: ")] == expected

@@ -197,6 +197,27 @@ def test_a_controller_that_is_deposed_leaves_the_election_to_the_next_one() -> N
     assert cluster.answers[own_id] == ElectLeadersResponse(ErrorCode.NOT_CONTROLLER, ())
 
 
+def test_a_controller_that_is_active_again_holds_no_election_that_it_has_refused_when_it_was_deposed() -> None:
+    cluster = _without_leader(controllers=3, request_timeout_ms=5_000)
+    _no_answers(cluster)
+    (first,) = cluster.active_controllers()
+    own_id = cluster.ask(first, ElectLeadersRequest(UNCLEAN, ((TOPIC, 0),), 60_000))
+    for _ in range(20):
+        (active,) = cluster.active_controllers()
+        cluster.isolate(active)
+        cluster.run_until(lambda active=active: active not in cluster.active_controllers())
+        cluster.heal()
+        cluster.run_until(lambda: len(cluster.active_controllers()) == 1)
+        if cluster.active_controllers() == [first]:
+            break
+    cluster.held = None
+    cluster.run(3_000)
+    assert cluster.active_controllers() == [first]
+    assert cluster.leader() == -1
+    assert cluster.answers[own_id] == ElectLeadersResponse(ErrorCode.NOT_CONTROLLER, ())
+    assert _elect(cluster, at=first) == ErrorCode.NONE
+
+
 def test_a_controller_that_is_deposed_forgets_the_recoveries_that_it_has_begun() -> None:
     """Their timers still run: to decide after a short wait (UR-6), and to report that they take long (UR-11)."""
     cluster = _without_leader(controllers=3, request_timeout_ms=60_000, unclean_recovery_timeout_ms=3_000)

@@ -72,6 +72,15 @@ def test_an_emptied_log_keeps_its_epoch_over_every_kind_of_stop(
         assert again.epochs.entries == ((2, 3),)
 
 
+@pytest.mark.parametrize("empty", [by_request, by_age, as_follower])
+def test_an_emptied_log_keeps_its_epoch_if_its_start_was_not_checkpointed(empty: Callable[[Log], None]) -> None:
+    files = MemoryFiles()
+    empty(filled(files, 0, 2, 2))
+    for clean in (True, False):
+        again = Log.open(files.copy(), "t-0", SMALL, clean=clean)
+        assert (again.start_offset, again.end_offset, again.epoch_at_end) == (3, 3, 2)
+
+
 def test_a_log_that_has_lost_all_of_its_records_keeps_the_epoch_of_its_first_one() -> None:
     files = MemoryFiles()
     log = filled(files, 0, 2)
@@ -139,6 +148,16 @@ def test_a_follower_that_is_cut_to_nothing_remembers_where_the_leaders_epoch_end
     follower.take_answer(replica, asked, FetchedPartition("t", 0, ErrorCode.NONE, diverging_epoch=diverging), RULES)
     assert log.start_offset == log.end_offset == min(diverging[1], 1)
     assert log.epoch_at_end == epoch
+
+
+def test_a_follower_that_is_cut_to_where_its_leader_begins_keeps_the_epoch_of_its_last_record() -> None:
+    """Not the one that was cut off: the answer names it, though the leader may never have had records of it."""
+    log = filled(MemoryFiles(), 1, 3)
+    replica = Replica("t", 0, "id", 1, log, leader_epoch=4, role=Role.FOLLOWER)
+    asked = follower.fetch_position(replica, RULES, 1 << 20)
+    answer = FetchedPartition("t", 0, ErrorCode.NONE, diverging_epoch=(3, 1), log_start_offset=1)
+    follower.take_answer(replica, asked, answer, RULES)
+    assert (log.start_offset, log.end_offset, log.epoch_at_end) == (1, 1, 1)
 
 
 @pytest.mark.parametrize(("end", "start"), [(2, 1), (3, 3)])

@@ -265,6 +265,17 @@ def test_directories_that_an_older_version_left_belong_to_the_cluster_that_first
     assert files.size("meta.properties") > 0
 
 
+def test_a_broker_takes_a_snapshot_of_its_copy_after_exactly_as_many_records_as_the_setting_says():
+    copy = observer.open_copy(MemoryFiles(), Runtime())
+    taken = []
+    for offset in range(7):
+        records = encode_batch([(None, b"value")], offset, 1, 0, control=True)
+        assert observer.apply(copy, records, 1)
+        observer.store(copy, records, 3)
+        taken.append(copy.stored.snapshot_id[0])
+    assert taken == [0, 0, 3, 3, 3, 6, 6]
+
+
 def test_the_broker_of_a_combined_node_begins_with_its_controllers_snapshot_and_writes_none():
     cluster = ready(metadata_snapshot_records=4)
     controller = cluster.machines[CONTROLLER]
