@@ -401,7 +401,8 @@ class Log:
     def truncate_fully(self, start_offset: int, epoch: int = -1) -> None:
         """Drop everything and restart, empty, at `start_offset` (TR-4, TR-8), where `epoch` is known to hold.
 
-        A log that begins at 0 has had no record of any epoch: it remembers none (UR-12).
+        A log that begins at 0 has had no record of any epoch: it remembers none (UR-12). Durable: where it begins is
+        in the checkpoints later.
         """
         self._rewritten.extend(0, self.flushed_offset)
         self.start_offset = start_offset
@@ -409,6 +410,7 @@ class Log:
         self.flushed_offset = start_offset
         self._cut_files = ()
         self._segments.restart_with(self._files, self.directory, start_offset, self.config.index_interval_bytes)
+        self._files.sync(self._segments.last.name)
         self.epochs.replace([(epoch, start_offset)] if epoch >= 0 and start_offset > 0 else ())
         self.producers.clear()
         prune_snapshots(self._files, self.directory, ())

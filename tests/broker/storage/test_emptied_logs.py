@@ -76,8 +76,8 @@ def test_an_emptied_log_keeps_its_epoch_over_every_kind_of_stop(
 def test_an_emptied_log_keeps_its_epoch_if_its_start_was_not_checkpointed(empty: Callable[[Log], None]) -> None:
     files = MemoryFiles()
     empty(filled(files, 0, 2, 2))
-    for clean in (True, False):
-        again = Log.open(files.copy(), "t-0", SMALL, clean=clean)
+    for disk, clean in ((files.copy(), True), (files.copy(), False), (files.crash(), False)):
+        again = Log.open(disk, "t-0", SMALL, clean=clean)
         assert (again.start_offset, again.end_offset, again.epoch_at_end) == (3, 3, 2)
 
 

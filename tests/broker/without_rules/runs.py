@@ -23,6 +23,7 @@ TESTS = (
     "tests/broker/storage",
     "tests/broker/log",
     "tests/broker/compaction/test_compaction.py",
+    "tests/broker/compaction/test_compaction_crashes.py",
     "tests/broker/quorum",
     "tests/broker/groups",
     "tests/simulation/directed/test_directed_schedules.py",
