@@ -128,6 +128,10 @@ def test_a_recovery_may_ask_in_vain_through_a_cut_that_is_shorter_than_the_time_
     assert simulate(36_309_919, {"search": "mixed"}, observed=True).findings == ()
 
 
+def test_a_member_may_go_when_its_session_is_over_by_a_clock_that_is_read_in_whole_milliseconds() -> None:
+    assert simulate(36_323_977, {"search": "mixed"}, observed=True).findings == ()
+
+
 def test_that_a_reassignment_ends_when_the_added_are_in_sync_is_documented_also_if_that_change_replaces_them() -> None:
     (found, *_) = simulate(33_610_143, {"search": "mixed", "generation": "K1"}, observed=True).findings
     assert found.what.startswith("P-23: log-0: the reassignment from [4, 1, 2, 3] to [4, 1, 2] ended with the ISR [4]")
