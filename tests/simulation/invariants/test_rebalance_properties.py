@@ -188,7 +188,7 @@ def test_a_member_may_be_removed_when_its_session_is_over(knowledge: Knowledge) 
 def test_a_member_may_not_be_removed_before_its_session_is_over(knowledge: Knowledge) -> None:
     watched = Watched(knowledge)
     watched.heartbeat("a")
-    watched.later(SESSION_MS - 1)
+    watched.later(SESSION_MS - 2)
     assert watched.removed() == "P-50"
 
 
@@ -225,7 +225,7 @@ def test_that_another_leaves_is_no_excuse(knowledge: Knowledge) -> None:
     assert watched.removed(RequestReceived(9, 1, request)) == "P-50"
 
 
-@pytest.mark.parametrize(("waited_ms", "breaks"), [(REBALANCE_MS, None), (REBALANCE_MS - 1, "P-50")])
+@pytest.mark.parametrize(("waited_ms", "breaks"), [(REBALANCE_MS, None), (REBALANCE_MS - 2, "P-50")])
 def test_a_member_that_does_not_join_in_time_may_be_removed(
     knowledge: Knowledge, waited_ms: int, breaks: str | None
 ) -> None:
@@ -244,7 +244,7 @@ def test_a_member_that_has_joined_may_not_be_removed(knowledge: Knowledge) -> No
     assert watched.removed() == "P-50"
 
 
-@pytest.mark.parametrize(("waited_ms", "breaks"), [(REBALANCE_MS, None), (REBALANCE_MS - 1, "P-50")])
+@pytest.mark.parametrize(("waited_ms", "breaks"), [(REBALANCE_MS, None), (REBALANCE_MS - 2, "P-50")])
 def test_who_does_not_sync_is_given_time_from_the_generations_beginning_on(
     knowledge: Knowledge, waited_ms: int, breaks: str | None
 ) -> None:
@@ -271,7 +271,7 @@ def test_a_member_that_does_not_ask_for_its_assignment_may_be_removed(
 
 
 @pytest.mark.parametrize(
-    ("waited_ms", "breaks"), [(INITIAL_DELAY_MS, None), (INITIAL_DELAY_MS - 1, "P-51"), (REBALANCE_MS, None)]
+    ("waited_ms", "breaks"), [(INITIAL_DELAY_MS, None), (INITIAL_DELAY_MS - 2, "P-51"), (REBALANCE_MS, None)]
 )
 def test_a_first_generation_waits_for_the_delay(knowledge: Knowledge, waited_ms: int, breaks: str | None) -> None:
     watched = Watched(knowledge, GroupState.PREPARING_REBALANCE)
