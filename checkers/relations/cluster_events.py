@@ -18,6 +18,9 @@ from checkers.input.frames import FOREVER, KEY, NEVER
 from checkers.relations.base import Relations
 from history.contract import too_many_shutdowns
 
+ROUNDS = 5
+"""Rounds of samples in a row in which all replicas name one leader, so that no other can have led meanwhile."""
+
 
 def leadership_bounds(relations: Relations) -> DataFrame:
     """Return, per partition, the list `led` of its leader epochs in order.
@@ -130,9 +133,19 @@ def shortened(relations: Relations) -> DataFrame:
     """Return, per partition, the list `shortened` of samples in which a leader's log ended before an earlier one's.
 
     Each has `since_ns` and `at_ns`, between which the log was seen like that, and `log_end`: no record from there on
-    was in it. Only of leaders that were the latest ones then: a later epoch began after the sample. A leader that was
-    deposed may lack what the next one has acknowledged.
+    was in it. Only of leaders that were the latest ones then: a leader that was deposed may lack what the next one has
+    acknowledged. Leader epochs tell which were; in a run without any, agreement of all replicas does.
     """
+    return (
+        _shortened_in_latest_epochs(relations)
+        .unionByName(_shortened_undisputed(relations))
+        .groupBy(*KEY)
+        .agg(fn.collect_list(fn.struct("since_ns", "at_ns", "log_end")).alias("shortened"))
+    )
+
+
+def _shortened_in_latest_epochs(relations: Relations) -> DataFrame:
+    """Return `shortened`, a row each, of leaders with an epoch: a later one began after the sample."""
     epoch = [*KEY, "leader_epoch"]
     samples_of_one = Window.partitionBy(*KEY, "broker").orderBy("at_ns")
     in_order = Window.partitionBy(*KEY).orderBy("leader_epoch")
@@ -149,8 +162,75 @@ def shortened(relations: Relations) -> DataFrame:
         .where("at_ns < latest_until_ns")
         .withColumn("highest", fn.max("log_end").over(earlier))
         .where("log_end < highest and since_ns is not null")
+        .select(*KEY, "since_ns", "at_ns", "log_end")
+    )
+
+
+def _shortened_undisputed(relations: Relations) -> DataFrame:
+    """Return `shortened`, a row each, of leaders that all replicas agreed on, in runs without leader epochs.
+
+    A round ends with a sample of the leader, and begins after the one before. Proof is five rounds in a row without a
+    sample that names another leader, or none; in each of them every replica answers, and the leader's log lacks the
+    record in all of them. What a sample shows was so at some moment since the sample before it, hence five::
+
+        record acknowledged
+          │   since_ns
+          │     │ round 1: all have answered
+          │     │ round 2: all have followed this leader, also the one that acknowledged the record: it led before
+          │     │ round 3: the leader's log has lacked the record since then
+          │     │ round 4: all have answered since then
+          │     │ round 5: all have followed this leader since then
+          │   at_ns
+
+    A replica that does not answer, whatever the reason, may be leading.
+    """
+    with_epochs = relations.cluster.where("leader_epoch is not null").select("run_id").distinct()
+    samples = relations.cluster.join(with_epochs, "run_id", "left_anti")
+    in_order = Window.partitionBy(*KEY).orderBy("at_ns", "broker")
+    in_stretch = Window.partitionBy(*KEY, "stretch").orderBy("at_ns", "broker")
+    named = "role in ('leader', 'follower') and leader >= 0 and (role = 'leader') = (broker = leader)"
+    as_before = fn.col("named") == fn.lag("named").over(in_order)
+    led = fn.col("broker") == fn.col("named")
+    rounds = (
+        samples.withColumn("named", fn.when(fn.expr(named), fn.col("leader")))
+        .withColumn("differs", fn.when(as_before, 0).otherwise(1))
+        .withColumn("stretch", fn.sum("differs").over(in_order.rowsBetween(Window.unboundedPreceding, 0)))
+        .withColumn("turn", fn.count(fn.when(led, 1)).over(in_stretch.rowsBetween(Window.unboundedPreceding, -1)))
+        .groupBy(*KEY, "stretch", "turn")
+        .agg(
+            fn.min("at_ns").alias("first_ns"),
+            fn.max(fn.when(led, fn.col("at_ns"))).alias("at_ns"),
+            fn.max(fn.when(led, fn.col("log_end"))).alias("log_end"),
+            fn.size(fn.collect_set("broker")).alias("answered"),
+        )
+        .where("at_ns is not null and log_end is not null")
+    )
+    earlier = Window.partitionBy(*KEY).orderBy("at_ns").rowsBetween(Window.unboundedPreceding, -1)
+    five = Window.partitionBy(*KEY, "stretch").orderBy("turn").rowsBetween(1 - ROUNDS, 0)
+    return (
+        rounds.withColumn("highest", fn.max("log_end").over(earlier))
+        .join(_numbers_of_replicas(samples, relations), list(KEY))
+        .withColumn("since_ns", fn.min("first_ns").over(five))
+        .withColumn("whole", fn.count(fn.when(fn.col("answered") == fn.col("replicas"), 1)).over(five))
+        .withColumn("turns", fn.col("turn") - fn.min("turn").over(five))
+        .withColumn("log_end", fn.max("log_end").over(five))
+        .where((fn.col("whole") == ROUNDS) & (fn.col("turns") == ROUNDS - 1) & (fn.col("log_end") < fn.col("highest")))
+        .select(*KEY, "since_ns", "at_ns", "log_end")
+    )
+
+
+def _numbers_of_replicas(samples: DataFrame, relations: Relations) -> DataFrame:
+    """Return, per partition, `replicas`: how many brokers may ever have led it, at least the replication factor."""
+    in_sync, eligible = (fn.coalesce(name, _no_brokers()) for name in ("isr", "elr"))
+    brokers = fn.concat(fn.array("broker", "leader"), in_sync, eligible)
+    mentioned = samples.select(*KEY, fn.explode(brokers).alias("broker"))
+    return (
+        mentioned.where("broker >= 0")
+        .union(relations.replicas.select(*KEY, "broker"))
         .groupBy(*KEY)
-        .agg(fn.collect_list(fn.struct("since_ns", "at_ns", "log_end")).alias("shortened"))
+        .agg(fn.count_distinct("broker").alias("known"))
+        .join(fn.broadcast(relations.runs.select("run_id", "replication_factor")), "run_id")
+        .select(*KEY, fn.greatest("known", "replication_factor").alias("replicas"))
     )
 
 

@@ -311,6 +311,96 @@ def a_deposed_leader_that_lacks_a_record_does_not_show_that_it_is_gone(history: 
     history.final([])
 
 
+def a_loss_and_a_later_shutdown_without_epochs(history: History, rounds: int = 6, first_ms: int = 100) -> None:
+    """Broker 2 leads next, lacks the record, and so often all are sampled to agree that it leads; then one shuts down.
+
+    The first round of the new leader is not one in which all have answered.
+    """
+    history.sampled(5, 1, None)
+    history.written([100])
+    history.sampled(50, 1, None, high_watermark=1)
+    for at_ms in range(first_ms, first_ms + 100 * rounds, 100):
+        history.sampled(at_ms, 2, None)
+    history.fault("page-cache-loss", [3], (900, 950))
+    history.final([])
+
+
+@case({"lost-acked-write": (1, 0)}, min_insync_replicas=1)
+def without_epochs_what_a_leader_lacked_that_all_followed_was_not_lost_by_what_came_later(history: History) -> None:
+    a_loss_and_a_later_shutdown_without_epochs(history)
+
+
+@case({"lost-acked-write": (1, 0)}, min_insync_replicas=1)
+def without_epochs_a_replica_that_came_back_as_a_follower_may_have_been_away_before(history: History) -> None:
+    for at_ms in (60, 70, 80):
+        history.sampled(at_ms, 2, None, brokers=(2, 3))
+    a_loss_and_a_later_shutdown_without_epochs(history)
+
+
+@case({"lost-acked-write": (0, 1)}, min_insync_replicas=1)
+def without_epochs_a_few_samples_do_not_show_that_all_follow_the_leader(history: History) -> None:
+    a_loss_and_a_later_shutdown_without_epochs(history, rounds=5)
+
+
+@case({"lost-acked-write": (0, 1)}, min_insync_replicas=1)
+def without_epochs_what_all_agree_on_only_after_a_shutdown_began_does_not_show_what_was_before(
+    history: History,
+) -> None:
+    a_loss_and_a_later_shutdown_without_epochs(history, first_ms=500)
+
+
+@case({"lost-acked-write": (0, 1)}, min_insync_replicas=1)
+def without_epochs_a_replica_that_is_not_sampled_may_lead(history: History) -> None:
+    for at_ms in range(100, 800, 100):
+        history.sampled(at_ms + 50, 2, None, brokers=(2, 3))
+    a_loss_and_a_later_shutdown_without_epochs(history, rounds=0)
+
+
+@case({"lost-acked-write": (0, 1)}, min_insync_replicas=1, brokers=4, replication_factor=4)
+def without_epochs_a_replica_that_was_never_sampled_may_lead(history: History) -> None:
+    a_loss_and_a_later_shutdown_without_epochs(history)
+
+
+@case({"lost-acked-write": (0, 1)}, min_insync_replicas=1, brokers=4)
+def without_epochs_a_replica_that_was_in_sync_before_may_lead(history: History) -> None:
+    history.sampled(4, 1, None, isr=(1, 2, 3, 4))
+    a_loss_and_a_later_shutdown_without_epochs(history)
+
+
+@case({"lost-acked-write": (0, 1)}, min_insync_replicas=1)
+def without_epochs_a_leader_that_lacks_a_record_may_be_deposed_if_another_one_leads(history: History) -> None:
+    history.sampled(350, 1, None, brokers=(1,), high_watermark=1)
+    a_loss_and_a_later_shutdown_without_epochs(history)
+
+
+@case({"lost-acked-write": (0, 1)}, min_insync_replicas=1)
+def without_epochs_a_leader_that_lacks_a_record_may_be_deposed_if_a_replica_follows_another(history: History) -> None:
+    history.sampled(350, 1, None, brokers=(3,), high_watermark=1)
+    a_loss_and_a_later_shutdown_without_epochs(history)
+
+
+@case({"lost-acked-write": (0, 1)}, min_insync_replicas=1)
+def without_epochs_a_leader_that_lacks_a_record_may_be_deposed_if_a_replica_knows_no_leader(history: History) -> None:
+    history.sampled(350, -1, None, brokers=(3,), high_watermark=1)
+    a_loss_and_a_later_shutdown_without_epochs(history)
+
+
+@case({"lost-acked-write": (0, 1)}, min_insync_replicas=1)
+def without_epochs_a_record_may_be_acknowledged_while_all_are_sampled(history: History) -> None:
+    history.sampled(5, 1, None, high_watermark=1)
+    for at_ms in range(100, 700, 100):
+        history.sampled(at_ms, 2, None)
+    history.written([100], first_ms=250)
+    history.fault("page-cache-loss", [3], (900, 950))
+    history.final([])
+
+
+@case({"lost-acked-write": (0, 1)}, min_insync_replicas=1)
+def a_leader_that_all_follow_shows_nothing_where_there_are_epochs(history: History) -> None:
+    history.sampled(1_500, 2, 1, brokers=(2,))
+    a_loss_and_a_later_shutdown_without_epochs(history)
+
+
 def an_offset_that_is_given_again(history: History, again_ms: tuple[int, int], shutdowns_ms: tuple[int, int]) -> None:
     """Without leader epochs, as in designs that have none; two shutdowns overlap from the first moment on."""
     history.sampled(5, 1, None)
