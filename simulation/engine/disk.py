@@ -256,8 +256,12 @@ class SimulatedDisk:
         if sync is not None:
             sync.end()
 
+    def is_failing(self, name: str) -> bool:
+        """Whether operations on a file, or directory, fail: all of the disk's do, or those of its log directory."""
+        return self.failing or (bool(self.failing_directories) and directory_of(name) in self.failing_directories)
+
     def _check(self, name: str) -> None:
-        if self.failing or (self.failing_directories and directory_of(name) in self.failing_directories):
+        if self.is_failing(name):
             raise self._refusal(name)
 
     def _check_readable(self, name: str) -> None:

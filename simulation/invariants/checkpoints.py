@@ -106,7 +106,7 @@ def check_synced(broker: BrokerMirror, machine: SimulatedMachine) -> None:
 def check_recovery_point(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replica) -> None:
     """P-46, when a log has been cut, or synced after a cut: what a start after a crash trusts is on the disk (ST-6)."""
     disk, log = known.cluster.machines[mirror.holder].disk, replica.log
-    if disk.failing or directory_of(log.directory) in disk.failing_directories:
+    if disk.is_failing(log.directory):
         return
     points = checkpoints.read_checkpoint(disk, name_in(directory_of(log.directory), checkpoints.RECOVERY_POINT))
     point = 0 if isinstance(points, checkpoints.Unusable) else points.get(replica.key, 0)

@@ -10,7 +10,6 @@ from broker.core.broker_node.state import BrokerState
 from broker.core.log.compaction.cleaning import Cleaning
 from broker.core.log.compaction.swapping import CLEANED_SUFFIX, SWAP_SUFFIX
 from broker.core.log.log import Log
-from broker.core.ports.files import directory_of
 from broker.core.records import MalformedBatch, check_crc, decode_records, iterate_headers
 from broker.core.replica.state import Replica
 from simulation.invariants.ghost import Ghost, ReplicaMirror, pieces
@@ -103,7 +102,7 @@ def _ended(known: Knowledge, ended: CompactionUnderWay, state: BrokerState) -> N
 def _check_copies(known: Knowledge, replica: Replica, state: BrokerState) -> None:
     """P-44: whatever became of a compaction, its copy has been put in place, or deleted."""
     log, disk = replica.log, known.cluster.machines[state.broker_id].disk
-    if disk.failing or directory_of(log.directory) in disk.failing_directories:
+    if disk.is_failing(log.directory):
         return
     copies = [name for name in disk.list(log.directory) if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX))]
     if copies:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from broker.core.broker_node.state import BrokerState
 from broker.core.log import checkpoints
+from broker.core.metadata.image import Image
 from broker.core.metadata.records import PartitionState
 from broker.core.ports.files import directory_of
 from broker.core.replica.state import Replica, Role
@@ -30,6 +32,16 @@ def check_failures(broker: BrokerMirror, machine: SimulatedMachine) -> None:
             raise Violation(
                 "P-34", f"broker {broker.broker_id} has given up its log directory {index}, which works: {why}"
             )
+
+
+def unrecorded(image: Image, state: BrokerState) -> Iterator[tuple[str, int]]:
+    """The partitions of which a broker has its replica offline, and of which these metadata do not say so."""
+    for (topic, partition), topic_id in state.offline.items():
+        assigned, found = image.partition(topic, partition), image.topics.get(topic)
+        if assigned is None or found is None or found.topic_id != topic_id:
+            continue
+        if state.broker_id in assigned.replicas and state.broker_id not in assigned.offline:
+            yield topic, partition
 
 
 def is_offline(

@@ -18,6 +18,9 @@ from broker.core.quorum.elections import CHECK
 from simulation.invariants.knowledge import BrokerMirror, Knowledge, VoterMirror
 from simulation.invariants.properties import Violation
 
+READ_MS = 1
+"""Clocks are read in whole milliseconds: two readings may be one less apart than what has passed."""
+
 
 def own(key: Hashable) -> Hashable:
     """A role's key of a timer; in a node of both roles it has the number of the role before it."""
@@ -69,8 +72,7 @@ def of_controller(
 
 
 def _compare(who: str, key: Hashable, before_ms: int | None, now_ms: int, interval_ms: int) -> None:
-    """Clocks are read in whole milliseconds: two readings may be one less apart than what has passed."""
-    if before_ms is not None and now_ms - before_ms < interval_ms - 1:
+    if before_ms is not None and now_ms - before_ms < interval_ms - READ_MS:
         raise Violation(
             "P-71",
             f"{who} makes its check {key} after {now_ms - before_ms} ms; the interval is {interval_ms} ms",

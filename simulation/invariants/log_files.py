@@ -28,7 +28,7 @@ def check(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Replic
     if mirror.found is replica and shape == mirror.shape:
         return
     disk = known.cluster.machines[mirror.holder].disk
-    if disk.failing or directory_of(log.directory) in disk.failing_directories:
+    if disk.is_failing(log.directory):
         mirror.shape = ()  # what it has not written yet it will never write; or the fault ends, and it goes on
         return
     mirror.found, mirror.shape = replica, shape

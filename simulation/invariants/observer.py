@@ -121,7 +121,7 @@ class PropertyObserver:
         voter = known.voters[step.node_id]
         before = len(voter.entries)
         quorum.stepped(known, voter, node.state, incarnation, event)
-        quorum.told(voter, node.state.quorum, event)
+        quorum.adopted(voter, node.state.quorum, event)
         quorum.answered(known, voter, event, step.effects)
         answers.controller_asked(known, step.node_id, event, before)
         topics.controller_stepped(known, step.node_id, step.effects)
@@ -184,12 +184,12 @@ class PropertyObserver:
             messages.sent(known, broker, state, step, before)
         if broker.proposed:
             isr_proposals.check(known, broker, state)
-        if isinstance(event, TimerFired) and intervals.own(event.key) == (SHRINK,) and not has_ended:
-            isr_proposals.watched(known, state)
         if has_ended:
             processes.check_at_rest(broker, state)
         else:
             controllers_asked.stepped(known, broker, state, event)
+            if isinstance(event, TimerFired) and intervals.own(event.key) == (SHRINK,):
+                isr_proposals.watched(known, state)
         if event.__class__ is RequestReceived and state.produces:
             assert isinstance(event, RequestReceived)
             refusals.accepted(known, broker, state, event, before)

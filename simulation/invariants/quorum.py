@@ -170,13 +170,13 @@ def _check_stored(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None
     mirror.stored = knows
 
 
-def told(mirror: VoterMirror, quorum: Quorum, event: Event) -> None:
-    """P-R4, after a step in which another voter has answered: a quorum epoch that it is told of is its own (QU-4)."""
+def adopted(mirror: VoterMirror, quorum: Quorum, event: Event) -> None:
+    """P-R4, after a step in which another voter has answered: it is in the answer's epoch, or a later one (QU-4)."""
     response = event.response if isinstance(event, ResponseReceived) else None
     if isinstance(response, VoteResponse | BeginQuorumEpochResponse) and quorum.epoch < response.leader_epoch:
         raise Violation(
             "P-R4",
-            f"voter {mirror.holder} stays in quorum epoch {quorum.epoch}, though another voter has told it of epoch "
+            f"voter {mirror.holder} stays in quorum epoch {quorum.epoch}, though another voter has answered in epoch "
             f"{response.leader_epoch}",
         )
 

@@ -20,6 +20,7 @@ from broker.core.messages.errors import ErrorCode
 from broker.core.ports.events import Event, RequestFailed, ResponseReceived, Send, StopRequested, TimerFired
 from simulation.engine.event_queue import MS
 from simulation.invariants import intervals
+from simulation.invariants.directories import unrecorded
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
 from simulation.invariants.properties import Violation
 
@@ -111,14 +112,9 @@ def _check_repeated(broker: BrokerMirror, state: BrokerState) -> None:
     """P-70, when the pause after a refused report is over: what is not recorded is reported again."""
     if state.broker_epoch < 0 or any(kind is AssignReplicasToDirsRequest for kind, _ in broker.asking.open.values()):
         return
-    for (topic, partition), topic_id in state.offline.items():
-        assigned = state.image.partition(topic, partition)
-        found = state.image.topics.get(topic)
-        if assigned is None or found is None or found.topic_id != topic_id:
-            continue
-        if broker.broker_id in assigned.replicas and broker.broker_id not in assigned.offline:
-            raise Violation(
-                "P-70",
-                f"broker {broker.broker_id} does not report again that {topic}-{partition} is offline; the controller "
-                "has refused that, and does not know it",
-            )
+    for topic, partition in unrecorded(state.image, state):
+        raise Violation(
+            "P-70",
+            f"broker {broker.broker_id} does not report again that {topic}-{partition} is offline; the controller "
+            "has refused that, and does not know it",
+        )

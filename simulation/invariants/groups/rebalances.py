@@ -25,11 +25,9 @@ from broker.core.messages.groups import (
 )
 from broker.core.ports.events import Effect, Event, Reply, RequestReceived
 from simulation.invariants.groups.ghost import SeenGroup
+from simulation.invariants.intervals import READ_MS
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
 from simulation.invariants.properties import Violation
-
-_READ_MS = 1
-"""Clocks are read in whole milliseconds: two readings may be one less apart than what has passed."""
 
 
 def stepped(
@@ -169,10 +167,10 @@ def _may_go(broker: BrokerMirror, seen: SeenGroup, member: Member, event: Event,
     not_joined = seen.state is GroupState.PREPARING_REBALANCE
     if not_joined or member.member_id in seen.not_synced:
         since_ms = seen.since_ms if not_joined else seen.begun_ms
-        if now_ms - since_ms >= patience_ms - _READ_MS:
+        if now_ms - since_ms >= patience_ms - READ_MS:
             return True
     answered_ms = broker.members_answered.get(member.member_id)
-    return answered_ms is None or now_ms - answered_ms >= member.session_timeout_ms - _READ_MS
+    return answered_ms is None or now_ms - answered_ms >= member.session_timeout_ms - READ_MS
 
 
 def _check_delay(known: Knowledge, broker: BrokerMirror, seen: SeenGroup, now_ms: int) -> None:
@@ -180,7 +178,7 @@ def _check_delay(known: Knowledge, broker: BrokerMirror, seen: SeenGroup, now_ms
     group = seen.group
     delay_ms = known.settings.group_initial_rebalance_delay_ms
     longest_ms = min(member.rebalance_timeout_ms for member in group.members.values())
-    if now_ms - seen.added_ms < delay_ms - _READ_MS and now_ms - seen.since_ms < longest_ms - _READ_MS:
+    if now_ms - seen.added_ms < delay_ms - READ_MS and now_ms - seen.since_ms < longest_ms - READ_MS:
         raise Violation(
             "P-51",
             f"broker {broker.broker_id} begins generation {group.generation} of group {group.group_id}, which was "

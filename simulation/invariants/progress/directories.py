@@ -42,26 +42,21 @@ def check(known: Knowledge, cluster: SimulatedCluster, patience_us: int, *, work
 
 def _check_reported(known: Knowledge, cluster: SimulatedCluster, patience_us: int, *, works: bool) -> None:
     """A replica that its broker has offline, one that it could not create too, is so by what is committed."""
-    calm, found = known.calm, {}
+    calm = known.calm
+    found: dict[tuple[int, str, int], int] = {}
     for broker_id in known.brokers:
         state = broker_state(cluster.machines[broker_id].node)
         if state is None or state.broker_epoch != known.image.broker_epoch(broker_id):
             continue
-        for (topic, partition), topic_id in state.offline.items():
-            ghost = known.ghost_of(topic, partition)
-            assigned = (
-                ghost.state if ghost is not None and known.partitions.get((topic_id, partition)) is ghost else None
-            )
-            if assigned is None or broker_id not in assigned.replicas or broker_id in assigned.offline:
-                continue
-            key = (broker_id, topic, partition)
-            found[key] = calm.unreported.get(key, cluster.now_us)
-            since_us = max(found[key], calm.since(broker_id), calm.majority_us)
+        for key in directories.unrecorded(known.image, state):
+            found[broker_id, *key] = calm.unreported.get((broker_id, *key), cluster.now_us)
+            since_us = max(found[broker_id, *key], calm.since(broker_id), calm.majority_us)
             if works and cluster.now_us - since_us > patience_us:
                 raise Violation(
                     "V-15",
-                    f"{ghost}: broker {broker_id} has had its replica offline for {(cluster.now_us - since_us) // MS} "
-                    "ms in which nothing has disturbed it, and the committed metadata do not say so",
+                    f"{key[0]}-{key[1]}: broker {broker_id} has had its replica offline for "
+                    f"{(cluster.now_us - since_us) // MS} ms in which nothing has disturbed it, and the committed "
+                    "metadata do not say so",
                 )
     calm.unreported.clear()
     calm.unreported.update(found)

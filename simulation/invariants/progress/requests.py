@@ -27,6 +27,7 @@ from broker.core.node import CombinedNode
 from broker.core.ports.events import CloseConnection, Disconnected, Reply, RequestReceived
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.engine.event_queue import MS
+from simulation.engine.machine import SimulatedMachine
 from simulation.engine.node_views import controller_state, controllers
 from simulation.invariants.knowledge import Knowledge, OpenRequests
 from simulation.invariants.progress.calm import INTERVAL_US
@@ -97,11 +98,11 @@ def check(known: Knowledge, cluster: SimulatedCluster, patience_us: int, *, work
         if node is None or machine.incarnation != open_requests.incarnation:
             continue
         given_up, open_requests.given_up = open_requests.given_up, []
-        asked = [one for one in given_up if not machine.settings.is_broker or one[2].listener == CONTROLLER_LISTENER]
+        asked = [one for one in given_up if _is_of_controller(machine, one[2])]
         if works:
             _check_given_up(known, node_id, asked, patience_us)
         for arrived_us, event in open_requests.waiting.values():
-            is_controller = not machine.settings.is_broker or event.listener == CONTROLLER_LISTENER
+            is_controller = _is_of_controller(machine, event)
             own_ms = own_time_ms(known.settings, event.request, is_controller=is_controller)
             if own_ms is not None and not (isinstance(node, CombinedNode) and node.broker.state.stop_wanted):
                 waits_us = now_us - max(arrived_us, calm.running_since(node_id))
@@ -127,6 +128,11 @@ def check(known: Knowledge, cluster: SimulatedCluster, patience_us: int, *, work
                 f"{role} {node_id} has not answered {event.request} of {event.connection}, after "
                 f"{(now_us - since_us) // MS} ms without a fault",
             )
+
+
+def _is_of_controller(machine: SimulatedMachine, event: RequestReceived) -> bool:
+    """Whether a request came to a node's controller."""
+    return not machine.settings.is_broker or event.listener == CONTROLLER_LISTENER
 
 
 def _check_given_up(

@@ -11,7 +11,7 @@ from broker.core.broker_node import directories, publishing, storage
 from broker.core.broker_node.node import BrokerNode
 from broker.core.broker_node.state import BrokerState
 from broker.core.log.log import Log
-from broker.core.metadata.records import PartitionState
+from broker.core.metadata.records import PartitionSet, PartitionState
 from broker.core.ports.files import StorageError
 from broker.core.replica.state import Replica, Role
 from simulation.engine.choices import ChoiceSequence
@@ -170,9 +170,9 @@ def test_a_replica_that_could_not_be_created_is_reported(
     after_ms: int,
     breaks: str | None,
 ) -> None:
-    ghost = knowledge.ghost("log", "id", 0)
-    ghost.state = PartitionState((1, 2), (2,), 2, 0, 0, offline=(1,) if recorded else ())
-    state = SimpleNamespace(broker_epoch=1, offline={("log", 0): topic_id})
+    assigned = PartitionState((1, 2), (2,), 2, 0, 0, offline=(1,) if recorded else ())
+    knowledge.image.apply(3, PartitionSet("id", 0, assigned))
+    state = SimpleNamespace(broker_id=1, broker_epoch=1, offline={("log", 0): topic_id})
     monkeypatch.setattr(progress, "broker_state", lambda node: state if node == "broker 1" else None)
     cluster = SimpleNamespace(
         now_us=0, machines={one: SimpleNamespace(node=f"broker {one}") for one in knowledge.brokers}

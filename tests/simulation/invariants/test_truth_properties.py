@@ -40,7 +40,7 @@ from simulation.invariants.answers import sizes
 from simulation.invariants.ghost import Ghost
 from simulation.invariants.knowledge import BrokerMirror, Knowledge, Standing, VoterMirror
 from simulation.invariants.metadata import _check_reassignment
-from simulation.invariants.quorum import answered, told
+from simulation.invariants.quorum import adopted, answered
 from simulation.scenario.configuration import SimulatedFault
 from simulation.workload.keyed_topic import CONFIGS as KEYED_CONFIGS
 from tests.simulation.invariants.planting import Plant, broken_by, observe
@@ -289,9 +289,11 @@ def test_a_leader_tells_nobody_that_it_would_vote_for_it(
         (FetchResponse(()), None),
     ],
 )
-def test_a_voter_that_is_told_of_a_newer_epoch_is_in_it(response: AnyResponse, breaks: str | None) -> None:
+def test_a_voter_that_learns_of_a_newer_epoch_from_an_answer_adopts_it(
+    response: AnyResponse, breaks: str | None
+) -> None:
     quorum = cast("Quorum", SimpleNamespace(epoch=7))
-    assert broken_by(lambda: told(VoterMirror(100), quorum, ResponseReceived(5, response))) == breaks
+    assert broken_by(lambda: adopted(VoterMirror(100), quorum, ResponseReceived(5, response))) == breaks
 
 
 def test_a_voter_that_does_not_write_down_its_epoch_breaks_p_79(monkeypatch: pytest.MonkeyPatch) -> None:
