@@ -43,6 +43,9 @@ ENDING_KINDS: Final = frozenset(
 )
 """Further kinds of fault that end a node's process: what a system loses that keeps its records in memory alone."""
 
+DOWN_ALREADY: Final = "down already"
+"""What a simulated kill notes if its node had no process: it only starts the node when it ends."""
+
 CRASHING_FIRST: Final = frozenset(
     {
         "page-cache-loss",

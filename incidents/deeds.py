@@ -78,6 +78,9 @@ EVENTS: Final[Mapping[str, str]] = {
 }
 """Kind of fault → what happened, for one without targets: a clause."""
 
+A_RECIPE: Final = "a series of faults"
+"""What a recipe is called where a reader may not know the word."""
+
 RECIPES: Final[Mapping[str, str]] = {
     "min-isr-raised-then-shrunk": "raise min.insync.replicas just before a follower and the leader are lost",
     "restarted-then-lost": "restart a node, which loses its page cache just after that",
@@ -95,11 +98,11 @@ RECIPES: Final[Mapping[str, str]] = {
     "leader-misses-elections": "keep a leader from learning that another has led meanwhile",
     "recovered-twice": "lose all replicas, and disturb the recovery twice",
 }
-"""Kind of recipe → what it is for: "a recipe to ...". Its parts are faults themselves, which may come to less."""
+"""Kind of recipe → what it is for: "a series of faults to ...". Its parts are faults too, and may come to less."""
 
 
 def meaning(kind: str) -> str:
     """Say what a fault of this kind does: "a node lost its page cache"; empty for a kind that is not known."""
     if kind in DEEDS:
         return f"a node {DEEDS[kind]}"
-    return f"a recipe to {RECIPES[kind]}" if kind in RECIPES else EVENTS.get(kind, "")
+    return f"{A_RECIPE} to {RECIPES[kind]}" if kind in RECIPES else EVENTS.get(kind, "")

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from common.wording import FIRST_CONTROLLER, enumeration, labelled, moment, nodes
-from history.contract import CRASHING_FIRST, ENDING_KINDS, LOSSY_KINDS
+from history.contract import CRASHING_FIRST, DOWN_ALREADY, ENDING_KINDS, LOSSY_KINDS
 from history.reader import load_table
 from incidents import needed, node_logs
-from incidents.deeds import DEEDS, EVENTS, OF_CLOCKS, RECIPES
+from incidents.deeds import A_RECIPE, DEEDS, EVENTS, OF_CLOCKS, RECIPES
 from incidents.logged_states import ENVIRONMENTS, LoggedState, logged_states
 from incidents.needed import Needed
 from incidents.node_logs import Complaint, LogLine
@@ -53,6 +53,8 @@ class Fault(NamedTuple):
     lossy: bool
     partition: tuple[str, int] | None = None
     """The one of which it has changed a file; None if it changed none, or not a certain one."""
+    detail: str = ""
+    """What a simulated one noted of itself: "to 3" of a setting, `DOWN_ALREADY` of a node."""
 
     @property
     def deed(self) -> str:
@@ -63,7 +65,9 @@ class Fault(NamedTuple):
     def story(self) -> str:
         """Whom it hit, and what it did to them: "brokers 1 and 2 were paused at 3.120 s (fault #4)"."""
         if self.kind in RECIPES and not self.targets:
-            return f"a recipe to {RECIPES[self.kind]} began {self._when}"
+            return f"{A_RECIPE} to {RECIPES[self.kind]} began {self._when}"
+        if self.kind == "changed-min-isr" and self.detail:
+            return f"min.insync.replicas was set {self.detail} {self._when}"
         if not self.targets:
             return f"{EVENTS.get(self.kind, f'there was the fault {self.kind}')} {self._when}"
         return f"{self._whom_and_what} {self._when}"
@@ -79,6 +83,8 @@ class Fault(NamedTuple):
     @property
     def _whom_and_what(self) -> str:
         did = self._did
+        if self.kind == "kill" and self.detail == DOWN_ALREADY:
+            did = "was to be killed, but was down already,"
         if len(self.targets) > 1:
             did = re.sub(r"^was\b", "were", re.sub(r"\bits\b", "their", did))
         return f"{nodes(self.targets)} {did}"
@@ -192,6 +198,7 @@ class Evidence:
                 row["ended_ns"],
                 self.is_lossy(row["kind"]) and not _NOTHING_LOST.search(row["parameters"] or ""),
                 partition_of_file(row["evidence"] or ""),
+                _noted(row["parameters"]),
             )
             for row in rows
             if row["took_hold"] and row["started_ns"] is not None
@@ -215,7 +222,7 @@ class Evidence:
             return enumeration([*known, *(story(number) for number in numbers if number not in by_number)])
 
         return [
-            f"a recipe (fault #{number}), in which {together(parts[number])}" if number in parts else story(number)
+            f"{A_RECIPE} (fault #{number}), in which {together(parts[number])}" if number in parts else story(number)
             for number in numbers
             if number and number not in inside
         ]
@@ -425,6 +432,16 @@ def partition_of_file(evidence: str) -> tuple[str, int] | None:
     """Return the partition of which a fault has changed a file, by what it has noted; None if of none."""
     found = _OF_A_PARTITION.search(evidence)
     return None if found is None else (found["topic"], int(found["partition"]))
+
+
+def _noted(parameters: str | None) -> str:
+    """Return what a simulated fault noted of itself, of the parameters that are stored of it."""
+    try:
+        stored = json.loads(parameters or "")
+    except ValueError:
+        return ""
+    noted = stored.get("what") if isinstance(stored, dict) else None
+    return noted if isinstance(noted, str) else ""
 
 
 def _high_watermarks(state: object) -> Mapping[str, int]:

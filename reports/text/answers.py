@@ -31,6 +31,7 @@ _ROWS_READ = 100
 """Anomalies of a partition among which those records are looked for."""
 FAULTS_NAMED = 6
 NEAREST_NAMED = 3
+IN_EFFECT_NAMED = 5
 _LONG_STORY = 300
 """Characters of a story of needed faults that is too long beside a shorter one."""
 _NEAR_NS = 5_000_000_000
@@ -142,31 +143,30 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
     tries = f"{needed.redraws + 1} tries: with the same random choices, and with {needed.redraws} others"
     stories, others = evidence.stories(needed.needed), needed.not_needed
     sentences = []
+    untold: Sequence[int] = ()
     if stories:
         told = "; ".join(stories)
         if is_shrunk and len(told) > _LONG_STORY:
             own = [number for number in needed.needed if number not in needed.inside]
             told = f"{_numbers(own)}, whose story the incident tells"
+            untold = (*needed.needed, *needed.inside, *others)
         these, left_out = ("it", "leave it out") if len(stories) == 1 else ("these", "leave out any one of them")
         alone = f"{these} and those not tried" if needed.untested else f"{these} alone"
         sentences.append(
             f"Needed{what_for}: {told}. With {alone} the failure occurs again; {left_out}, and it does not ({tries})."
         )
         if needed.again == 0:
-            which = "it may count" if len(stories) == 1 else "one of them may count"
             sentences.append(
-                f"It takes luck, too: with {alone} and still other random choices it did not occur in"
-                f" {count(needed.redraws)} tries, so that {which} only for the random choices that come after it."
+                f"Chance plays a part, too: with {alone}, but still other random choices, it did not occur in"
+                f" {count(needed.redraws)} tries."
             )
         if others:
             named = "the other fault" if len(others) == 1 else f"the other {count(len(others))} faults"
             them = "it" if len(others) == 1 else "them"
             sentences.append(f"Not needed: {named} before the violation; without {them} it occurs, too.")
-            if near := _nearest(incident, evidence, others):
+            if not untold and (near := _nearest(incident, evidence, others, NEAREST_NAMED)):
                 these = "That" if len(near) == 1 else "Those"
-                sentences.append(
-                    f"{these} nearest to it in this run may have led to it here: {'; '.join(evidence.stories(near))}."
-                )
+                sentences.append(f"{these} nearest to it in this run may have led to it here: {'; '.join(near)}.")
             in_headline = [number for number in others if f"fault #{number})" in incident.headline]
             if in_headline:
                 without = "it" if len(in_headline) == 1 else "them"
@@ -174,6 +174,8 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
                     f"{capital(_numbers(in_headline))} led to it in this run; without {without} the needed faults lead"
                     " to the same violation in another way."
                 )
+        if near := _nearest(incident, evidence, untold, IN_EFFECT_NAMED):
+            sentences.append(f"In effect at the violation or shortly before it: {'; '.join(near)}.")
     elif not needed.untested:
         why = f"it occurs without {_numbers(others)}, too" if others else "none had begun by then"
         sentences.append(f"No fault was needed{what_for}: {why}.")
@@ -186,18 +188,18 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
     return " ".join(sentences)
 
 
-def _nearest(incident: Incident, evidence: Evidence, others: Sequence[int]) -> list[int]:
-    """Return those of some faults that lasted until shortly before a violation: of its brokers, if it names some."""
+def _nearest(incident: Incident, evidence: Evidence, among: Sequence[int], most: int) -> list[str]:
+    """Tell those of some faults that lasted until shortly before a violation: of its brokers, if it names some."""
     at_ns = incident.at_ns
     if at_ns is None or not evidence.findings:
         return []
     brokers = {*evidence.findings[0].brokers}
     near = [
-        (at_ns - min(fault.ended_ns if fault.ended_ns is not None else at_ns, at_ns), -fault.started_ns, fault.number)
+        (at_ns - min(fault.ended_ns if fault.ended_ns is not None else at_ns, at_ns), -fault.started_ns, fault)
         for fault in evidence.faults
-        if fault.number in others and (not brokers or not fault.targets or fault.targets & brokers)
+        if fault.number in among and (not brokers or not fault.targets or fault.targets & brokers)
     ]
-    return [number for gap_ns, _, number in sorted(near)[:NEAREST_NAMED] if gap_ns <= _NEAR_NS]
+    return [fault.story for gap_ns, _, fault in sorted(near)[:most] if gap_ns <= _NEAR_NS]
 
 
 def _by_evidence(incident: Incident, evidence: Evidence, before: Sequence[Fault]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import ParamSpec
 
+from history.contract import DOWN_ALREADY
 from nemesis.targets import Trigger, met
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.disk import Survival
@@ -158,10 +159,10 @@ class SimulatedNemesis:
     # --- process -----------------------------------------------------------------------------------------------------
 
     def _kill(self, fault: SimulatedFault, target: int) -> None:
+        is_down = self._is_down(target)
+        why = DOWN_ALREADY if is_down() else ""
         self.cluster.kill(target)
-        self._opened(
-            "kill", (target,), lambda: self.cluster.start(target), fault.duration_ms, lasts=self._is_down(target)
-        )
+        self._opened("kill", (target,), partial(self.cluster.start, target), fault.duration_ms, why, is_down)
 
     def _page_cache_loss(self, fault: SimulatedFault, target: int) -> None:
         self._power_lost(fault, target, Survival(1 + fault.parameter % (len(Survival) - 1)))

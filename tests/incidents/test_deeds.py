@@ -1,5 +1,7 @@
 """Each kind of fault is told in words, of one target and of several."""
 
+import json
+
 import pytest
 
 from incidents.deeds import DEEDS, EVENTS, RECIPES, meaning
@@ -24,7 +26,7 @@ def test_a_deed_agrees_with_the_number_of_its_targets():
     assert story("connection-resets", 1, 2) == "brokers 1 and 2 had their connections reset at 3.120 s (fault #4)"
     assert story("moved-leader") == "leaders were elected in quick succession at 3.120 s (fault #4)"
     assert story("votes-held") == (
-        "a recipe to hold messages of the controllers' quorum back over elections began at 3.120 s (fault #4)"
+        "a series of faults to hold messages of the controllers' quorum back over elections began at 3.120 s (fault #4)"
     )
     assert story("unheard-of") == "there was the fault unheard-of at 3.120 s (fault #4)"
     assert story("unheard-of", 3) == "broker 3 was under the fault unheard-of at 3.120 s (fault #4)"
@@ -38,6 +40,19 @@ def test_a_simulated_loss_of_a_disk_is_not_told_as_one_of_the_page_cache(tmp_pat
     assert cache.story == "broker 3 lost its page cache at 3.000 s (fault #2)"
     assert disk.lossy
     assert cache.lossy
+
+
+def test_a_simulated_fault_is_told_with_what_it_noted_of_itself(tmp_path):
+    """As of a setting its value, and of a kill that its node was down."""
+    kinds = {1: ("kill", [3], "down already"), 2: ("kill", [3], ""), 3: ("changed-min-isr", [], "to 3")}
+    faults = [fault(n, kind, on, n, 9, parameters=json.dumps({"what": what})) for n, (kind, on, what) in kinds.items()]
+    faults += [fault(4, "kill", [3], 4, 9, parameters=text) for text in ("null", "{")]
+    assert [one.story for one in Evidence(run_in(tmp_path, faults=faults)).faults] == [
+        "broker 3 was to be killed, but was down already, at 1.000 s (fault #1)",
+        "broker 3 was killed at 2.000 s (fault #2)",
+        "min.insync.replicas was set to 3 at 3.000 s (fault #3)",
+        *["broker 3 was killed at 4.000 s (fault #4)"] * 2,
+    ]
 
 
 @pytest.mark.parametrize(
