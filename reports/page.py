@@ -22,7 +22,7 @@ from reports.data.availability import FAULTS_MAX, outages, quiet_gap_ns
 from reports.data.joined import Joined
 from reports.data.stored_run import LOG_LINES_MAX, Run, load_run, node_logs
 from reports.data.story import load_story
-from reports.data.suspects import fault_parameters, fault_role
+from reports.data.suspects import fault_parameters, fault_role, recipe_of
 from reports.pictures.decisive_seconds import DRAWN_MAX, DecisiveSeconds, decisive_seconds
 from reports.pictures.linearizability import draw_objects, picture_name
 from reports.pictures.sequence import sequence
@@ -199,6 +199,7 @@ def _environment() -> jinja2.Environment:
         partition_name=wording.partition_name,
         malformed=MALFORMED,
         incidents_of_fault=incidents_of_fault,
+        recipe_of=recipe_of,
         unfired=unfired,
     )
     return environment

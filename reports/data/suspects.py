@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from common.wording import duration, moment, nodes
+from incidents.deeds import RECIPES
 from reports.data.stored_run import Run
 
 SUSPECTS_MAX = 4
@@ -60,6 +61,15 @@ def suspects(
         Suspect(fault["fault"] or 0, fault["kind"] or "unknown", _sentence(fault, reference))
         for fault in chosen[:SUSPECTS_MAX]
     ]
+
+
+def recipe_of(run: Run, fault: Mapping[str, Any]) -> int | None:
+    """Return the number of the recipe that a simulated fault is a part of; None if it is a fault of its own."""
+    place = fault["schedule_entry"]
+    if place is None or fault["kind"] in RECIPES:
+        return None
+    rows = (one for one in run.faults if one["schedule_entry"] == place and one["kind"] in RECIPES)
+    return next((one["fault"] for one in rows), None)
 
 
 def fault_role(fault: dict[str, Any]) -> str:

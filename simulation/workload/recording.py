@@ -102,7 +102,7 @@ class FaultRow(NamedTuple):
     started_ns: int
     ended_ns: int | None
     planned: int | None = None
-    """The place in the schedule of the fault that it is, or is a part of; it is not in the history's table."""
+    """The place in the schedule of the fault that it is, or is a part of."""
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from simulation.engine.event_queue import MS
 from simulation.scenario.phases import SimulationOutcome
 from simulation.workload.clients import TOPIC
 from simulation.workload.making import MODEL
+from simulation.workload.recording import FaultRow
 from simulation.workload.sampling import ReplicaSample, records_of
 from simulation.workload.side_settings import LOSSES_ACCEPTED
 
@@ -76,7 +77,7 @@ def _rows(run: Recorded) -> dict[str, Iterable[Row]]:
         "commits": history.commits,
         "ownerships": history.ownerships,
         "faults": [
-            (*row[:5], row.started_ns, row.ended_ns, None, True, row.ended_ns is not None, _evidence(row.parameters))
+            (*row[:5], row.started_ns, row.ended_ns, row.planned, True, row.ended_ns is not None, _evidence(row))
             for row in history.faults
         ],
         "cluster": [(*sample, None) for sample in run.samples],  # without the LastKnownELR
@@ -115,8 +116,8 @@ def _settings(run: Recorded) -> Row:
     )
 
 
-def _evidence(parameters: str) -> str:
-    what = json.loads(parameters).get("what", "")
+def _evidence(row: FaultRow) -> str:
+    what = json.loads(row.parameters).get("what", "")
     return f"simulated; {what}" if what else "simulated"
 
 

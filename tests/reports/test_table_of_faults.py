@@ -1,4 +1,4 @@
-"""The page tells which entries of the schedule were not fired."""
+"""The page tells which faults are parts of a recipe, and which entries of the schedule were not fired."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from history.reader import read_table
 from reports.data.stored_run import load_run
+from reports.data.suspects import recipe_of
 from reports.page import render
 from reports.text.schedule import unfired
 from tests.reports import synthetic_run
@@ -45,3 +46,14 @@ def test_the_page_of_a_run_in_which_nothing_was_fired_names_what_should_have_bee
     page = html.unescape(render(directory).read_text())
     assert "No fault was fired." in page
     assert sentence in page
+
+
+def test_parts_of_a_simulated_recipe_lead_to_it_and_other_faults_to_none(copy_of):
+    directory = copy_of("invalid")
+    row = read_table(directory, "faults").slice(0, 1).to_pylist()[0]
+    kinds = [("added-twice", 4), ("kill", 4), ("kill", 5), ("kill", None), ("pause", 5)]
+    faults = [{**row, "fault": n, "kind": kind, "schedule_entry": at} for n, (kind, at) in enumerate(kinds, start=1)]
+    synthetic_run.write_table(directory, "faults", faults)
+    run = load_run(directory)
+    assert [recipe_of(run, fault) for fault in run.faults] == [None, 1, None, None, None]
+    assert render(directory).read_text().count('a part of <a href="#fault-1">fault 1</a>') == 1
