@@ -34,6 +34,8 @@ NEAREST_NAMED = 3
 IN_EFFECT_NAMED = 5
 _LONG_STORY = 300
 """Characters of a story of needed faults that is too long beside a shorter one."""
+_LONGEST_SHRUNK = 700
+"""Characters of the story of a shrunk run that is told beside it: one is longer where the shrinking ended early."""
 _NEAR_NS = 5_000_000_000
 _ONLY_NEAR = frozenset({"leader-change", "no-progress"})
 """Kinds of cause whose sentence names the fault before it, and no evidence says that it had to be."""
@@ -129,8 +131,9 @@ def _shrunk(run: Run) -> list[Answer]:
     stories = evidence.stories(known.needed if known is not None and not known.untested else numbers)
     verb = "is" if len(stories) == 1 else "are"
     enough = f"{plural(len(stories), 'fault')} {verb} enough" if stories else "No fault is needed"
-    what = f": {'; '.join(stories)}" if stories else ""
-    own = "; the numbers are its own" if stories else ""
+    told = "; ".join(stories)
+    what = f": {told}" if told and len(told) <= _LONGEST_SHRUNK else ""
+    own = "; the numbers are its own" if what else ""
     text = f"{enough} for the same rule to break{what}. The run {directory.name} beside this one shows it{own}."
     return [Answer("Shrunk", text)]
 

@@ -364,6 +364,10 @@ def test_a_failure_that_was_shrunk_says_what_is_left_of_it(tmp_path):
     )
     needed.write(tmp_path / "small", Needed((), (1,), (), 3, 4))
     assert told(run)["Shrunk"].startswith("No fault is needed for the same rule to break. The run small")
+    checked(tmp_path / "small", **{**SIMULATED, "faults": [fault(1 + n, "pause", [3], n, 9) for n in range(20)]})
+    needed.write(tmp_path / "small", Needed(tuple(range(1, 21)), (), (), 3, 4))
+    short = "20 faults are enough for the same rule to break. The run small beside this one shows it."
+    assert told(run)["Shrunk"] == short
 
 
 @pytest.mark.parametrize("number", [3, 12])
