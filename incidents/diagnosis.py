@@ -280,7 +280,7 @@ def _incident(evidence: Evidence, group: _Group) -> Incident:
     spans = _spans(group, name)
     election = decisive_election(evidence, group.losses, name)
     times = [cause.at_ns for cause in group.causes if cause.at_ns is not None]
-    if not times or {cause.kind for cause in group.causes} <= OF_ANSWERS:
+    if not times or {cause.kind for cause in group.causes} <= OF_ANSWERS | {NOT_IDEMPOTENT}:
         times = [row["at_ns"] for row in group.rows if row["at_ns"] is not None] or times
     incident = Incident(
         headline="",

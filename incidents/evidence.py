@@ -187,7 +187,10 @@ class Evidence:
 
     @cached_property
     def faults(self) -> tuple[Fault, ...]:
-        """The faults that took effect, by their start; in a run without faults the crashes of its story."""
+        """The faults that took effect, by their start; in a run without faults the crashes of its story.
+
+        With the kills of nodes that were down already, which only put their start off.
+        """
         rows = load_table(self._directory, "faults").table.to_pylist()
         found = [
             Fault(
@@ -201,7 +204,7 @@ class Evidence:
                 _noted(row["parameters"]),
             )
             for row in rows
-            if row["took_hold"] and row["started_ns"] is not None
+            if row["started_ns"] is not None and (row["took_hold"] or _noted(row["parameters"]) == DOWN_ALREADY)
         ]
         return tuple(sorted(found or self._crashes(), key=lambda fault: (fault.started_ns, fault.number)))
 

@@ -136,7 +136,8 @@ def _why_it_could_lead(
     as_eligible = _was_eligible(history, takeover)
     if takeover.leader in isr or not isr or as_eligible:
         elected_from = "the ELR" if as_eligible else "the ISR"
-        elected = f"A replica that had come back from an unclean stop without its log was elected from {elected_from}"
+        incomplete = "A replica that had come back from an unclean stop without a part of its log"
+        elected = f"{incomplete} was elected from {elected_from}"
         if any(sample.elr for sample in history.samples):
             return f"{elected}, although eligible leader replicas (KIP-966), which samples show, forbid that."
         version = settings.get("generation") if settings.get("system") == "harrow" else None

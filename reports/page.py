@@ -193,7 +193,9 @@ def _environment() -> jinja2.Environment:
         family=fault_family,
         meaning=meaning,
         role=fault_role,
-        parameters=lambda fault: {key: value for key, value in fault_parameters(fault).items() if key != "role"},
+        parameters=lambda fault: {
+            key: value for key, value in fault_parameters(fault).items() if key != "role" and value != ""
+        },
     )
     environment.globals.update(
         partition_name=wording.partition_name,

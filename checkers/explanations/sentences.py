@@ -186,7 +186,7 @@ def _duplicate(row: Row, details: Details) -> str:
         if details.get("idempotence")
         else "Without idempotence a retry may write a record twice."
     )
-    return f"{_value(row)}, sent once, is in {partition(row)} at offsets {offsets}. {retry}"
+    return f"{_value(row)}, which a client was given once to send, is in {partition(row)} at offsets {offsets}. {retry}"
 
 
 def _phantom_read(row: Row, _details: Details) -> str:
@@ -207,8 +207,9 @@ def _aborted_read(row: Row, details: Details) -> str:
 
 def _reordered(row: Row, details: Details) -> str:
     earlier = details.get("earlier", {})
+    known = "had its send acknowledged" if earlier.get("status") == "ok" else "had sent a value that was read"
     return (
-        f"{_subject(earlier)} had its send acknowledged at offset {earlier.get('offset')} of "
+        f"{_subject(earlier)} {known} at offset {earlier.get('offset')} of "
         f"{partition(row)} by {seconds(earlier.get('completed_ns'))}; {_process(row)} began to send "
         f"{_value(row).lower()} after that, at {invoked(details)}, and got the lower offset {row['offset']}."
     )

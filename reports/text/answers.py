@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from common.wording import capital, count, enumeration, partition_name, plural
+from common.wording import FIRST_SERVER, capital, count, enumeration, moment, nodes, partition_name, plural
 from history.anomalies import CATALOGUE, MALFORMED
 from history.contract import ACKS_LEADER, ACKS_NONE
 from history.processes import number_name
@@ -21,6 +21,7 @@ from incidents.headlines import gravest
 from incidents.lost_storage import KNOWN_GAP, UNLESS_ELR
 from incidents.model import where
 from incidents.needed import Needed, smallest
+from incidents.partition_history import NO_LEADER
 from incidents.reads import NOT_IDEMPOTENT, details_of
 from reports.data.stored_run import Run, is_one_of, rows_where
 from reports.text.anomaly_groups import section_of
@@ -109,6 +110,8 @@ def _faults(run: Run, incident: Incident, evidence: Evidence) -> Answer:
         what_for = f" for the first violation, {first}" if later else ""
         is_shrunk = smallest(run.directory) is not None
         text = _by_simulating(incident, evidence, evidence.needed, what_for, is_shrunk=is_shrunk)
+        if later:
+            text = f"{text} {_then_elected(incident, evidence)}".rstrip()
     else:
         question = "Faults behind it"
         before = [fault for fault in evidence.faults if incident.at_ns is None or fault.started_ns <= incident.at_ns]
@@ -127,10 +130,12 @@ def _shrunk(run: Run) -> list[Answer]:
         return []
     evidence = Evidence(directory)
     known = evidence.needed
+    if known is not None and known.untested:
+        return [Answer("Shrunk", f"The run {directory.name} beside this one is what is left of it.")]
     numbers = [fault.number for fault in evidence.faults if fault.number]
-    stories = evidence.stories(known.needed if known is not None and not known.untested else numbers)
+    stories = evidence.stories(known.needed if known is not None else numbers)
     verb = "is" if len(stories) == 1 else "are"
-    enough = f"{plural(len(stories), 'fault')} {verb} enough" if stories else "No fault is needed"
+    enough = f"In a smaller run {plural(len(stories), 'fault')} {verb} enough" if stories else "No fault is needed"
     told = "; ".join(stories)
     what = f": {told}" if told and len(told) <= _LONGEST_SHRUNK else ""
     own = "; the numbers are its own" if what else ""
@@ -146,13 +151,13 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
     tries = f"{needed.redraws + 1} tries: with the same random choices, and with {needed.redraws} others"
     stories, others = evidence.stories(needed.needed), needed.not_needed
     sentences = []
-    untold: Sequence[int] = ()
+    untold = False
     if stories:
         told = "; ".join(stories)
         if is_shrunk and len(told) > _LONG_STORY:
             own = [number for number in needed.needed if number not in needed.inside]
-            told = f"{_numbers(own)}, whose story the incident tells"
-            untold = (*needed.needed, *needed.inside, *others)
+            told = f"{_numbers(own)}, which the incident tells one by one"
+            untold = True
         these, left_out = ("it", "leave it out") if len(stories) == 1 else ("these", "leave out any one of them")
         alone = f"{these} and those not tried" if needed.untested else f"{these} alone"
         sentences.append(
@@ -167,7 +172,7 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
             named = "the other fault" if len(others) == 1 else f"the other {count(len(others))} faults"
             them = "it" if len(others) == 1 else "them"
             sentences.append(f"Not needed: {named} before the violation; without {them} it occurs, too.")
-            if not untold and (near := _nearest(incident, evidence, others, NEAREST_NAMED)):
+            if not untold and (near := _nearest(incident, evidence, others)):
                 these = "That" if len(near) == 1 else "Those"
                 sentences.append(f"{these} nearest to it in this run may have led to it here: {'; '.join(near)}.")
             in_headline = [number for number in others if f"fault #{number})" in incident.headline]
@@ -177,8 +182,8 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
                     f"{capital(_numbers(in_headline))} led to it in this run; without {without} the needed faults lead"
                     " to the same violation in another way."
                 )
-        if near := _nearest(incident, evidence, untold, IN_EFFECT_NAMED):
-            sentences.append(f"In effect at the violation or shortly before it: {'; '.join(near)}.")
+        if untold and (standing := _in_effect(incident, evidence)):
+            sentences.append(f"In effect at the violation: {'; '.join(standing)}.")
     elif not needed.untested:
         why = f"it occurs without {_numbers(others)}, too" if others else "none had begun by then"
         sentences.append(f"No fault was needed{what_for}: {why}.")
@@ -191,7 +196,7 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
     return " ".join(sentences)
 
 
-def _nearest(incident: Incident, evidence: Evidence, among: Sequence[int], most: int) -> list[str]:
+def _nearest(incident: Incident, evidence: Evidence, among: Sequence[int]) -> list[str]:
     """Tell those of some faults that lasted until shortly before a violation: of its brokers, if it names some."""
     at_ns = incident.at_ns
     if at_ns is None or not evidence.findings:
@@ -202,7 +207,36 @@ def _nearest(incident: Incident, evidence: Evidence, among: Sequence[int], most:
         for fault in evidence.faults
         if fault.number in among and (not brokers or not fault.targets or fault.targets & brokers)
     ]
-    return [fault.story for gap_ns, _, fault in sorted(near)[:most] if gap_ns <= _NEAR_NS]
+    return [fault.story for gap_ns, _, fault in sorted(near)[:NEAREST_NAMED] if gap_ns <= _NEAR_NS]
+
+
+def _in_effect(incident: Incident, evidence: Evidence) -> list[str]:
+    """Tell the faults that lasted at a violation, by their start; of many those of its brokers, and then the latest."""
+    at_ns = incident.at_ns
+    if at_ns is None or not evidence.findings:
+        return []
+    brokers = {*evidence.findings[0].brokers}
+    lasting = [fault for fault in evidence.faults if fault.touches(at_ns, at_ns)]
+    lasting.sort(key=lambda fault: (bool(fault.targets) and not fault.targets & brokers, -fault.started_ns))
+    return [fault.story for fault in sorted(lasting[:IN_EFFECT_NAMED], key=lambda fault: fault.started_ns)]
+
+
+def _then_elected(incident: Incident, evidence: Evidence) -> str:
+    """Tell the election by which a replica that the first violation is about did harm, and what had hit the leader."""
+    finding = evidence.findings[0] if evidence.findings else None
+    if finding is None or finding.at_ns is None or finding.topic is None or finding.partition is None:
+        return ""
+    history = evidence.history_of(finding.topic, finding.partition)
+    before = history.leader_at(finding.at_ns)
+    for stretch in history.leaderships:
+        if stretch.start_ns > finding.at_ns and stretch.leader in finding.brokers:
+            former = before.leader if before is not None and before.leader != stretch.leader else None
+            meanwhile = [fault for fault in evidence.faults if fault.touches(finding.at_ns, stretch.start_ns)]
+            hit = [fault.story for fault in meanwhile if former in fault.targets]
+            elected = f"{nodes([stretch.leader])} was elected leader, as was seen at {moment(stretch.start_ns)}"
+            return f"The harm itself came when {elected}{f', after {hit[-1]}' if hit else ''}."
+        before = stretch if stretch.leader != NO_LEADER else before
+    return ""
 
 
 def _by_evidence(incident: Incident, evidence: Evidence, before: Sequence[Fault]) -> str:
@@ -228,6 +262,13 @@ def _by_evidence(incident: Incident, evidence: Evidence, before: Sequence[Fault]
         story = capital("; ".join(evidence.stories(guilty)))
         return f"{story}. The evidence points to {those}; the run was not repeated without {them}.{others}"
     near = cause.faults if cause is not None else ()
+    if near and cause is not None and cause.kind == "node-crash":
+        story = capital("; ".join(evidence.stories(near)))
+        which = "the last fault" if len(near) == 1 else "the last faults"
+        return (
+            f"{story}: {which} on this node before it ended; its last words, in the incident, say more. The run was not"
+            f" repeated without {'it' if len(near) == 1 else 'them'}."
+        )
     if near:
         story = capital("; ".join(evidence.stories(near)))
         they, them = ("It", "it") if len(near) == 1 else ("They", "them")
@@ -275,6 +316,11 @@ def _whose_mistake(run: Run, incident: Incident, needed: Needed | None) -> str:
         return f"The protocol's or the broker software's, not the configuration's or the clients'. {allowed_by}"
     if KNOWN_GAP in allowed_by:
         return f"The protocol's, not this implementation's or the configuration's. {allowed_by}"
+    if kinds == {"node-crash"} and all((cause.node or 0) >= FIRST_SERVER for cause in incident.causes):
+        return (
+            "ZooKeeper's: the node that ended is one of its servers, in which these brokers keep their metadata."
+            " Nothing that brokers, configuration or clients did excuses it, or is to blame for it."
+        )
     generation = run.settings.get("generation")
     own = run.settings.get("system") == "harrow" and generation
     which = f" It is Harrow's own broker, by the protocol {generation}, with no flaw planted." if own else ""

@@ -74,6 +74,12 @@ def _durability(run: Run) -> str:
     if min_isr is None:
         return "The configuration is not known, so neither is the number of lossy shutdowns that it must survive."
     tolerated = shutdowns_survived(min_isr)
+    if tolerated == 0:
+        return (
+            f"With acks=all and min.insync.replicas = {min_isr}, a single replica may have acknowledged a record: it"
+            " may be lost within the contract if that one shuts down lossily (a crash that also takes what was not"
+            " flushed)."
+        )
     replicas = "replica" if tolerated == 1 else "replicas"
     return (
         f"With acks=all and min.insync.replicas = {min_isr}, an acknowledged record must survive lossy shutdowns (a"

@@ -115,7 +115,8 @@ def incidents_of_record(run: Run, row: Mapping[str, Any]) -> list[int]:
     return [
         index
         for index, incident in enumerate(run.incidents[:INCIDENTS_SHOWN], start=1)
-        if row["anomaly"] in incident.anomalies and any(_within(span, row) for span in incident.spans or (None,))
+        if row["anomaly"] in incident.anomalies
+        and (row["anomaly"] not in CATALOGUE or any(_within(span, row) for span in incident.spans or (None,)))
     ]
 
 

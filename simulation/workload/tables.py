@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from common.atomic_files import replacing
+from history.contract import DOWN_ALREADY
 from history.schema import TABLES
 from simulation.engine.event_queue import MS
 from simulation.scenario.phases import SimulationOutcome
@@ -77,8 +78,9 @@ def _rows(run: Recorded) -> dict[str, Iterable[Row]]:
         "commits": history.commits,
         "ownerships": history.ownerships,
         "faults": [
-            (*row[:5], row.started_ns, row.ended_ns, row.planned, True, row.ended_ns is not None, _evidence(row))
+            (*row[:5], row.started_ns, row.ended_ns, row.planned, what != DOWN_ALREADY, row.ended_ns is not None, said)
             for row in history.faults
+            for what, said in [_noted(row)]
         ],
         "cluster": [(*sample, None) for sample in run.samples],  # without the LastKnownELR
         "logs": _logs(outcome),
@@ -116,9 +118,10 @@ def _settings(run: Recorded) -> Row:
     )
 
 
-def _evidence(row: FaultRow) -> str:
+def _noted(row: FaultRow) -> tuple[str, str]:
+    """What a fault noted of itself, and how it was verified."""
     what = json.loads(row.parameters).get("what", "")
-    return f"simulated; {what}" if what else "simulated"
+    return what, f"simulated; {what}" if what else "simulated"
 
 
 def _logs(outcome: SimulationOutcome) -> Iterable[Row]:

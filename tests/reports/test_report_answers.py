@@ -359,15 +359,17 @@ def test_a_failure_that_was_shrunk_says_what_is_left_of_it(tmp_path):
     assert "Shrunk" not in told(run)  # it is there no more
     checked(tmp_path / "small", **{**SIMULATED, "faults": [fault(1, "pause", [3], 5, 9)]})
     assert told(run)["Shrunk"] == (
-        "1 fault is enough for the same rule to break: broker 3 was paused at 5.000 s (fault #1). The run"
-        " small beside this one shows it; the numbers are its own."
+        "In a smaller run 1 fault is enough for the same rule to break: broker 3 was paused at 5.000 s (fault #1). The"
+        " run small beside this one shows it; the numbers are its own."
     )
     needed.write(tmp_path / "small", Needed((), (1,), (), 3, 4))
     assert told(run)["Shrunk"].startswith("No fault is needed for the same rule to break. The run small")
     checked(tmp_path / "small", **{**SIMULATED, "faults": [fault(1 + n, "pause", [3], n, 9) for n in range(20)]})
     needed.write(tmp_path / "small", Needed(tuple(range(1, 21)), (), (), 3, 4))
-    short = "20 faults are enough for the same rule to break. The run small beside this one shows it."
+    short = "In a smaller run 20 faults are enough for the same rule to break. The run small beside this one shows it."
     assert told(run)["Shrunk"] == short
+    needed.write(tmp_path / "small", Needed((1,), (2,), (3,), 3, 4))
+    assert told(run)["Shrunk"] == "The run small beside this one is what is left of it."
 
 
 @pytest.mark.parametrize("number", [3, 12])
@@ -380,7 +382,7 @@ def test_a_long_story_is_left_to_the_incident_where_a_shorter_one_is_told(tmp_pa
     assert whole.startswith(first)
     checked(tmp_path / "small", **SIMULATED)
     needed.write_smallest(run, "small")
-    short = "Needed: faults #1, #3, #4, #5, #6, #7 and 5 more, whose story the incident tells. With these alone"
+    short = "Needed: faults #1, #3, #4, #5, #6, #7 and 5 more, which the incident tells one by one. With these alone"
     assert told(run)["Faults needed"].startswith(short if number == 12 else whole)
 
 
@@ -394,8 +396,8 @@ def test_where_a_long_story_is_left_out_what_was_in_effect_at_the_violation_is_t
     checked(tmp_path / "small", **SIMULATED)
     needed.write_smallest(run, "small")
     assert told(run)["Faults needed"].endswith(
-        "without it it occurs, too. In effect at the violation or shortly before it: broker 1 was cut off at 19.000 s"
-        " (fault #11); min.insync.replicas was set to 3 at 12.000 s (fault #10)."
+        "without it it occurs, too. In effect at the violation: min.insync.replicas was set to 3 at 12.000 s"
+        " (fault #10); broker 1 was cut off at 19.000 s (fault #11)."
     )
 
 
@@ -531,3 +533,31 @@ def test_a_reason_that_the_verdict_gives_is_not_repeated(tmp_path):
     verdict = summarize(run, Joined(run)).verdict
     assert verdict.sentence == "Not decided: nothing was acknowledged"
     assert verdict.other_reasons == ("t-0 was not read",)
+
+
+def test_the_election_that_did_the_harm_is_told_with_what_had_hit_the_leader_before(tmp_path):
+    """The first violation is about broker 1, at 20 s; 3 leads then."""
+    needed.write(tmp_path, Needed((2,), (1,), (), 3, 4))
+    of_log = {"topic": "log"}
+    cluster = [{**leads(at_s, broker, at_s, 20, (1, 3)), **of_log} for at_s, broker in [(19, 3), (21, 2), (24, 1)]]
+    faults = [*LATER["faults"], fault(4, "kill", [3], 20, 30), fault(5, "pause", [2], 22, 30)]
+    run = checked(tmp_path, **{**LATER, "cluster": cluster, "faults": faults})
+    said = "The harm itself came when broker 1 was elected leader, as was seen at 24.000 s"
+    assert told(run)["Faults needed"].endswith(f" {said}, after broker 2 was paused at 22.000 s (fault #5).")
+    assert said not in told(checked(tmp_path, **{**LATER, "cluster": cluster[:2], "faults": faults}))["Faults needed"]
+    again = {**LATER, "cluster": [cluster[2]], "faults": faults}
+    assert told(checked(tmp_path, **again))["Faults needed"].endswith(f" {said}.")
+
+
+@pytest.mark.parametrize(
+    ("node", "whose"), [(200, "ZooKeeper's: the node that ended is one of its servers"), (2, "The broker software's:")]
+)
+def test_a_server_of_zookeeper_that_ended_is_no_mistake_of_the_broker(tmp_path, node, whose):
+    evidence = json.dumps({"fault": {"fault": 1, "kind": "page-cache-loss"}, "last_words": "No snapshot found"})
+    ended = lost(None, 9, anomaly="node-lost", topic=None, partition=None, broker=node, evidence=evidence)
+    run = checked(tmp_path, faults=[fault(1, "page-cache-loss", [node], 5, 8)], anomalies=[ended])
+    assert told(run)["Whose mistake"].startswith(whose)
+    assert told(run)["Faults behind it"].endswith(
+        "(fault #1): the last fault on this node before it ended; its last words, in the incident, say more. The run"
+        " was not repeated without it."
+    )
