@@ -7,7 +7,7 @@
     python -m benchmarks.simulation.mutants --count 0 --page FILE --again LATER.jsonl
                                                                           and what a later hunt has found of it
     python -m benchmarks.simulation.mutants --only 'log/log:Log.flush'    those whose ids contain that
-    python -m benchmarks.simulation.mutants --seed 9107 --apart-from 27:300
+    python -m benchmarks.simulation.mutants --seed 9107 --apart-from EARLIER.jsonl
                                                                           a sample without those of another
 
 A *mutant* is the broker with one small change that people make by mistake (`operators.py` lists the kinds). First, all
@@ -17,16 +17,17 @@ sample is hunted: each in the seeds in which it acts differently, observed, unti
 correct broker keeps there; those that the simulator misses are then shown to the tests of the broker's core.
 
 Equal `--seed`s sample equal mutants; a larger `--count` adds to a smaller one. Properties that were written with the
-misses of a sample in view say nothing by finding them; `--apart-from` leaves that sample's mutants out. Results are
-appended to `--results` as they come, so an interrupted command continues. Nothing is written into the work tree but
-that file: a mutant is put into a process. `--tests none` leaves the tests out. Exit status: 0 if nothing survives, 1 if
-something does, 2 for a wrong command, 3 if it was interrupted.
+misses of a sample in view say nothing by finding them; `--apart-from` leaves out what an earlier hunt has hunted.
+Results are appended to `--results` as they come, so an interrupted command continues. Nothing is written into the work
+tree but that file: a mutant is put into a process. `--tests none` leaves the tests out. Exit status: 0 if nothing
+survives, 1 if something does, 2 for a wrong command, 3 if it was interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Set
 from pathlib import Path
 
 from benchmarks.simulation.mutants import hunting
@@ -51,11 +52,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
     parser.add_argument(
         "--apart-from",
-        type=_sampled,
+        type=Path,
         action="append",
         default=[],
-        metavar="SEED:COUNT",
-        help="leave out the mutants of that sample, say of 27:300; may be repeated",
+        metavar="FILE",
+        help="leave out the mutants that are hunted in these results; may be repeated",
     )
     parser.add_argument("--seeds", type=_seeds, default=range(1, 61), metavar="A:B", help="from A to B, without B")
     parser.add_argument("--search", choices=SEARCHES, default=SEARCH, help="which simulations the seeds are")
@@ -81,10 +82,11 @@ def main() -> int:
     try:
         results = Results.open(options.results, fingerprint(mutants), options.seeds, options.search)
         again = None if options.again is None else Results.again(options.again)
-    except ValueError as error:
+        earlier = {mutant for path in options.apart_from for mutant in Results.again(path).hunted}
+    except (OSError, ValueError) as error:
         parser.error(str(error))
     try:
-        _hunted(mutants, results, options)
+        _hunted(mutants, earlier, results, options)
     except KeyboardInterrupt:
         print(f"interrupted; what has been found is in {options.results}", file=sys.stderr)
         return 3
@@ -98,23 +100,17 @@ def main() -> int:
     return 1 if figures.survivors else 0
 
 
-def _hunted(mutants: list[Mutant], results: Results, options: argparse.Namespace) -> None:
+def _hunted(mutants: list[Mutant], earlier: Set[str], results: Results, options: argparse.Namespace) -> None:
     def tell(line: str) -> None:
         print(line, flush=True)
 
     hunting.probe_seeds(results, options.jobs, tell)
     acting = hunting.acting_in(results, mutants)
-    wanted = [one for one in mutants if one.id in acting and (options.only or "") in one.id]
-    others = {one.id for seed, count in options.apart_from for one in sample(wanted, count, seed)}
-    chosen = sample([one for one in wanted if one.id not in others], options.count, options.seed)
+    wanted = [one for one in mutants if one.id in acting.keys() - earlier and (options.only or "") in one.id]
+    chosen = sample(wanted, options.count, options.seed)
     hunting.hunt_in_simulator(results, chosen, acting, options.jobs, tell)
     if options.tests == "missed":
         hunting.show_to_tests(results, chosen, options.jobs, tell)
-
-
-def _sampled(text: str) -> tuple[int, int]:
-    seed, count = text.split(":")
-    return int(seed), int(count)
 
 
 def _seeds(text: str) -> range:
