@@ -111,7 +111,7 @@ def _faults(run: Run, incident: Incident, evidence: Evidence) -> Answer:
         is_shrunk = smallest(run.directory) is not None
         text = _by_simulating(incident, evidence, evidence.needed, what_for, is_shrunk=is_shrunk)
         if later:
-            text = f"{text} {_then_elected(incident, evidence)}".rstrip()
+            text = f"{text} {_then_elected(evidence)}".rstrip()
     else:
         question = "Faults behind it"
         before = [fault for fault in evidence.faults if incident.at_ns is None or fault.started_ns <= incident.at_ns]
@@ -221,7 +221,7 @@ def _in_effect(incident: Incident, evidence: Evidence) -> list[str]:
     return [fault.story for fault in sorted(lasting[:IN_EFFECT_NAMED], key=lambda fault: fault.started_ns)]
 
 
-def _then_elected(incident: Incident, evidence: Evidence) -> str:
+def _then_elected(evidence: Evidence) -> str:
     """Tell the election by which a replica that the first violation is about did harm, and what had hit the leader."""
     finding = evidence.findings[0] if evidence.findings else None
     if finding is None or finding.at_ns is None or finding.topic is None or finding.partition is None:
