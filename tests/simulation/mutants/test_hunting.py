@@ -260,17 +260,25 @@ def test_a_later_hunt_of_another_format_is_refused(tmp_path: Path) -> None:
         Results.again(path)
 
 
-def test_a_sample_leaves_another_one_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_leaves_out_what_earlier_hunts_have_hunted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, mutants = tmp_path / "results.jsonl", all_mutants()
     results = Results.open(path, fingerprint(mutants), range(1, 2), "mixed")
     results.add(ProbedSeed(1, (), tuple(range(9)), tuple(range(9))))
+    earlier = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]  # of other sources and seeds
+    for number, one in enumerate(earlier):
+        Results.open(one, "others", range(1, 61), "usual").add(HuntResult(mutants[3 * number].id, "", 2, 2))
     chosen: list[Mutant] = []
     monkeypatch.setattr(hunting, "hunt_in_simulator", lambda _, sampled, *__: chosen.extend(sampled))
     arguments = ["mutants", "--count", "9", "--seeds", "1:2", "--tests", "none", "--results", str(path)]
-    monkeypatch.setattr("sys.argv", [*arguments, "--apart-from", "27:4", "--apart-from", "3:2"])
+    monkeypatch.setattr("sys.argv", [*arguments, *(word for one in earlier for word in ("--apart-from", str(one)))])
     assert command.main() == 0
-    left_out = {*sample(mutants[:9], 4, 27), *sample(mutants[:9], 2, 3)}
-    assert {one.id for one in chosen} == {one.id for one in mutants[:9]} - {one.id for one in left_out}
+    assert {one.id for one in chosen} == {one.id for one in mutants[:9]} - {mutants[0].id, mutants[3].id}
+    monkeypatch.setattr("sys.argv", [*arguments, "--apart-from", str(tmp_path / "gone.jsonl")])
+    with pytest.raises(SystemExit, match="2"):
+        command.main()
+    assert "gone.jsonl" in capsys.readouterr().err
 
 
 def test_reasons_are_sentences() -> None:
