@@ -12,7 +12,7 @@ import pytest
 from benchmarks.simulation.mutants import __main__ as command
 from benchmarks.simulation.mutants import hunting, simulating
 from benchmarks.simulation.mutants.hunting import acting_in, hunt_in_simulator
-from benchmarks.simulation.mutants.making import ROOT, Mutant, all_mutants, fingerprint, sample
+from benchmarks.simulation.mutants.making import ROOT, Mutant, all_mutants, fingerprint
 from benchmarks.simulation.mutants.page import Fate, Reasons, page, reasons, summary
 from benchmarks.simulation.mutants.planting import function_of
 from benchmarks.simulation.mutants.probes import Instrumented
