@@ -39,6 +39,15 @@ class AsksControllers:
     open: dict[int, tuple[type, int]] = field(default_factory=dict)
     """Open requests: the kind, and the controller that was asked."""
 
+    reports: dict[int, frozenset[tuple[str, int]]] = field(default_factory=dict)
+    """Open reports of replicas in failed directories: topic ids and partitions."""
+
+    reported: set[tuple[str, int]] = field(default_factory=set)
+    """Those that a controller has acknowledged, until the metadata say so."""
+
+    report_waits: bool = False
+    """Whether a report was refused or not answered, and the pause after it is not over."""
+
     is_to_stop: bool = False
     """Whether it was asked to stop in a step before this one."""
 

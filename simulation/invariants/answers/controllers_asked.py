@@ -10,6 +10,7 @@ from broker.core.broker_node.state import BrokerState
 from broker.core.messages import (
     AllocateProducerIdsRequest,
     AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
@@ -20,6 +21,7 @@ from broker.core.messages.errors import ErrorCode
 from broker.core.ports.events import Event, RequestFailed, ResponseReceived, Send, StopRequested, TimerFired
 from simulation.engine.event_queue import MS
 from simulation.invariants import intervals
+from simulation.invariants.answers.asked import AsksControllers
 from simulation.invariants.directories import unrecorded
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
 from simulation.invariants.properties import Violation
@@ -58,7 +60,11 @@ def sent(known: Knowledge, broker: BrokerMirror, effect: Send) -> None:
                 f"broker {broker.broker_id} has learned that it has caught up with the metadata, and sends its next "
                 f"heartbeat after {waited_us // MS} ms",
             )
-    elif kind in _ONE_AT_A_TIME or (kind is FetchRequest and effect.channel == METADATA):
+    if isinstance(effect.request, AssignReplicasToDirsRequest):
+        asking.reports[effect.request_id] = frozenset(
+            (topic_id, partition) for _, topic_id, partition in effect.request.assignments
+        )
+    if kind in _ONE_AT_A_TIME or (kind is FetchRequest and effect.channel == METADATA):
         open_kinds = {other for other, _ in asking.open.values()}
         if kind in _ONE_AT_A_TIME and kind in open_kinds:
             raise Violation(
@@ -88,6 +94,8 @@ def stepped(known: Knowledge, broker: BrokerMirror, state: BrokerState, event: E
     asking.is_to_stop |= isinstance(event, StopRequested)
     if isinstance(event, (RequestFailed, ResponseReceived)):
         kind, to = asking.open.pop(event.request_id, (None, -1))
+        if kind is AssignReplicasToDirsRequest:
+            _report_ended(asking, event)
         failed = kind in (BrokerRegistrationRequest, FetchRequest) and isinstance(event, RequestFailed)
         if (failed or _is_refused(event)) and state.controller_id == to and len(state.settings.voters) > 1:
             raise Violation(
@@ -99,13 +107,41 @@ def stepped(known: Knowledge, broker: BrokerMirror, state: BrokerState, event: E
         key = intervals.own(event.key)
         intervals.of_broker(known, broker, state, key)
         if key == (REPORT,):
+            asking.report_waits = False
             _check_repeated(broker, state)
+    if state.offline:
+        _check_reported(broker, state)
 
 
 def _is_refused(event: Event) -> bool:
     """Whether a broker learns that it has asked for its registration where there is no active controller."""
     response = event.response if isinstance(event, ResponseReceived) else None
     return isinstance(response, BrokerRegistrationResponse) and response.error_code == ErrorCode.NOT_CONTROLLER
+
+
+def _report_ended(asking: AsksControllers, event: RequestFailed | ResponseReceived) -> None:
+    reported = asking.reports.pop(event.request_id, frozenset())
+    response = event.response if isinstance(event, ResponseReceived) else None
+    if isinstance(response, AssignReplicasToDirsResponse) and response.error_code == ErrorCode.NONE:
+        asking.reported |= reported
+    else:
+        asking.report_waits = True
+
+
+def _check_reported(broker: BrokerMirror, state: BrokerState) -> None:
+    """P-70: a broker tells the controller at once of the replicas that a failed directory has taken offline."""
+    asking = broker.asking
+    if not state.published or state.image.broker_epoch(state.broker_id) != state.broker_epoch:
+        return
+    missing = {(state.offline[key], key[1]): key for key in unrecorded(state.image, state)}
+    asking.reported &= missing.keys()
+    for topic_id, partition in missing.keys() - asking.reported:
+        if not asking.reports and not asking.report_waits:
+            raise Violation(
+                "P-70",
+                f"broker {broker.broker_id} has {missing[topic_id, partition][0]}-{partition} offline, and tells the "
+                "controller nothing of it",
+            )
 
 
 def _check_repeated(broker: BrokerMirror, state: BrokerState) -> None:

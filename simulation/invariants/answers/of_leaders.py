@@ -14,7 +14,7 @@ from broker.core.broker_node.state import BrokerState
 from broker.core.messages import FetchRequest, FetchResponse
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.events import Event, RequestFailed, ResponseReceived, Send
-from broker.core.replica.state import Role
+from broker.core.replica.state import Replica, Role
 from simulation.invariants.ghost import Pause
 from simulation.invariants.knowledge import BrokerMirror
 from simulation.invariants.properties import Violation
@@ -120,11 +120,14 @@ def check(broker: BrokerMirror, state: BrokerState, event: Event) -> None:
         if event.response.error_code == ErrorCode.NONE:
             broker.sessions_accepted[leader] = event.response.session_id, epoch_asked
         _note_errors(broker, state, event.response, fetched)
+    diverging = _diverging(state, event)
     for key, mirror in broker.mirrors.items():
         replica = state.replicas.get(key)
         if replica is None or mirror.replica is not replica or mirror.seen is None:
             continue
         end, high_watermark, _, epoch = mirror.seen[:4]
+        if (replica.topic, replica.partition) in diverging and replica.high_watermark > high_watermark:
+            _check_diverging(broker, replica, high_watermark)
         if key in fetched and fetched[key] == (end, epoch):
             continue
         log = replica.log
@@ -135,6 +138,28 @@ def check(broker: BrokerMirror, state: BrokerState, event: Event) -> None:
                 f"has applied the answer to a fetch that was sent at {fetched.get(key)} (log end, leader epoch): it is "
                 f"at {log.end_offset}, high watermark {replica.high_watermark}, which was {high_watermark}",
             )
+
+
+def _diverging(state: BrokerState, event: Event) -> frozenset[tuple[str, int]]:
+    """The partitions of which an answer tells where the follower's log differs from the leader's."""
+    if not isinstance(event, ResponseReceived) or not isinstance(event.response, FetchResponse):
+        return frozenset()
+    return frozenset(
+        (part.topic or state.image.topic_names.get(part.topic_id, ""), part.partition)
+        for part in event.response.partitions
+        if part.diverging_epoch is not None
+    )
+
+
+def _check_diverging(broker: BrokerMirror, replica: Replica, before: int) -> None:
+    """P-42: an answer that tells where logs differ says nothing of what is committed (HW-5); deleted is deleted."""
+    if replica.high_watermark > replica.log.start_offset:
+        raise Violation(
+            "P-42",
+            f"{replica.topic}-{replica.partition}: broker {broker.broker_id} moves its high watermark from {before} "
+            f"to {replica.high_watermark} by an answer that tells where its log differs from the leader's; its log "
+            f"begins at {replica.log.start_offset}",
+        )
 
 
 def _note_errors(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from broker.core.controller.state import ControllerState
 from broker.core.messages import (
+    LOST_DIRECTORY,
     UNKNOWN,
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
@@ -55,7 +56,7 @@ def stepped(
                         _check_unfenced(reports, state, event.request, is_fenced=held.fenced)
                     reports.fenced[event.request_id] = event.request.broker_id, held.fenced
             elif isinstance(event.request, AssignReplicasToDirsRequest):
-                reports.assigned[event.request_id] = len(set(event.request.assignments))
+                reports.assigned[event.request_id] = event.request
             elif isinstance(event.request, AlterPartitionRequest):
                 _check_refusal(state, event.request_id, event.request, effects)
         elif isinstance(event.request, BrokerRegistrationRequest):
@@ -65,7 +66,7 @@ def stepped(
     for effect in effects:
         if effect.__class__ is Reply:
             assert isinstance(effect, Reply)
-            _answered(node_id, reports, effect.request_id, effect.response)
+            _answered(state, reports, effect.request_id, effect.response)
 
 
 def _arrived(reports: OpenReports, state: ControllerState, event: RequestReceived) -> None:
@@ -159,7 +160,10 @@ def _check_refusal(
                 )
 
 
-def _answered(node_id: int, reports: OpenReports, request_id: int, response: AnyResponse | None) -> None:
+def _answered(
+    state: ControllerState, reports: OpenReports, request_id: int, response: AnyResponse | None
+) -> None:
+    node_id = state.settings.node_id
     stale = reports.stale.pop(request_id, None)
     error = getattr(response, "error_code", ErrorCode.NONE)
     if stale is not None and error == ErrorCode.NONE:
@@ -177,11 +181,8 @@ def _answered(node_id: int, reports: OpenReports, request_id: int, response: Any
             f"that it is {_FENCED[is_fenced]}",
         )
     assigned = reports.assigned.pop(request_id, None)
-    if isinstance(response, AssignReplicasToDirsResponse) and not error and len(response.results) != assigned:
-        raise Violation(
-            "P-76",
-            f"controller {node_id} answers {len(response.results)} of {assigned} reports of where replicas are",
-        )
+    if isinstance(response, AssignReplicasToDirsResponse) and not error and assigned is not None:
+        _check_recorded(state, assigned, response)
     ahead = reports.ahead.pop(request_id, None)
     if ahead is None or not isinstance(response, AlterPartitionResponse):
         return
@@ -192,4 +193,29 @@ def _answered(node_id: int, reports: OpenReports, request_id: int, response: Any
                 "P-41",
                 f"controller {node_id} answers {ErrorCode(part.error_code).name} to a change of the ISR of "
                 f"{part.topic}-{part.partition} that rests on {judged}",
+            )
+
+
+def _check_recorded(
+    state: ControllerState, request: AssignReplicasToDirsRequest, response: AssignReplicasToDirsResponse
+) -> None:
+    """P-76: an answer is about the whole report, and a replica that was reported as lost is recorded as offline."""
+    node_id, wanted, image = state.settings.node_id, set(request.assignments), state.image
+    if len(response.results) != len(wanted):
+        raise Violation(
+            "P-76",
+            f"controller {node_id} answers {len(response.results)} of {len(wanted)} reports of where replicas are",
+        )
+    if image.broker_epoch(request.broker_id) != request.broker_epoch:
+        return  # it has registered again meanwhile
+    for directory_id, topic_id, partition in sorted(wanted):
+        topic = image.topic_names.get(topic_id, "")
+        held = image.partition(topic, partition)
+        if directory_id != LOST_DIRECTORY or held is None or request.broker_id not in held.replicas:
+            continue
+        if request.broker_id not in held.offline:
+            raise Violation(
+                "P-76",
+                f"controller {node_id} acknowledges that broker {request.broker_id} has lost its replica of "
+                f"{topic}-{partition}, and has not recorded that it is offline",
             )
