@@ -160,9 +160,7 @@ def _check_refusal(
                 )
 
 
-def _answered(
-    state: ControllerState, reports: OpenReports, request_id: int, response: AnyResponse | None
-) -> None:
+def _answered(state: ControllerState, reports: OpenReports, request_id: int, response: AnyResponse | None) -> None:
     node_id = state.settings.node_id
     stale = reports.stale.pop(request_id, None)
     error = getattr(response, "error_code", ErrorCode.NONE)

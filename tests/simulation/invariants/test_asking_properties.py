@@ -99,7 +99,7 @@ def test_an_error_alone_that_fences_a_broker_breaks_p_67(
 ) -> None:
     broker = BrokerMirror(1)
     broker.asking.is_fenced = False
-    state: Any = SimpleNamespace(fenced=fenced, caught_up=True)
+    state: Any = SimpleNamespace(fenced=fenced, caught_up=True, offline={})
     event = ResponseReceived(5, BrokerHeartbeatResponse(error))
     assert broken_by(lambda: controllers_asked.stepped(knowledge, broker, state, event)) == breaks
 

@@ -1,4 +1,4 @@
-"""What a broker or controller makes of a failed log directory breaks P-33, P-34, P-6 or V-15 if it is wrong."""
+"""What a broker or controller makes of a failed log directory breaks P-33, P-34, P-6, P-70, P-76 or V-15 if it is wrong."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from broker.core.broker_node import directories, publishing, storage
 from broker.core.broker_node.node import BrokerNode
 from broker.core.broker_node.state import BrokerState
+from broker.core.controller import partition_changes
 from broker.core.log.log import Log
 from broker.core.metadata.records import PartitionSet, PartitionState
 from broker.core.ports.files import StorageError
@@ -17,6 +18,7 @@ from broker.core.replica.state import Replica, Role
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.engine.event_queue import MS
+from simulation.invariants.answers import controllers_asked
 from simulation.invariants.directories import is_left_behind, is_offline
 from simulation.invariants.ghost import Batch, ReplicaMirror
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
@@ -87,7 +89,7 @@ def created_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_new_replica_in_the_place_of_one_that_is_counted_on_breaks_p_34(monkeypatch: pytest.MonkeyPatch) -> None:
     created_elsewhere(monkeypatch)
-    monkeypatch.setattr(directories, "report", lambda _broker: None)
+    unreported(monkeypatch)
     outcome = observed(faults=(FAILS, CHANGES), lag_ms=8_000)
     assert outcome.failed_property == "P-34"
     assert "has created a replica in" in str(outcome.failure)
@@ -129,7 +131,41 @@ def test_a_directory_whose_failure_is_not_noticed_breaks_v_15(monkeypatch: pytes
 
 
 def unreported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plant that a broker keeps a failure to itself, which P-70 finds before other properties can."""
     monkeypatch.setattr(directories, "report", lambda _broker: None)
+    monkeypatch.setattr(controllers_asked, "_check_reported", lambda *_: None)
+
+
+def test_a_broker_that_keeps_a_failure_to_itself_breaks_p_70(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directories, "report", lambda _broker: None)
+    outcome = observed()
+    assert outcome.failed_property == "P-70"
+    assert "offline, and tells the controller nothing of it" in str(outcome.failure)
+
+
+def test_a_report_of_other_replicas_than_the_lost_ones_breaks_p_70(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = directories.report
+
+    def report(broker: BrokerState) -> None:
+        lost = dict(broker.offline)
+        broker.offline.update({(topic, 1 - number): found for (topic, number), found in lost.items()})
+        for key in lost:
+            del broker.offline[key]
+        honest(broker)
+        broker.offline.clear()
+        broker.offline.update(lost)
+
+    monkeypatch.setattr(directories, "report", report)
+    assert observed().failed_property == "P-70"
+
+
+def test_a_controller_that_acknowledges_a_loss_and_does_not_record_it_breaks_p_76(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partition_changes, "without_replica", lambda *_: None)
+    outcome = observed()
+    assert outcome.failed_property == "P-76"
+    assert "has not recorded that it is offline" in str(outcome.failure)
 
 
 def test_a_failure_that_is_not_reported_breaks_v_15(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from broker.core.messages import (
@@ -9,13 +12,17 @@ from broker.core.messages import (
     AlterPartitionPartition,
     AlterPartitionRequest,
     AlterPartitionResponse,
+    FetchedPartition,
+    FetchResponse,
 )
 from broker.core.messages.errors import ErrorCode
-from broker.core.ports.events import Reply, RequestReceived
+from broker.core.ports.events import Reply, RequestReceived, ResponseReceived
+from broker.core.replica.state import Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.engine.node_views import leading
-from simulation.invariants.answers import to_brokers
-from simulation.invariants.knowledge import Knowledge
+from simulation.invariants.answers import of_leaders, to_brokers
+from simulation.invariants.ghost import ReplicaMirror
+from simulation.invariants.knowledge import BrokerMirror, Knowledge
 from simulation.scenario.configuration import SimulatedFault
 from simulation.scenario.phases import SimulationOutcome
 from simulation.workload.clients import TOPIC
@@ -91,6 +98,34 @@ def test_late_answers_that_are_passed_over_break_nothing() -> None:
 @pytest.mark.slow
 def test_a_follower_that_takes_an_answer_of_another_epoch_breaks_p_42() -> None:
     assert held_answers(change_rules("truncation", accepts_answer=lambda *_states: True)) == "P-42"
+
+
+@pytest.mark.parametrize(
+    ("diverging", "before", "high_watermark", "log_start", "breaks"),
+    [
+        ((0, 4), 3, 4, 0, "P-42"),
+        (None, 3, 4, 0, None),  # an answer like any other
+        ((0, 4), 3, 3, 0, None),
+        ((0, 4), 5, 4, 0, None),  # the cut has taken it along
+        ((0, 4), 3, 4, 4, None),  # what is deleted is deleted
+    ],
+)
+def test_a_high_watermark_that_an_answer_about_divergence_raises_breaks_p_42(
+    diverging: tuple[int, int] | None, before: int, high_watermark: int, log_start: int, breaks: str | None
+) -> None:
+    log = SimpleNamespace(end_offset=4, start_offset=log_start)
+    replica: Any = SimpleNamespace(
+        topic=TOPIC, partition=0, topic_id="id", log=log, high_watermark=high_watermark, role=Role.FOLLOWER,
+        leader=2, retry_fetch_at_ms=0,
+    )  # fmt: skip
+    broker, key = BrokerMirror(1), (TOPIC, 0)
+    broker.mirrors[key] = ReplicaMirror(1, replica=replica)
+    broker.mirrors[key].seen = (6, before, 0, 1)
+    broker.fetches[7] = 2, 0, {key: (6, 1)}
+    state: Any = SimpleNamespace(replicas={key: replica}, runtime=SimpleNamespace(now_ms=0))
+    part = FetchedPartition(TOPIC, 0, ErrorCode.NONE, 4, diverging_epoch=diverging)
+    event = ResponseReceived(7, FetchResponse((part,), 0, session_id=3))
+    assert broken_by(lambda: of_leaders.check(broker, state, event)) == breaks
 
 
 def stops_in_turn(*plants: Plant, clean: bool) -> SimulationOutcome:
