@@ -1,4 +1,4 @@
-"""What a broker or controller makes of a failed log directory breaks P-33, P-34, P-6, P-70, P-76 or V-15 if it is wrong."""
+"""What a broker or controller makes of a failed log directory breaks a property if it is wrong: P-33, V-15 and others."""
 
 from __future__ import annotations
 
