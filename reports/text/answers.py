@@ -182,13 +182,14 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
                     f"{capital(_numbers(in_headline))} led to it in this run; without {without} the needed faults lead"
                     " to the same violation in another way."
                 )
-        if untold and (standing := _in_effect(incident, evidence)):
-            sentences.append(f"In effect at the violation: {'; '.join(standing)}.")
     elif not needed.untested:
         why = f"it occurs without {_numbers(others)}, too" if others else "none had begun by then"
         sentences.append(f"No fault was needed{what_for}: {why}.")
     elif others:
         sentences.append(f"Not needed: {_numbers(others)}.")
+    untold |= bool(needed.untested and not stories)
+    if untold and (standing := _in_effect(incident, evidence)):
+        sentences.append(f"In effect at the violation: {'; '.join(standing)}.")
     if needed.untested:
         sentences.append(
             f"Not tried, for want of time: {_numbers(needed.untested)}; `harrow explain RUN --time-limit 5m` goes on."

@@ -126,7 +126,7 @@ def check(broker: BrokerMirror, state: BrokerState, event: Event) -> None:
         if replica is None or mirror.replica is not replica or mirror.seen is None:
             continue
         end, high_watermark, _, epoch = mirror.seen[:4]
-        if (replica.topic, replica.partition) in diverging and replica.high_watermark > high_watermark:
+        if key in diverging:
             _check_diverging(broker, replica, high_watermark)
         if key in fetched and fetched[key] == (end, epoch):
             continue
@@ -151,9 +151,10 @@ def _diverging(state: BrokerState, event: Event) -> frozenset[tuple[str, int]]:
     )
 
 
-def _check_diverging(broker: BrokerMirror, replica: Replica, before: int) -> None:
+def _check_diverging(broker: BrokerMirror, replica: Replica, before: object) -> None:
     """P-42: an answer that tells where logs differ says nothing of what is committed (HW-5); deleted is deleted."""
-    if replica.high_watermark > replica.log.start_offset:
+    assert isinstance(before, int)
+    if replica.high_watermark > max(before, replica.log.start_offset):
         raise Violation(
             "P-42",
             f"{replica.topic}-{replica.partition}: broker {broker.broker_id} moves its high watermark from {before} "

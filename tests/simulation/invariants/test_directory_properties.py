@@ -1,4 +1,4 @@
-"""What a broker or controller makes of a failed log directory breaks a property if it is wrong: P-33, V-15 and others."""
+"""What a broker or controller makes of a failed log directory breaks P-33, V-15 or another property if it is wrong."""
 
 from __future__ import annotations
 
