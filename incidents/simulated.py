@@ -71,6 +71,7 @@ _BY_PROPERTY: Final[Mapping[str, str]] = {
     "P-76": "untrue",
     "P-77": "untrue",
     "P-79": "quorum",
+    "P-80": "metadata",
     "P-D2": "producer-state",
     "corrupt-record": "damaged-log",
     "crash": "node-crash",

@@ -17,14 +17,24 @@ SEED_FORMAT = 2
 
 STREAMS = (
     *("configuration", "schedule", "workload", "network", "disk", "names", "groups", "topics", "settings"),
-    *("zookeeper", "directories", "recipes", "questions", "traffic", "examination", "compaction"),
+    *("zookeeper", "directories", "recipes", "questions", "traffic", "examination", "compaction", "balancing"),
 )
 
 _HASH_FACTOR = 0x100000001B3
 _HASH_MASK = (1 << 64) - 1
 
 LATER_STREAMS = (
-    *("settings", "zookeeper", "directories", "recipes", "questions", "traffic", "examination", "compaction"),
+    *(
+        "settings",
+        "zookeeper",
+        "directories",
+        "recipes",
+        "questions",
+        "traffic",
+        "examination",
+        "compaction",
+        "balancing",
+    ),
 )
 """Streams that count in a simulation's hash only where something was drawn from them, so that older hashes stay."""
 

@@ -30,7 +30,6 @@ WITH_REASON: Mapping[str, str] = {
     "ListOffsets refused: the searches before it in the same request took too long": _MISTAKEN_CLIENT,
     "controlled shutdown: it still leads (HB-2)": "a controller moves all leaderships as the shutdown begins (HB-3)",
     "election: the last leader leads again after there was none": _BEFORE_K4,
-    "election: the preferred replica leads again, as leaders are balanced every so often (EL-7)": _SHORT,
     "fencing: a broker learns that it is fenced (BL-6)": _UNFENCED_AT_ONCE,
     "fencing: a broker that was fenced is not any more (BL-6)": _UNFENCED_AT_ONCE,
     "fetch refused: the last fetched epoch is above all that are known (FE-6)": (

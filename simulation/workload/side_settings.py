@@ -35,6 +35,9 @@ _TIMEOUT_MS = 1_500
 _RESTORE_MS = 1_000
 _MIN_ISR = "min.insync.replicas"
 _ALL_BROKERS = ""
+_BALANCING = "balancing"
+_BALANCED_EVERY = ("2", "6")
+"""Seconds after which preferred leaders are looked for; without this it is the default, longer than a simulation."""
 
 
 class _Choice(NamedTuple):
@@ -105,6 +108,11 @@ class SettingsOperator:
     def start(self, cluster: SimulatedCluster) -> None:
         """Begin with the first step."""
         cluster.after(_INTERVAL_MS * MS, self.timer, cluster, "next")
+        choices = cluster.choices[_BALANCING]
+        if choices.draw("whether leaders are balanced", 3) == 2:
+            every = _BALANCED_EVERY[choices.draw("how often leaders are balanced", len(_BALANCED_EVERY))]
+            after_ms = 1_000 + choices.draw("when leaders begin to be balanced", 8_000)
+            cluster.after(after_ms * MS, self._balance, cluster, every)
 
     def timer(self, cluster: SimulatedCluster, key: Hashable) -> None:
         """Alter one setting."""
@@ -141,12 +149,17 @@ class SettingsOperator:
             self._losses.min_isr_changes()
             self._alter(cluster, _ALL_BROKERS, _MIN_ISR, str(self._min_isr + 1))
 
-    def _alter(self, cluster: SimulatedCluster, topic: str, key: str, value: str | None) -> None:
+    def _balance(self, cluster: SimulatedCluster, every: str) -> None:
+        """EL-7: have leaders balanced so often."""
+        if not self.stopped:
+            self._alter(cluster, _ALL_BROKERS, "leader.imbalance.check.interval.seconds", every, _BALANCING)
+
+    def _alter(self, cluster: SimulatedCluster, topic: str, key: str, value: str | None, stream: str = _STREAM) -> None:
         self._touched[topic, key] = None
         operation = ConfigOperation(key, 1 if value is None else 0, value)
         kind = ResourceType.TOPIC if topic else ResourceType.BROKER
         request = IncrementalAlterConfigsRequest((ConfigResource(kind, topic, (operation,)),))
-        broker = self._brokers[cluster.choices[_STREAM].draw("by which broker", len(self._brokers))]
+        broker = self._brokers[cluster.choices[stream].draw("by which broker", len(self._brokers))]
         self._request += 1
         cluster.send_from_client(self.client_id, self._request, broker, request, _TIMEOUT_MS)
 

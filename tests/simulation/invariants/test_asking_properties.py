@@ -1,7 +1,8 @@
-"""What brokers ask controllers for, and how: P-40, P-66 to P-71, V-29 and P-33; and when segments end (P-32)."""
+"""What brokers ask controllers for, and how: P-40, P-66 to P-71, P-80, V-29 and P-33; and when segments end (P-32)."""
 
 from __future__ import annotations
 
+import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
@@ -220,7 +221,7 @@ def test_each_check_of_a_controller_has_its_interval(knowledge: Knowledge, key: 
     """A controller that leads anew, or that has just decided something, may look again at once (P-71)."""
     voter = next(iter(knowledge.voters.values()))
     settings = knowledge.settings
-    state: Any = SimpleNamespace(settings=settings, quorum=SimpleNamespace(settings=settings, epoch=1))
+    state: Any = SimpleNamespace(settings=settings, quorum=SimpleNamespace(settings=settings, epoch=1), active=False)
 
     def fires(incarnation: int, *, decided: bool = False) -> str | None:
         return broken_by(lambda: intervals.of_controller(knowledge, voter, state, incarnation, key, decided=decided))
@@ -229,6 +230,69 @@ def test_each_check_of_a_controller_has_its_interval(knowledge: Knowledge, key: 
     assert fires(2, decided=True) is None
     assert fires(2) is None
     assert fires(2) == "P-71"
+
+
+@pytest.mark.parametrize("node_id", [1, 100])
+def test_a_check_that_is_not_planned_again_breaks_p_71(knowledge: Knowledge, node_id: int) -> None:
+    timers = knowledge.cluster.machines[node_id].timers
+    of_all = intervals._OF_BROKERS if node_id == 1 else intervals._OF_ACTIVE_CONTROLLERS
+    quorum = SimpleNamespace(settings=knowledge.settings, epoch=1)
+    state: Any = SimpleNamespace(settings=knowledge.settings, quorum=quorum, active=True)
+
+    def fires(key: tuple[str]) -> str | None:
+        if node_id == 1:
+            return broken_by(lambda: intervals.of_broker(knowledge, BrokerMirror(1), state, key))
+        voter = knowledge.voters[node_id]
+        return broken_by(lambda: intervals.of_controller(knowledge, voter, state, 1, key, decided=False))
+
+    for missing in of_all:
+        timers.clear()
+        timers.update({(kind,): 1 for kind in of_all if kind != missing})
+        assert fires(("any",)) == "P-71"
+        timers[7, (missing,)] = 1  # as a node of both roles names it
+        assert fires(("any",)) is None
+    timers.clear()
+    state.active = False
+    assert fires(("any",)) == ("P-71" if node_id == 1 else None)
+
+
+def test_leaders_that_are_not_balanced_any_more_break_p_71(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_elections, "start_balancing", lambda _controller: None)
+    assert observe().failed_property == "P-71"
+
+
+@pytest.mark.parametrize(
+    ("leader", "isr", "offline", "active", "enabled", "breaks"),
+    [
+        (2, (1, 2), (), (1, 2), True, "P-80"),
+        (2, (1, 2), (), (1, 2), False, None),
+        (1, (1, 2), (), (1, 2), True, None),
+        (-1, (1, 2), (), (1, 2), True, None),
+        (2, (2,), (), (1, 2), True, None),
+        (2, (1, 2), (1,), (1, 2), True, None),
+        (2, (1, 2), (), (2,), True, None),
+    ],
+)
+def test_a_preferred_leader_that_does_not_lead_once_leaders_are_balanced_breaks_p_80(
+    knowledge: Knowledge,
+    leader: int,
+    isr: tuple[int, ...],
+    offline: tuple[int, ...],
+    active: tuple[int, ...],
+    enabled: bool,
+    breaks: str | None,
+) -> None:
+    topic = SimpleNamespace(name="log", partitions={0: PartitionState((1, 2), isr, leader, 0, 0, offline=offline)})
+    settings = dataclasses.replace(knowledge.settings, auto_leader_rebalance_enable=enabled)
+    state: Any = SimpleNamespace(
+        settings=settings,
+        quorum=SimpleNamespace(settings=settings, epoch=1),
+        active=True,
+        image=SimpleNamespace(topics={"id": topic}, is_active=lambda broker: broker in active),
+    )
+    knowledge.cluster.machines[100].timers.update({(kind,): 1 for kind in intervals._OF_ACTIVE_CONTROLLERS})
+    key, voter = (leader_elections.BALANCE,), knowledge.voters[100]
+    assert broken_by(lambda: intervals.of_controller(knowledge, voter, state, 1, key, decided=False)) == breaks
 
 
 def test_a_broker_that_waits_before_it_says_that_it_has_caught_up_breaks_v_29(monkeypatch: pytest.MonkeyPatch) -> None:
