@@ -203,7 +203,8 @@ def _are_alike(group: _Group, other: _Group) -> bool:
     said, also_said = ([(cause.kind, cause.sentence) for cause in one.causes] for one in (group, other))
     stale, also_stale = (any(row["anomaly"] in STALE for row in one.rows) for one in (group, other))
     where, also_where = ({(row["topic"], row["partition"]) for row in one.rows} for one in (group, other))
-    return bool(said) and said == also_said and stale == also_stale and bool(where & also_where)
+    by_one_fault = len(group.causes) == 1 and bool(group.causes[0].faults) and _is_allowed(group) and _is_allowed(other)
+    return bool(said) and said == also_said and stale == also_stale and (by_one_fault or bool(where & also_where))
 
 
 def _is_allowed(group: _Group) -> bool:

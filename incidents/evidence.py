@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -28,6 +28,8 @@ from incidents.node_logs import Complaint, LogLine
 from incidents.partition_history import PartitionHistory, partition_history
 
 TOPIC_OF_SIMULATIONS = "log"
+IN_EFFECT_MAX = 5
+"""Faults in effect at a moment that are named."""
 _NS_OF_US = 1_000
 _STORY_VIOLATION = "VIOLATION"
 
@@ -229,6 +231,20 @@ class Evidence:
             for number in numbers
             if number and number not in inside
         ]
+
+    def in_effect(self, at_ns: int, brokers: Collection[int], among: Iterable[int] | None = None) -> list[Fault]:
+        """Return the faults that lasted at a moment, by their start; of many those on these brokers, then the latest.
+
+        `among`: numbers; only these.
+        """
+        wanted = None if among is None else set(among)
+        lasting = [
+            fault
+            for fault in self.faults
+            if fault.touches(at_ns, at_ns) and (wanted is None or fault.number in wanted)
+        ]
+        lasting.sort(key=lambda fault: (bool(fault.targets) and not fault.targets & set(brokers), -fault.started_ns))
+        return sorted(lasting[:IN_EFFECT_MAX], key=lambda fault: fault.started_ns)
 
     def is_lossy(self, kind: str | None) -> bool:
         """Whether a node may lack what it had written after a fault of this kind."""

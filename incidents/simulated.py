@@ -130,10 +130,17 @@ def _start(fault: Fault) -> int:
 
 
 def _enabling(evidence: Evidence, finding: Finding) -> list[Fault]:
-    """Return the faults that it needs, if known; else at most three before it, those on the finding's brokers first."""
+    """Return the faults that it needs, if known; else those in effect that were not tried, or at most three before it.
+
+    Of those before it the ones on the finding's brokers come first.
+    """
     if evidence.needed is not None and (evidence.needed.needed or not evidence.needed.untested):
         return [fault for fault in evidence.faults if fault.number in evidence.needed.needed]
     until_ns = finding.at_ns
+    if evidence.needed is not None and until_ns is not None:
+        lasting = evidence.in_effect(until_ns, finding.brokers, evidence.needed.untested)
+        if lasting:
+            return lasting
     left_out = evidence.needed.not_needed if evidence.needed is not None else ()
     before = [
         fault

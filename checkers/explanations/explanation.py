@@ -105,7 +105,10 @@ def _on_loss(acks: object) -> str:
         return "Within the contract: acks=0 promises nothing."
     if acks == ACKS_LEADER:
         return "acks=1 allows this: the leader changed, or lost its disk cache, before replication."
-    return "Within the contract: too many replicas lost data at once, or an unclean election was allowed."
+    return (
+        "Within the contract: at some time in the run more replicas had lost data than it says that a record survives,"
+        " before others had caught up, or an unclean election was allowed."
+    )
 
 
 def _on_faults(faults: Sequence[RecordedFault], at_ns: int) -> str:

@@ -32,7 +32,6 @@ _ROWS_READ = 100
 """Anomalies of a partition among which those records are looked for."""
 FAULTS_NAMED = 6
 NEAREST_NAMED = 3
-IN_EFFECT_NAMED = 5
 _LONG_STORY = 300
 """Characters of a story of needed faults that is too long beside a shorter one."""
 _LONGEST_SHRUNK = 700
@@ -187,9 +186,9 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
         sentences.append(f"No fault was needed{what_for}: {why}.")
     elif others:
         sentences.append(f"Not needed: {_numbers(others)}.")
-    untold |= bool(needed.untested and not stories)
-    if untold and (standing := _in_effect(incident, evidence)):
-        sentences.append(f"In effect at the violation: {'; '.join(standing)}.")
+    is_open = bool(needed.untested and not stories)
+    if (untold or is_open) and (standing := _in_effect(incident, evidence, needed.untested if is_open else None)):
+        sentences.append(f"In effect at the violation{', and not tried' if is_open else ''}: {'; '.join(standing)}.")
     if needed.untested:
         sentences.append(
             f"Not tried, for want of time: {_numbers(needed.untested)}; `harrow explain RUN --time-limit 5m` goes on."
@@ -211,15 +210,12 @@ def _nearest(incident: Incident, evidence: Evidence, among: Sequence[int]) -> li
     return [fault.story for gap_ns, _, fault in sorted(near)[:NEAREST_NAMED] if gap_ns <= _NEAR_NS]
 
 
-def _in_effect(incident: Incident, evidence: Evidence) -> list[str]:
-    """Tell the faults that lasted at a violation, by their start; of many those of its brokers, and then the latest."""
+def _in_effect(incident: Incident, evidence: Evidence, among: Sequence[int] | None) -> list[str]:
+    """Tell the faults that lasted at a violation; with `among` only these."""
     at_ns = incident.at_ns
     if at_ns is None or not evidence.findings:
         return []
-    brokers = {*evidence.findings[0].brokers}
-    lasting = [fault for fault in evidence.faults if fault.touches(at_ns, at_ns)]
-    lasting.sort(key=lambda fault: (bool(fault.targets) and not fault.targets & brokers, -fault.started_ns))
-    return [fault.story for fault in sorted(lasting[:IN_EFFECT_NAMED], key=lambda fault: fault.started_ns)]
+    return [fault.story for fault in evidence.in_effect(at_ns, evidence.findings[0].brokers, among)]
 
 
 def _then_elected(evidence: Evidence) -> str:
