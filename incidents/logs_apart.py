@@ -9,6 +9,7 @@ from common.wording import (
     as_sentence,
     capital,
     count,
+    enumeration,
     in_leader_epoch,
     moment,
     node,
@@ -28,15 +29,21 @@ _EXPIRY_NS = 10_000_000_000
 
 def still_held(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
     """Another replica than the last leader still holds the records: the two logs went apart, and stayed so."""
-    holders = sorted({*held(evidence, loss)} - {leader})
+    numbers_held = held(evidence, loss)
+    holders = sorted({*numbers_held} - {leader})
     if not holders:
         return None
     if loss.acknowledged_by in holders:
         known = _after_a_cut(evidence, loss, leader) or _by_one_replaced_in_logs(evidence, loss)
         if known is not None:
             return known
-    sentence = f"broker {leader}, which led last, kept other records at their offsets; {nodes(holders)} still"
-    sentence = f"{sentence} {'holds' if len(holders) == 1 else 'hold'} them"
+    known = {row["offset"] for row in loss.rows if None not in (row["offset"], row.get("value"))}
+    if all(numbers_held[holder] == len(known) for holder in holders):
+        still = f"{nodes(holders)} still {'holds' if len(holders) == 1 else 'hold'} them"
+    else:
+        each = [f"broker {holder} still holds {count(numbers_held[holder])} of them" for holder in holders]
+        still = enumeration(each)
+    sentence = f"broker {leader}, which led last, kept other records at their offsets; {still}"
     led = _led_before(evidence, loss, leader)
     by = loss.acknowledged_by
     if not led and by in holders and by is not None:

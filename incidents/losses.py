@@ -126,7 +126,8 @@ def _cut(
         if fault.started_ns <= at_ns and (fault == ended[-1] or fault.kind in ENDING_A_PROCESS)
     ]
     away = _holders_kept_away(evidence, loss, takeover, history, at_ns)
-    away_too = [f"Broker {other}, which held them, {fault.deed}, before that election." for other, fault in away]
+    had_them = "whose log was as long" if evidence.is_leader_race else "which held them"
+    away_too = [f"Broker {other}, {had_them}, {fault.deed}, before that election." for other, fault in away]
     wrong_cut = Cause(
         "wrong-cut",
         f"broker {leader} cut them off its log {when}, and was then elected",

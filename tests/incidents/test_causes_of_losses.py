@@ -552,6 +552,18 @@ def test_a_record_that_another_replica_still_holds_is_one_of_a_log_that_went_apa
     assert cause.sentence == "broker 1, which led last, kept other records at their offsets; broker 2 still holds them"
 
 
+def test_of_records_that_different_replicas_still_hold_each_is_told_with_its_number(tmp_path):
+    cluster = [leads(9, 1, NO_EPOCH, 20, (1, 2)), leads(15, 1, NO_EPOCH, 40, (1, 2))]
+    holders = {15: 2, 16: 2, 17: 3}
+    logs = [{**written(offset, NO_EPOCH), "broker": 1, "value": 7} for offset in holders]
+    logs += [{**written(at, NO_EPOCH), "broker": broker, "value": 1000 + at} for at, broker in holders.items()]
+    found = only(run_in(tmp_path, cluster=cluster, logs=logs, anomalies=[lost(offset, 10) for offset in holders]))
+    assert found.cause.sentence == (
+        "broker 1, which led last, kept other records at their offsets; broker 2 still holds 2 of them and broker 3"
+        " still holds 1 of them"
+    )
+
+
 @pytest.mark.parametrize(("started_s", "named"), [(5, (4, 3)), (16, ())])
 def test_the_fault_that_kept_the_last_leader_from_those_that_acknowledged_is_named(tmp_path, started_s, named):
     """Broker 1 leads until 9 s and from 15 s on; broker 2 leads at 12 s, and acknowledges the record at 13 s."""
