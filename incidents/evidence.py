@@ -239,9 +239,7 @@ class Evidence:
         """
         wanted = None if among is None else set(among)
         lasting = [
-            fault
-            for fault in self.faults
-            if fault.touches(at_ns, at_ns) and (wanted is None or fault.number in wanted)
+            fault for fault in self.faults if fault.touches(at_ns, at_ns) and (wanted is None or fault.number in wanted)
         ]
         lasting.sort(key=lambda fault: (bool(fault.targets) and not fault.targets & set(brokers), -fault.started_ns))
         return sorted(lasting[:IN_EFFECT_MAX], key=lambda fault: fault.started_ns)
