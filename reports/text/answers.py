@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -34,7 +35,8 @@ FAULTS_NAMED = 6
 NEAREST_NAMED = 3
 _LONG_STORY = 300
 """Characters of a story of needed faults that is too long beside a shorter one."""
-_LONGEST_SHRUNK = 700
+_FAULT_NUMBERS = re.compile(r" \(faults? #[^()]{1,200}\)")
+_LONGEST_SHRUNK = 600
 """Characters of the story of a shrunk run that is told beside it: one is longer where the shrinking ended early."""
 _NEAR_NS = 5_000_000_000
 _ONLY_NEAR = frozenset({"leader-change", "no-progress"})
@@ -135,10 +137,9 @@ def _shrunk(run: Run) -> list[Answer]:
     stories = evidence.stories(known.needed if known is not None else numbers)
     verb = "is" if len(stories) == 1 else "are"
     enough = f"In a smaller run {plural(len(stories), 'fault')} {verb} enough" if stories else "No fault is needed"
-    told = "; ".join(stories)
+    told = _FAULT_NUMBERS.sub("", "; ".join(stories))  # of the other run
     what = f": {told}" if told and len(told) <= _LONGEST_SHRUNK else ""
-    own = "; the numbers are its own" if what else ""
-    text = f"{enough} for the same rule to break{what}. The run {directory.name} beside this one shows it{own}."
+    text = f"{enough} for the same rule to break{what}. The run {directory.name} beside this one shows it."
     return [Answer("Shrunk", text)]
 
 
@@ -172,8 +173,7 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
             them = "it" if len(others) == 1 else "them"
             sentences.append(f"Not needed: {named} before the violation; without {them} it occurs, too.")
             if not untold and (near := _nearest(incident, evidence, others)):
-                these = "That" if len(near) == 1 else "Those"
-                sentences.append(f"{these} nearest to it in this run may have led to it here: {'; '.join(near)}.")
+                sentences.append(f"Shortly before it, or still in effect, were in this run: {'; '.join(near)}.")
             in_headline = [number for number in others if f"fault #{number})" in incident.headline]
             if in_headline:
                 without = "it" if len(in_headline) == 1 else "them"
@@ -191,7 +191,8 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
         sentences.append(f"In effect at the violation{', and not tried' if is_open else ''}: {'; '.join(standing)}.")
     if needed.untested:
         sentences.append(
-            f"Not tried, for want of time: {_numbers(needed.untested)}; `harrow explain RUN --time-limit 5m` goes on."
+            f"Not tried, for want of time: {_numbers(needed.untested)}; `harrow explain RUN --time-limit 5m` goes on,"
+            " with the directory of this page for RUN."
         )
     return " ".join(sentences)
 

@@ -117,7 +117,7 @@ def test_without_faults_none_was_needed(tmp_path):
         ),
         (
             Needed((2,), (), (1,), 3, 9),
-            "Not tried, for want of time: fault #1; `harrow explain RUN --time-limit 5m` goes on.",
+            "Not tried, for want of time: fault #1; `harrow explain RUN --time-limit 5m` goes on,",
         ),
         (Needed((), (1,), (2,), 3, 1), "Not needed: fault #1. Not tried, for want of time: fault #2;"),
         (Needed((), (), (1, 2), 3, 1), "Not tried, for want of time: faults #1, #2;"),
@@ -345,7 +345,7 @@ def test_faults_that_lasted_until_shortly_before_the_violation_may_have_led_to_i
     ]  # fmt: skip
     needed.write(tmp_path, Needed((1,), (2, 3, 4, 5), (), 3, 9))
     text = told(checked(tmp_path, **{**SIMULATED, "faults": faults}))["Faults needed"]
-    near = text.split("Those nearest to it in this run may have led to it here: ")[1]
+    near = text.split("Shortly before it, or still in effect, were in this run: ")[1]
     assert "(fault #5)" in near
     assert "broker 1 was cut off at 10.000 s (fault #3)" in near
     assert "#2" not in near
@@ -359,14 +359,14 @@ def test_a_failure_that_was_shrunk_says_what_is_left_of_it(tmp_path):
     assert "Shrunk" not in told(run)  # it is there no more
     checked(tmp_path / "small", **{**SIMULATED, "faults": [fault(1, "pause", [3], 5, 9)]})
     assert told(run)["Shrunk"] == (
-        "In a smaller run 1 fault is enough for the same rule to break: broker 3 was paused at 5.000 s (fault #1). The"
-        " run small beside this one shows it; the numbers are its own."
+        "In a smaller run 1 fault is enough for the same rule to break: broker 3 was paused at 5.000 s. The run small"
+        " beside this one shows it."
     )
     needed.write(tmp_path / "small", Needed((), (1,), (), 3, 4))
     assert told(run)["Shrunk"].startswith("No fault is needed for the same rule to break. The run small")
-    checked(tmp_path / "small", **{**SIMULATED, "faults": [fault(1 + n, "pause", [3], n, 9) for n in range(20)]})
-    needed.write(tmp_path / "small", Needed(tuple(range(1, 21)), (), (), 3, 4))
-    short = "In a smaller run 20 faults are enough for the same rule to break. The run small beside this one shows it."
+    checked(tmp_path / "small", **{**SIMULATED, "faults": [fault(1 + n, "pause", [3], n, 9) for n in range(30)]})
+    needed.write(tmp_path / "small", Needed(tuple(range(1, 31)), (), (), 3, 4))
+    short = "In a smaller run 30 faults are enough for the same rule to break. The run small beside this one shows it."
     assert told(run)["Shrunk"] == short
     needed.write(tmp_path / "small", Needed((1,), (2,), (3,), 3, 4))
     assert told(run)["Shrunk"] == "The run small beside this one is what is left of it."
