@@ -37,8 +37,8 @@ def still_held(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
         known = _after_a_cut(evidence, loss, leader) or _by_one_replaced_in_logs(evidence, loss)
         if known is not None:
             return known
-    known = {row["offset"] for row in loss.rows if None not in (row["offset"], row.get("value"))}
-    if all(numbers_held[holder] == len(known) for holder in holders):
+    offsets = {row["offset"] for row in loss.rows if None not in (row["offset"], row.get("value"))}
+    if all(numbers_held[holder] == len(offsets) for holder in holders):
         still = f"{nodes(holders)} still {'holds' if len(holders) == 1 else 'hold'} them"
     else:
         each = [f"broker {holder} still holds {count(numbers_held[holder])} of them" for holder in holders]

@@ -270,7 +270,7 @@ def _by_evidence(incident: Incident, evidence: Evidence, before: Sequence[Fault]
     if near:
         story = capital("; ".join(evidence.stories(near)))
         they, them = ("It", "it") if len(near) == 1 else ("They", "them")
-        more = f"no evidence shows more, and the run was not repeated without {them}"
+        more = f"no evidence shows how {they.lower()} led to it, and the run was not repeated without {them}"
         return f"{story}. {they} came before the harm; {more}."
     which = "the fault" if len(before) == 1 else f"any of the {count(len(before))} faults"
     return f"The evidence does not tell whether {which} before it had to do with it."
