@@ -109,14 +109,23 @@ def _assigned() -> Column:
 def lagging_samples(cluster: DataFrame) -> DataFrame:
     """Return the samples of leaders: `sampled_ns`, `sampled_hw`, and since when (`since_ns`) they were known to lead.
 
-    What a sample shows was so at some moment since the sample before it (`shown_ns`).
+    What a sample shows was so at some moment since the sample before it (`shown_ns`). A leader that was seen not to
+    lead meanwhile, or with a lower high watermark than before, may have been started again: it is known to lead since.
     """
     samples_of_one = Window.partitionBy(*KEY, "broker").orderBy("at_ns")
-    leadership = Window.partitionBy(*KEY, "broker", "leader_epoch")
+    before = fn.lag(fn.struct("role", "leader_epoch", "high_watermark")).over(samples_of_one)
+    goes_on = (
+        (fn.col("before.role") == "leader")
+        & (fn.col("before.leader_epoch") == fn.col("leader_epoch"))
+        & ~fn.coalesce(fn.col("high_watermark") < fn.col("before.high_watermark"), fn.lit(False))
+    )
+    begins = fn.when(fn.coalesce(goes_on, fn.lit(False)), 0).otherwise(1)
     return (
         cluster.withColumn("shown_ns", fn.lag("at_ns").over(samples_of_one))
+        .withColumn("before", before)
+        .withColumn("stretch", fn.sum(begins).over(samples_of_one))
         .where("role = 'leader' and leader_epoch is not null")
-        .withColumn("since_ns", fn.min("at_ns").over(leadership))
+        .withColumn("since_ns", fn.min("at_ns").over(Window.partitionBy(*KEY, "broker", "stretch")))
         .where("shown_ns is not null and high_watermark is not null")
         .select(
             *KEY,
@@ -130,7 +139,7 @@ def lagging_samples(cluster: DataFrame) -> DataFrame:
 
 
 def not_yet_committed(polls: DataFrame, samples: DataFrame) -> DataFrame:
-    """Join each poll with the first sample of its broker after it, if that broker led in the same epoch before it.
+    """Join each poll with the first sample of its broker after it, if that broker has led since before it.
 
     The last record of a poll, in the column `furthest`, is enough to find it.
     """

@@ -1198,6 +1198,28 @@ def a_leader_serves_what_it_has_not_committed(history: History) -> None:
 
 
 @case({})
+def a_leader_that_was_started_again_may_know_of_less_than_it_had_committed(history: History) -> None:
+    history.sampled(5, 1, 0, high_watermark=0)
+    history.send(100, (10, 15), offset=0)
+    history.sampled(16, 1, 0, high_watermark=1)
+    history.poll(0, [100], (20, 30), assigned=True)
+    history.sampled(40, 1, 0, high_watermark=0)
+    history.sampled(50, 1, 0, high_watermark=0)
+    history.final([100])
+
+
+@case({})
+def a_leader_that_was_seen_not_to_lead_meanwhile_may_know_of_less(history: History) -> None:
+    history.sampled(5, 1, 0, high_watermark=0)
+    history.send(100, (10, 15), offset=0)
+    history.poll(0, [100], (20, 30), assigned=True)
+    history.sampled(40, -1, None, brokers=(1,))
+    history.sampled(50, 1, 0, high_watermark=0)
+    history.sampled(60, 1, 0, high_watermark=0)
+    history.final([100])
+
+
+@case({})
 def a_sample_may_have_been_taken_before_the_poll_ended(history: History) -> None:
     history.sampled(5, 1, 0, high_watermark=0)
     history.send(100, (10, 100), offset=0)

@@ -6,7 +6,7 @@ are for histories of one partition, with idempotence and without faults, whose r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tests.checkers.oracle.oracle_rows import Row, Rows
@@ -58,6 +58,18 @@ def unseen(rows: Rows) -> Iterator[Key]:
                 yield (send["value"],)
 
 
+def _leads_since(samples: Sequence[Row], sample: Row) -> int:
+    """When a leader was first seen in office, of its samples: without a break, and its high watermark never fell."""
+    since = sample
+    for before in reversed(samples[: samples.index(sample)]):
+        same = before["role"] == "leader" and before["leader_epoch"] == since["leader_epoch"]
+        known = None not in (before["high_watermark"], since["high_watermark"])
+        if not same or (known and since["high_watermark"] < before["high_watermark"]):
+            break
+        since = before
+    return since["at_ns"]
+
+
 def dirty_read(rows: Rows) -> Iterator[Key]:
     gone = set(lost_read(rows))
     for send in rows.sends:
@@ -68,12 +80,7 @@ def dirty_read(rows: Rows) -> Iterator[Key]:
         samples = [sample for sample in rows.samples if sample["broker"] == poll["node"]]
         for before, sample in zip(samples, samples[1:], strict=False):
             if reads and before["at_ns"] > poll["completed_ns"] and sample["role"] == "leader":
-                in_office = any(
-                    each["role"] == "leader"
-                    and each["leader_epoch"] == sample["leader_epoch"]
-                    and each["at_ns"] <= poll["invoked_ns"]
-                    for each in samples
-                )
+                in_office = _leads_since(samples, sample) <= poll["invoked_ns"]
                 furthest = max(reads, key=lambda read: (read["offset"], -1 if read["value"] is None else read["value"]))
                 if in_office and sample["high_watermark"] <= furthest["offset"]:
                     yield (furthest["value"],)
