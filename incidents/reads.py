@@ -24,6 +24,11 @@ RECENT_NS = 10_000_000_000
 NOT_IDEMPOTENT = "not-idempotent"
 """Kind of a cause that all duplicates of a run share."""
 
+_DYING_NS = 500_000_000
+"""A sample that was taken so long after a fault has ended its node is one of the node that was started again."""
+
+TWO_WROTE = "two brokers wrote in one leader epoch"
+
 _GROUPS_TOPIC = "__consumer_offsets"
 """Where Kafka-protocol brokers keep what groups have committed."""
 
@@ -60,12 +65,41 @@ def causes_of_row(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
     if name == "duplicate":
         return (_simple(evidence, row, "producer-state", "a retried batch was taken for a new one"),)
     if name in ("two-leaders", "epoch-regression"):
-        return (_simple(evidence, row, "unclean-election", "two brokers wrote in one leader epoch"),)
+        return (_led_on(evidence, row) or _simple(evidence, row, "unclean-election", TWO_WROTE),)
     if name == "divergent-replicas":
         return (_simple(evidence, row, "diverged-log-kept", "a replica kept records that differ from the leader's"),)
     if name in GROUPS:  # a coordinator is the leader of the partition that stores the group, and answers like one
         return _stale(evidence, row) if details_of(row).get("stale_because") else (_of_group(evidence, row),)
     return ()
+
+
+def _led_on(evidence: Evidence, row: Row) -> Cause | None:
+    """A leader came back in the epoch in which it had led, without a part of its log, and wrote on in it (RG-6)."""
+    epoch = details_of(row).get("epoch")
+    history = evidence.history_of(row["topic"], row["partition"])
+    led = [one for one in history.samples if one.role == "leader" and one.leader_epoch == epoch]
+    leaders = {one.broker for one in led}
+    if len(leaders) != 1:
+        return None
+    leader, since_ns, until_ns = led[0].broker, led[0].at_ns, led[-1].at_ns
+    lost = [
+        fault
+        for fault in evidence.faults_on(leader, since_ns, until_ns)
+        if fault.kind in CRASHING_FIRST
+        and fault.takes_records(row["topic"], row["partition"])
+        and since_ns <= fault.started_ns < until_ns - _DYING_NS
+    ]
+    if not lost:
+        return None
+    return Cause(
+        "storage-loss",
+        f"broker {leader} {lost[-1].deed} and led on in the same leader epoch, without an election: it wrote other"
+        " records in it",
+        (f"It was seen to lead in leader epoch {epoch} until {moment(until_ns)}.",),
+        lost[-1].started_ns,
+        leader,
+        (lost[-1].number,) if lost[-1].number else (),
+    )
 
 
 def is_retried(row: Row) -> bool:
