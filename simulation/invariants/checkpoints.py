@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from broker.core.broker_node.state import BrokerState
 from broker.core.log import checkpoints
 from broker.core.metadata.records import METADATA_DIRECTORY
 from broker.core.ports.files import directory_of, name_in
@@ -129,6 +130,32 @@ def check_certain(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica
             "P-46",
             f"broker {mirror.holder} takes its log to be certain up to {log.certain_end}; it ends at {log.end_offset}",
         )
+
+
+def check_names(known: Knowledge, broker: BrokerMirror, state: BrokerState) -> None:
+    """P-46, when a broker has opened its logs: its checkpoints are about these, and none has committed what is cut off.
+
+    A log that is created later under the name of another one would otherwise begin with what they say of that.
+    """
+    disk = known.cluster.machines[broker.broker_id].disk
+    for index in range(len(state.settings.log_dirs)):
+        name = name_in(index, checkpoints.HIGH_WATERMARK)
+        if index in state.failed_directories or disk.is_failing(name):
+            continue
+        noted = checkpoints.read_checkpoint(disk, name)
+        for key, offset in () if isinstance(noted, checkpoints.Unusable) else noted.items():
+            replica = state.replicas.get(key)
+            if replica is None or directory_of(replica.log.directory) != index:
+                what = "there is no log"
+            elif offset > replica.high_watermark:
+                what = f"the log is committed up to {replica.high_watermark}"
+            else:
+                continue
+            raise Violation(
+                "P-46",
+                f"broker {broker.broker_id} has opened its logs; its checkpoint of high watermarks has {offset} for "
+                f"{key[0]}-{key[1]}, of which {what}",
+            )
 
 
 def _compared(

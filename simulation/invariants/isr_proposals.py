@@ -9,6 +9,9 @@ from broker.core.ports.events import RequestFailed, ResponseReceived
 from broker.core.replica.state import Role
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
 
+_OVER = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.NEW_LEADER_ELECTED)
+"""Errors by which a controller says that the state is another one by now: the metadata will tell (ISR-4)."""
+
 
 def request_sent(known: Knowledge, broker: BrokerMirror, request_id: int, request: AlterPartitionRequest) -> None:
     """P-22: at most one change of one state of a partition is in flight."""
@@ -23,6 +26,15 @@ def request_sent(known: Knowledge, broker: BrokerMirror, request_id: int, reques
                 f"broker {broker.broker_id} sent a second AlterPartition for leader epoch {part.leader_epoch}, "
                 f"partition epoch {part.partition_epoch} while the first is not answered",
             )
+    if change in broker.overtaken:
+        ghost = known.ghost_of(part.topic, part.partition)
+        if ghost is not None:
+            known.fail(
+                ghost,
+                "P-22",
+                f"broker {broker.broker_id} asks again for a change of the ISR in leader epoch {part.leader_epoch}, "
+                f"partition epoch {part.partition_epoch}, of which the controller has said that these are over",
+            )
     broker.alterations[request_id] = change
 
 
@@ -35,6 +47,8 @@ def answered(
     if asked is None or not isinstance(response, AlterPartitionResponse) or response.error_code != ErrorCode.NONE:
         return
     topic, _, partition, leader_epoch, _ = asked
+    if any(part.error_code in _OVER for part in response.partitions):
+        broker.overtaken.add(asked)
     replica = state.replicas.get((topic, partition))
     for granted in response.partitions:
         if (

@@ -159,7 +159,7 @@ class PropertyObserver:
             derived.check_min_isr(known, broker.broker_id, state)
             derived.check_settings(known, broker.broker_id, state)
             derived.check_roles(known, broker.broker_id, state)
-            derived.check_copy(known, broker.broker_id, state)
+            derived.check_copy(known, broker, state)
             if broker.has_started and len(state.settings.log_dirs) > 1:
                 directories.check_placed(known, broker, state)
         broker.image = state.image
@@ -262,6 +262,8 @@ class PropertyObserver:
                 derived.note_producers(known, ghost, mirror, replica)
             if replica.topic == OFFSETS_TOPIC:
                 checks.committed_more(known, ghost)
+        if not broker.has_started:
+            checkpoints.check_names(known, broker, state)
         broker.has_started = True
         if len(mirrors) != len(state.replicas):
             for key in [key for key in mirrors if key not in state.replicas]:

@@ -49,6 +49,8 @@ def _ended(broker: BrokerMirror, clean_epoch: int) -> None:
 def _forget_requests(broker: BrokerMirror) -> None:
     """None of these will be answered."""
     broker.alterations.clear()
+    broker.overtaken.clear()
+    broker.copy_snapshot = -1
     broker.fetches.clear()
     broker.sessions_accepted.clear()
     broker.reads.clear()

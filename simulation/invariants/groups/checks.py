@@ -12,6 +12,8 @@ from broker.core.messages import AnyRequest, AnyResponse
 from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import (
     NO_GENERATION,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
     JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
@@ -29,7 +31,10 @@ from simulation.invariants.groups.ghost import Commit, Generation, GroupGhost, G
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
 from simulation.invariants.properties import Violation
 
-CHECKED = (JoinGroupRequest, SyncGroupRequest, LeaveGroupRequest, OffsetCommitRequest, OffsetFetchRequest)
+CHECKED = (
+    *(JoinGroupRequest, SyncGroupRequest, LeaveGroupRequest, OffsetCommitRequest, OffsetFetchRequest),
+    DeleteGroupsRequest,
+)
 """Requests whose answers are checked."""
 
 
@@ -72,6 +77,12 @@ def answered(known: Knowledge, broker: BrokerMirror, request_id: int, response: 
                 _check_stable(*where, key, part.error_code, wanted=request.require_stable and key in under_way)
                 if part.error_code == ErrorCode.NONE:
                     _shown(known, *where, key, (part.offset, part.metadata or ""), floors.get(key, -1))
+        return
+    if isinstance(response, DeleteGroupsResponse):
+        for deleted in response.groups:
+            where = _coordinated(known, broker, deleted.group_id)
+            if where is not None and deleted.error_code == ErrorCode.NONE:
+                _check_deleted(known, *where, deleted.group_id)
         return
     if isinstance(request, JoinGroupRequest) and isinstance(response, JoinGroupResponse):
         known.asked.joined[request.group_id, response.generation_id, response.member_id] = True
@@ -228,6 +239,21 @@ def _text(key: OffsetKey, what: tuple[int, str]) -> str:
 
 
 # --- P-G2, P-G3: generations -----------------------------------------------------------------------------------------
+
+
+def _check_deleted(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, group_id: str) -> None:
+    """P-G2: of a group whose deletion is acknowledged nothing is stored that the next coordinator would load."""
+    truth = known.asked.groups[ghost.number]
+    left = [
+        key for key, commits in truth.commits.items() if key.group_id == group_id and commits[-1].stored is not None
+    ]
+    if truth.latest(group_id) is not None or any(truth.is_safe(key, truth.commits[key][-1].at) for key in left):
+        known.fail(
+            ghost,
+            "P-G2",
+            f"broker {mirror.holder} answered that group {group_id} is deleted; by the log there still are "
+            f"{'its members' if truth.latest(group_id) is not None else 'its committed offsets'}",
+        )
 
 
 def _joined(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, group_id: str, response: JoinGroupResponse) -> None:
