@@ -115,12 +115,11 @@ def _now_ms(known: Knowledge, mirror: ReplicaMirror) -> int:
     return known.cluster.machines[mirror.holder].clock.now_ms(known.cluster.now_us)
 
 
-def check_copy(known: Knowledge, broker: BrokerMirror, state: BrokerState) -> None:
+def check_copy(known: Knowledge, broker_id: int, state: BrokerState) -> None:
     """P-48, when a broker has applied metadata: they are in the copy on its disk too, while that can be written.
 
     Where its log begins later there is a snapshot of what comes before.
     """
-    broker_id = broker.broker_id
     stored, end = state.metadata.stored, state.metadata.image.end_offset
     if stored is not None and stored.log.end_offset != end:
         raise Violation(
@@ -128,14 +127,6 @@ def check_copy(known: Knowledge, broker: BrokerMirror, state: BrokerState) -> No
             f"broker {broker_id} knows the metadata up to {end}; the copy on its disk ends at {stored.log.end_offset}",
         )
     begins = 0 if stored is None else stored.log.start_offset
-    if stored is not None:
-        before, broker.copy_snapshot = broker.copy_snapshot, stored.snapshot_id[0]
-        if -1 < before < stored.snapshot_id[0] > begins:
-            raise Violation(
-                "P-48",
-                f"broker {broker_id} has a snapshot of its metadata up to {stored.snapshot_id[0]}, and keeps what came "
-                f"before: its copy begins at {begins}",
-            )
     if not begins:
         return
     found = snapshots.find(known.cluster.machines[broker_id].disk, METADATA_DIRECTORY)

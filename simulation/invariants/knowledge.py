@@ -99,9 +99,6 @@ class BrokerMirror:
     alterations: dict[int, tuple[str, str, int, int, int]] = field(default_factory=dict)
     """Open AlterPartition requests: request id -> (topic, topic id, partition, leader epoch, partition epoch)."""
 
-    copy_snapshot: int = -1
-    """The end of the snapshot in its copy of the metadata; -1 of a process that has not been looked at."""
-
     overtaken: set[tuple[str, str, int, int, int]] = field(default_factory=set)
     """Those of them that were answered by an error that says that the state is over."""
 

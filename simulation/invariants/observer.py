@@ -159,7 +159,7 @@ class PropertyObserver:
             derived.check_min_isr(known, broker.broker_id, state)
             derived.check_settings(known, broker.broker_id, state)
             derived.check_roles(known, broker.broker_id, state)
-            derived.check_copy(known, broker, state)
+            derived.check_copy(known, broker.broker_id, state)
             if broker.has_started and len(state.settings.log_dirs) > 1:
                 directories.check_placed(known, broker, state)
         broker.image = state.image

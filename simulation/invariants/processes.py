@@ -50,7 +50,6 @@ def _forget_requests(broker: BrokerMirror) -> None:
     """None of these will be answered."""
     broker.alterations.clear()
     broker.overtaken.clear()
-    broker.copy_snapshot = -1
     broker.fetches.clear()
     broker.sessions_accepted.clear()
     broker.reads.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,6 +15,10 @@ from broker.core.controller.requests import leader_elections
 from broker.core.controller.state import RecoveryJob
 from broker.core.messages import (
     AllocateProducerIdsRequest,
+    AlteredPartition,
+    AlterPartitionPartition,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
     AnyRequest,
     AssignReplicasToDirsRequest,
     BrokerHeartbeatRequest,
@@ -36,7 +40,7 @@ from broker.core.ports.events import (
 )
 from broker.core.quorum import elections
 from simulation.engine.cluster import EventStep
-from simulation.invariants import intervals
+from simulation.invariants import intervals, isr_proposals
 from simulation.invariants.answers import controllers_asked, to_brokers
 from simulation.invariants.answers.controllers_asked import sent
 from simulation.invariants.directories import check_recorded
@@ -254,6 +258,33 @@ def test_a_check_that_is_not_planned_again_breaks_p_71(knowledge: Knowledge, nod
     timers.clear()
     state.active = False
     assert fires(("any",)) == ("P-71" if node_id == 1 else None)
+
+
+@pytest.mark.parametrize(
+    ("error", "epochs", "breaks"),
+    [
+        (ErrorCode.INVALID_UPDATE_VERSION, (4, 7), "P-22"),
+        (ErrorCode.FENCED_LEADER_EPOCH, (4, 7), "P-22"),
+        (ErrorCode.NEW_LEADER_ELECTED, (4, 7), "P-22"),
+        (ErrorCode.INVALID_UPDATE_VERSION, (4, 8), None),
+        (ErrorCode.REQUEST_TIMED_OUT, (4, 7), None),
+    ],
+)
+def test_a_change_of_the_isr_that_is_asked_for_again_in_a_state_that_is_over_breaks_p_22(
+    knowledge: Knowledge, error: ErrorCode, epochs: tuple[int, int], breaks: str | None
+) -> None:
+    knowledge.ghost("log", "id", 0)
+    broker, state = BrokerMirror(1), SimpleNamespace(replicas={})
+
+    def ask(request_id: int, leader_epoch: int, partition_epoch: int) -> None:
+        part = AlterPartitionPartition("log", 0, leader_epoch, partition_epoch, ((1, 5),), topic_id="id")
+        request = AlterPartitionRequest(1, 5, (part,))
+        isr_proposals.request_sent(knowledge, broker, request_id, request)
+
+    ask(1, 4, 7)
+    answer = AlterPartitionResponse(ErrorCode.NONE, (AlteredPartition("log", 0, error, topic_id="id"),))
+    isr_proposals.answered(knowledge, broker, cast("Any", state), ResponseReceived(1, answer))
+    assert broken_by(lambda: ask(2, *epochs)) == breaks
 
 
 def test_leaders_that_are_not_balanced_any_more_break_p_71(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from broker.core.broker_node import directories, storage
+from broker.core.broker_node.node import BrokerNode
 from broker.core.broker_node.requests import deletion
 from broker.core.log import checkpoints
 from broker.core.log.log import Log
@@ -16,7 +17,7 @@ from broker.core.ports.files import Files
 from broker.core.quorum import observer, snapshots
 from broker.core.replica.state import Replica, Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
-from simulation.invariants.checkpoints import check_certain, check_recovery_point
+from simulation.invariants.checkpoints import check_certain, check_names, check_recovery_point
 from simulation.invariants.observer import PropertyObserver
 from simulation.runs.sweep import simulate
 from simulation.scenario.configuration import SimulatedFault
@@ -69,6 +70,44 @@ def test_a_start_that_is_certain_of_more_than_the_log_has_breaks_p_46() -> None:
 
     observe(Plant(lie), observer=watching)
     assert found == [None, "P-46"]
+
+
+def test_a_start_that_keeps_a_checkpoint_of_other_logs_breaks_p_46() -> None:
+    """One of a log that is not there, or of more than what the start takes to be committed."""
+    found: list[str | None] = []
+    watching = PropertyObserver()
+
+    def lie(cluster: SimulatedCluster, step: EventStep) -> bool:
+        replica = replica_of(cluster, step, Role.FOLLOWER)
+        node = cluster.machines[step.node_id].node
+        if replica is None or not isinstance(node, BrokerNode):
+            return False
+        disk, broker = cluster.machines[step.node_id].disk, watching.known.brokers[step.node_id]
+        before = checkpoints.read_checkpoint(disk, checkpoints.HIGH_WATERMARK)
+        assert not isinstance(before, checkpoints.Unusable)
+        committed = replica.high_watermark
+        for noted in ({}, {replica.key: committed}, {replica.key: committed + 1}, {("gone", 0): 0}):
+            checkpoints.write_checkpoint(disk, checkpoints.HIGH_WATERMARK, noted)
+            found.append(broken_by(lambda: check_names(watching.known, broker, node.state)))
+        checkpoints.write_checkpoint(disk, checkpoints.HIGH_WATERMARK, before)
+        return True
+
+    observe(Plant(lie), observer=watching)
+    assert found == [None, None, "P-46", "P-46"]
+
+
+def test_a_start_that_leaves_the_checkpoints_as_they_were_breaks_p_46(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = storage._open_directory
+
+    def opened(broker: Any, index: int) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(storage, "_checkpoint_directory", lambda *_: None)
+            honest(broker, index)
+
+    monkeypatch.setattr(storage, "_open_directory", opened)
+    swept = [simulate(seed, {"search": "mixed"}, observed=True) for seed in range(1, 4)]
+    found = {one.property_id for result in swept for one in result.findings}
+    assert "P-46" in found
 
 
 def test_a_cut_that_is_not_noted_breaks_p_46(monkeypatch: pytest.MonkeyPatch) -> None:

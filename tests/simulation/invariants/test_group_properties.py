@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from broker.core.broker_node.groups import loading, members, offsets, rebalancing, writing
-from broker.core.broker_node.groups.records import OffsetKey, StoredOffset
-from broker.core.broker_node.groups.state import Group, OffsetsWrite, Shard, Write
+from broker.core.broker_node.groups.records import GroupKey, OffsetKey, StoredOffset
+from broker.core.broker_node.groups.state import DeletionWrite, Group, OffsetsWrite, Shard, Write
 from broker.core.messages.errors import ErrorCode
 from broker.core.messages.groups import (
     CommittedPartition,
@@ -31,6 +31,7 @@ from simulation.invariants.groups.ghost import Commit, GroupGhost
 from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.observer import PropertyObserver
 from simulation.invariants.properties import Violation
+from simulation.runs.sweep import simulate
 from simulation.scenario.configuration import Configuration, SimulatedFault
 from simulation.scenario.phases import SimulationOutcome
 from simulation.scenario.scenario import settings_of
@@ -108,6 +109,20 @@ def test_a_coordinator_that_begins_again_with_old_generations_breaks_p_g2(monkey
 
     monkeypatch.setattr(loading, "_restored", older)
     assert is_broken("P-G2", range(4))
+
+
+@pytest.mark.parametrize("kept", [GroupKey, OffsetKey])
+def test_a_group_that_is_called_deleted_and_is_stored_breaks_p_g2(monkeypatch: pytest.MonkeyPatch, kept: type) -> None:
+    honest = writing.append
+
+    def append(broker: Any, shard: Any, records: Any, write: Any) -> Any:
+        left = [(key, value) for key, value in records if value is not None or not isinstance(key, kept)]
+        return honest(broker, shard, left if isinstance(write, DeletionWrite) else records, write)
+
+    monkeypatch.setattr(writing, "append", append)
+    assert "P-G2" in {
+        one.property_id for seed in range(1, 9) for one in simulate(seed, {"search": "mixed"}, observed=True).findings
+    }
 
 
 def test_an_assignment_that_is_not_the_leaders_breaks_p_g3(monkeypatch: pytest.MonkeyPatch) -> None:
