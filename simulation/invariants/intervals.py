@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from broker.core.broker_node.groups.expiry import EXPIRE
+from broker.core.broker_node.groups.state import TIMER
 from broker.core.broker_node.isr_changes import SHRINK
 from broker.core.broker_node.requests.deletion import IDLE_PRODUCERS, RETENTION
 from broker.core.broker_node.state import BrokerState
@@ -22,8 +24,8 @@ from broker.core.quorum.elections import CHECK
 from simulation.invariants.knowledge import BrokerMirror, Knowledge, VoterMirror
 from simulation.invariants.properties import Violation
 
-_OF_BROKERS = (SHRINK, RETENTION, IDLE_PRODUCERS, CHECKPOINT)
-_OF_ACTIVE_CONTROLLERS = (SESSIONS, BALANCE)
+_OF_BROKERS = ((SHRINK,), (RETENTION,), (IDLE_PRODUCERS,), (CHECKPOINT,))
+_OF_ACTIVE_CONTROLLERS = ((SESSIONS,), (BALANCE,))
 
 READ_MS = 1
 """Clocks are read in whole milliseconds: two readings may be one less apart than what has passed."""
@@ -36,7 +38,12 @@ def own(key: Hashable) -> Hashable:
 
 def of_broker(known: Knowledge, broker: BrokerMirror, state: BrokerState, key: Hashable) -> None:
     """P-71, when a timer of a broker has fired."""
-    _check_planned(known, broker.broker_id, f"broker {broker.broker_id}", _OF_BROKERS)
+    of_groups = [
+        (TIMER, EXPIRE, shard.partition, shard.leader_epoch)
+        for shard in state.coordinator.shards.values()
+        if shard.load_from is None
+    ]
+    _check_planned(known, broker.broker_id, f"broker {broker.broker_id}", (*_OF_BROKERS, *of_groups))
     settings = state.settings
     match key:
         case (kind,) if kind == SHRINK:
@@ -91,12 +98,12 @@ def _compare(who: str, key: Hashable, before_ms: int | None, now_ms: int, interv
         )
 
 
-def _check_planned(known: Knowledge, node_id: int, who: str, kinds: Sequence[Hashable]) -> None:
+def _check_planned(known: Knowledge, node_id: int, who: str, keys: Sequence[Hashable]) -> None:
     """P-71: each of these checks comes again."""
     planned = {own(key) for key in known.cluster.machines[node_id].timers}
-    for kind in kinds:
-        if (kind,) not in planned:
-            raise Violation("P-71", f"{who} goes on, and has not planned its next check {(kind,)}")
+    for key in keys:
+        if key not in planned:
+            raise Violation("P-71", f"{who} goes on, and has not planned its next check {key}")
 
 
 def _check_balanced(state: ControllerState) -> None:

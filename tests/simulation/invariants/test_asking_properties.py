@@ -9,6 +9,8 @@ from typing import Any, cast
 import pytest
 
 from broker.core.broker_node import isr_changes, lifecycle
+from broker.core.broker_node.groups.expiry import EXPIRE
+from broker.core.broker_node.groups.state import TIMER
 from broker.core.configuration import cleanup
 from broker.core.controller import membership
 from broker.core.controller.requests import leader_elections
@@ -239,9 +241,13 @@ def test_each_check_of_a_controller_has_its_interval(knowledge: Knowledge, key: 
 @pytest.mark.parametrize("node_id", [1, 100])
 def test_a_check_that_is_not_planned_again_breaks_p_71(knowledge: Knowledge, node_id: int) -> None:
     timers = knowledge.cluster.machines[node_id].timers
-    of_all = intervals._OF_BROKERS if node_id == 1 else intervals._OF_ACTIVE_CONTROLLERS
+    of_loaded = (TIMER, EXPIRE, 7, 3)
+    of_all = (*intervals._OF_BROKERS, of_loaded) if node_id == 1 else intervals._OF_ACTIVE_CONTROLLERS
     quorum = SimpleNamespace(settings=knowledge.settings, epoch=1)
-    state: Any = SimpleNamespace(settings=knowledge.settings, quorum=quorum, active=True)
+    shards = {one: SimpleNamespace(partition=one, leader_epoch=3, load_from=at) for one, at in ((7, None), (8, 0))}
+    state: Any = SimpleNamespace(
+        settings=knowledge.settings, quorum=quorum, active=True, coordinator=SimpleNamespace(shards=shards)
+    )
 
     def fires(key: tuple[str]) -> str | None:
         if node_id == 1:
@@ -251,9 +257,9 @@ def test_a_check_that_is_not_planned_again_breaks_p_71(knowledge: Knowledge, nod
 
     for missing in of_all:
         timers.clear()
-        timers.update({(kind,): 1 for kind in of_all if kind != missing})
+        timers.update({planned: 1 for planned in of_all if planned != missing})
         assert fires(("any",)) == "P-71"
-        timers[7, (missing,)] = 1  # as a node of both roles names it
+        timers[7, missing] = 1  # as a node of both roles names it
         assert fires(("any",)) is None
     timers.clear()
     state.active = False
@@ -321,7 +327,7 @@ def test_a_preferred_leader_that_does_not_lead_once_leaders_are_balanced_breaks_
         active=True,
         image=SimpleNamespace(topics={"id": topic}, is_active=lambda broker: broker in active),
     )
-    knowledge.cluster.machines[100].timers.update({(kind,): 1 for kind in intervals._OF_ACTIVE_CONTROLLERS})
+    knowledge.cluster.machines[100].timers.update(dict.fromkeys(intervals._OF_ACTIVE_CONTROLLERS, 1))
     key, voter = (leader_elections.BALANCE,), knowledge.voters[100]
     assert broken_by(lambda: intervals.of_controller(knowledge, voter, state, 1, key, decided=False)) == breaks
 
