@@ -10,7 +10,7 @@ from broker.core.broker_node.groups.state import Member
 from broker.core.configuration.settings import Settings
 from broker.core.controller.state import RecoveryJob
 from broker.core.log.compaction.cleaning import Cleaning
-from broker.core.messages import AnyRequest, AssignReplicasToDirsRequest
+from broker.core.messages import UNKNOWN, AnyRequest, AssignReplicasToDirsRequest
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import PartitionState
 from broker.core.ports.events import RequestReceived
@@ -60,6 +60,7 @@ class SeenFollower(NamedTuple):
     leader_end: int
     caught_up_ms: int
     log_end: int
+    broker_epoch: int = UNKNOWN
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Checks what a leader knows of its followers after their fetches (P-63)."""
+"""Checks what a leader knows of its followers after their fetches: how far each is, of which incarnation (P-63)."""
 
 from __future__ import annotations
 
@@ -29,12 +29,21 @@ def fetched(broker: BrokerMirror, state: BrokerState, request: FetchRequest) -> 
             remote.leader_end_at_last_fetch,
             remote.caught_up_ms,
             remote.log_end,
+            remote.broker_epoch,
         )
         if now == before:
             continue
         broker.followers[key] = now
         if before is None or before.replica is not replica or before.leader_epoch != now.leader_epoch:
             continue
+        if UNKNOWN < now.broker_epoch < before.broker_epoch and state.rules.fetch.check_replica_epoch(
+            now.broker_epoch, before.broker_epoch, before.broker_epoch
+        ):
+            raise Violation(
+                "P-63",
+                f"{replica.topic}-{replica.partition}: leader {broker.broker_id} counts a fetch of broker {member} "
+                f"in broker epoch {now.broker_epoch}, after one in {before.broker_epoch}",
+            )
         has_moved = before.log_end != now.log_end and _names(request, replica)
         if has_moved and now.fetched_ms != state.runtime.now_ms:
             raise Violation(

@@ -20,17 +20,19 @@ from broker.core.log.compaction import filtering
 from broker.core.log.compaction.cleaning import Cleaning, Progress
 from broker.core.log.compaction.swapping import cleaned_name
 from broker.core.log.log import Log
+from broker.core.messages import UNKNOWN, FetchRequest
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import PartitionState
 from broker.core.replica import leader
-from broker.core.replica.state import Role
+from broker.core.replica.state import RemoteReplica, Role
 from broker.core.rules.insync_replicas import AlterPartitionRules
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, SimulatedCluster
 from simulation.invariants import compactions
+from simulation.invariants.answers import followers
 from simulation.invariants.compactions import check_cut
 from simulation.invariants.ghost import Ghost, ReplicaMirror
-from simulation.invariants.knowledge import Deciding, Knowledge
+from simulation.invariants.knowledge import BrokerMirror, Deciding, Knowledge
 from simulation.invariants.recoveries import check_needed
 from simulation.runs.sweep import simulate
 from simulation.scenario import scenario
@@ -290,3 +292,23 @@ def test_producers_that_a_restart_forgets_break_p_28(monkeypatch: pytest.MonkeyP
     assert "P-28" not in found_in_mixed_seeds(1, 2)
     monkeypatch.setattr(producer_state, "_read_snapshot", lambda *_: None)
     assert "P-28" in found_in_mixed_seeds(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "checks", "breaks"),
+    [(5, 5, True, None), (5, 9, True, None), (9, 5, True, "P-63"), (9, 5, False, None), (9, UNKNOWN, True, None)],
+)
+def test_a_fetch_of_an_earlier_incarnation_that_counts_breaks_p_63(
+    before: int, now: int, checks: bool, breaks: str | None
+) -> None:
+    """A protocol version without KIP-903 does not look at incarnations; clients of old versions name none."""
+    remote = RemoteReplica(broker_epoch=before)
+    replica: Any = SimpleNamespace(topic="log", partition=0, remotes={2: remote}, role=Role.LEADER, leader_epoch=1)
+    fetch_rules = SimpleNamespace(check_replica_epoch=lambda given, known, _seen: checks and given < known)
+    state: Any = SimpleNamespace(
+        replicas={("log", 0): replica}, rules=SimpleNamespace(fetch=fetch_rules), runtime=SimpleNamespace(now_ms=0)
+    )
+    broker, request = BrokerMirror(1), FetchRequest((), replica_id=2)
+    followers.fetched(broker, state, request)
+    remote.broker_epoch = now
+    assert broken_by(lambda: followers.fetched(broker, state, request)) == breaks
