@@ -95,7 +95,7 @@ def _led_on(evidence: Evidence, row: Row) -> Cause | None:
         "storage-loss",
         f"broker {leader} {lost[-1].deed} and led on in the same leader epoch, without an election: it wrote other"
         " records in it",
-        (f"It was seen to lead in leader epoch {epoch} until {moment(until_ns)}.",),
+        (f"It led in leader epoch {epoch} until {moment(until_ns)}.",),
         lost[-1].started_ns,
         leader,
         (lost[-1].number,) if lost[-1].number else (),

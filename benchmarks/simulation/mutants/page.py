@@ -202,9 +202,9 @@ def _sentences(mutants: Sequence[Mutant], results: Results, figures: Figures, ex
         f"{harmless} change nothing that could matter, as people found who read them: so it found {found} of "
         f"{hunted - harmless} real mistakes, {_percent(found, hunted - harmless)}."
     )
-    both = found + figures.count(Fate.TESTS)
+    tests = sum(figures.fates[id_] is Fate.TESTS and id_ not in explained.harmless for id_ in missed)
     third = (
-        f"Tests alone found {figures.count(Fate.TESTS)}, and so both together {_percent(both, hunted - harmless)}; "
+        f"Tests found {tests} of the others, and so both together {_percent(found + tests, hunted - harmless)}; "
         f"{figures.survivors} survived"
     )
     third += f"; the tests have not decided about {undecided}." if undecided else "."

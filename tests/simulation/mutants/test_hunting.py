@@ -214,7 +214,7 @@ def test_the_page_counts_every_mutant_once_and_shows_survivors_with_their_reason
     assert "and 1 never acted differently; 6 did." in words
     assert "a sample of 5 was hunted. The simulator found 2 and missed 3, of which 1 change nothing" in words
     assert (
-        "it found 2 of 4 real mistakes, 50 %. Tests alone found 1, and so both together 75 %; 1 survived; "
+        "it found 2 of 4 real mistakes, 50 %. Tests found 1 of the others, and so both together 75 %; 1 survived; "
         "the tests have not decided about 1." in words
     )
     assert "1 because it never ended" in text
@@ -245,7 +245,7 @@ def test_the_page_keeps_the_figures_of_a_first_hunt_and_says_what_a_later_one_fi
         later.add(ShownMutant(id_, test, "", 9, False))
     text = page(mutants, first, Reasons({ids[3]: "It does not matter."}, {}), Results.again(later.path))
     words = " ".join(text.split())
-    assert "it found 1 of 3 real mistakes, 33 %. Tests alone found 0, and so both together 33 %; 3 survived" in words
+    assert "it found 1 of 3 real mistakes, 33 %. Tests found 0 of the others, and so both together 33 %; 3" in words
     assert "the simulator now finds 2 of 3, 67 %, and the tests 1 more, together 100 %." in words
     sections = text.split("### ")
     assert [name for name in ids for part in sections if part.startswith(name) and "Hunted again" in part] == ids[1:3]
