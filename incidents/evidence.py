@@ -239,10 +239,22 @@ class Evidence:
         """
         wanted = None if among is None else set(among)
         lasting = [
-            fault for fault in self.faults if fault.touches(at_ns, at_ns) and (wanted is None or fault.number in wanted)
+            fault
+            for fault in self.faults
+            if fault.touches(at_ns, at_ns)
+            and (wanted is None or fault.number in wanted)
+            and not (fault.kind == "pause" and self._was_killed(fault, at_ns))
         ]
         lasting.sort(key=lambda fault: (bool(fault.targets) and not fault.targets & set(brokers), -fault.started_ns))
         return sorted(lasting[:IN_EFFECT_MAX], key=lambda fault: fault.started_ns)
+
+    def _was_killed(self, fault: Fault, until_ns: int) -> bool:
+        """Whether the process that a fault has hit was ended by a later one before this moment."""
+        return any(
+            other.targets >= fault.targets and fault.started_ns < other.started_ns <= until_ns
+            for other in self.faults
+            if other.kind in ENDING_KINDS | CRASHING_FIRST
+        )
 
     def is_lossy(self, kind: str | None) -> bool:
         """Whether a node may lack what it had written after a fault of this kind."""

@@ -70,6 +70,11 @@ def _after_a_cut(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
     began_ns = min(cut.before_ns, cut.at_ns) - SLACK_NS
     near = [fault for broker in (by, leader) for fault in evidence.faults_on(broker, began_ns, loss.first_ns)]
     kept_apart = sorted({fault for fault in near if fault.started_ns >= began_ns}, key=lambda fault: fault.number)
+    restarted = [
+        fault
+        for fault in evidence.faults_on(by, began_ns, cut.at_ns)
+        if fault.kind in ENDING_A_PROCESS and fault.started_ns < began_ns
+    ]
     took = [
         fault
         for fault in evidence.faults_on(by, cut.before_ns, cut.at_ns)
@@ -80,12 +85,14 @@ def _after_a_cut(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
         left = f"with {count(cut.log_end)} of {count(cut.log_end_before)} records left"
         shorter = f"acknowledged them after it {took[-1].deed} and led on {left}"
     replaced = _replaced_by(evidence, loss, by, leader)
-    faults = dict.fromkeys([*(fault.number for fault in kept_apart), *(fault.number for fault, _ in replaced)])
+    named = (*restarted, *kept_apart, *(fault for fault, _ in replaced))
+    faults = dict.fromkeys(fault.number for fault in named)
     return Cause(
         "diverged-log-kept" if took else "wrong-cut",
         f"broker {by} {shorter}; broker {leader}, which led last, had kept what had been at their offsets before",
         (
             f"Broker {by} acknowledged them and still holds them.",
+            *(f"Broker {by} {fault.deed}, before it cut its log." for fault in restarted),
             *(as_sentence(fault.story) for fault in kept_apart),
             *(spoken for _, spoken in replaced),
         ),

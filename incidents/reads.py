@@ -91,12 +91,13 @@ def _led_on(evidence: Evidence, row: Row) -> Cause | None:
     ]
     if not lost:
         return None
+    again_ns = next(one.at_ns for one in led if one.at_ns > lost[-1].started_ns + _DYING_NS)
     return Cause(
         "storage-loss",
         f"broker {leader} {lost[-1].deed} and led on in the same leader epoch, without an election: it wrote other"
         " records in it",
-        (f"It led in leader epoch {epoch} until {moment(until_ns)}.",),
-        lost[-1].started_ns,
+        (f"It led in leader epoch {epoch} again at {moment(again_ns)}.",),
+        again_ns,
         leader,
         (lost[-1].number,) if lost[-1].number else (),
     )
@@ -266,7 +267,7 @@ def _while_it_changed(
     lasting = sorted(
         lasting,
         key=lambda fault: (before not in fault.targets, not fault.touches(at_ns, at_ns), -fault.started_ns),
-    )[:2]
+    )[:3]
     is_down = any(
         before in fault.targets and fault.kind in CRASHING_FIRST and fault.touches(at_ns, at_ns) for fault in lasting
     )

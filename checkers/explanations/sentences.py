@@ -323,7 +323,7 @@ def _two_leaders(row: Row, details: Details) -> str:
     values = " and ".join(number_name(value) for value in details.get("values", ()))
     return (
         f"The logs of two replicas hold the values {values} at offset {row['offset']} of {partition(row)}, both "
-        f"written in leader epoch {epoch}: two leaders wrote in it."
+        f"written in leader epoch {epoch}: two leaders wrote in it, or one that had lost its log."
     )
 
 

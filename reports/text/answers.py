@@ -148,7 +148,7 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
 
     `is_shrunk`: the page also tells what is left of it, so that a long story is left to the incident.
     """
-    tries = f"{needed.redraws + 1} tries: with the same random choices, and with {needed.redraws} others"
+    tries = f"{needed.redraws + 1} tries: one with the same random choices, {needed.redraws} with others"
     stories, others = evidence.stories(needed.needed), needed.not_needed
     sentences = []
     untold = False
@@ -158,10 +158,10 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
             own = [number for number in needed.needed if number not in needed.inside]
             told = f"{_numbers(own)}, which the incident tells one by one"
             untold = True
-        these, left_out = ("it", "leave it out") if len(stories) == 1 else ("these", "leave out any one of them")
+        these, without = ("it", "it") if len(stories) == 1 else ("these", "any one of these")
         alone = f"{these} and those not tried" if needed.untested else f"{these} alone"
         sentences.append(
-            f"Needed{what_for}: {told}. With {alone} the failure occurs again; {left_out}, and it does not ({tries})."
+            f"Needed{what_for}: {told}. With {alone} the failure occurs again; without {without} it does not ({tries})."
         )
         if needed.again == 0:
             sentences.append(

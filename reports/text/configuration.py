@@ -48,7 +48,9 @@ def contract_sentences(run: Run) -> list[str]:
         )
     if run.flag("unclean_election"):
         on = "Unclean leader election is on"
-        if run.spec.get("unclean_election") is False:  # a simulated run has other ways to it
+        given = run.spec.get("configuration")
+        given = given if isinstance(given, dict) else run.spec
+        if given.get("unclean_election") is False:  # a simulated run has other ways to it
             on = "The strategy of recovery, or a change of settings at run time, allows unclean leader election"
         sentences.append(
             f"{on}: once a replica outside the ISR (and outside the ELR) was elected, any loss is within the contract."

@@ -26,7 +26,7 @@ def test_a_leader_that_came_back_without_its_log_and_led_on_wrote_both(tmp_path)
     found = cause(tmp_path, fault(1, "page-cache-loss", [1], 11, 12))
     assert found.sentence == f"{LED_ON}: it wrote other records in it"
     assert found.faults == (1,)
-    assert found.evidence == ("It led in leader epoch 4 until 15.000 s.",)
+    assert found.evidence == ("It led in leader epoch 4 again at 15.000 s.",)
 
 
 @pytest.mark.parametrize(

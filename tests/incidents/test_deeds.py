@@ -70,3 +70,15 @@ def test_a_change_to_a_file_of_another_partition_takes_no_records(evidence, take
     fault = Fault(4, "file-loss", frozenset({3}), 0, None, lossy=True, partition=partition_of_file(evidence))
     assert fault.takes_records("harrow", 1) == takes
     assert fault.takes_records("harrow") == ("my-topic" not in evidence)
+
+
+def test_a_pause_whose_process_was_killed_is_over(tmp_path):
+    """Of the faults in effect those of the nodes in question come first where there are many; all are told by start."""
+    faults = [fault(1, "pause", [3], 1, 9), fault(2, "pause", [2], 1, 9), fault(3, "kill", [3], 2, 3)]
+    faults += [fault(4, "kill", [2], 0.5, 0.8), fault(5, "kill", [2], 7, 8), fault(6, "isolate", [1], 4, 9)]
+    found = Evidence(run_in(tmp_path, faults=faults))
+    at_ns = 5 * 10**9
+    assert [one.number for one in found.in_effect(at_ns, (1,))] == [2, 6]
+    assert [one.number for one in found.in_effect(at_ns, (1,), among=(1, 6))] == [6]
+    many = Evidence(run_in(tmp_path / "many", faults=[fault(n, "isolate", [n], n, 90) for n in range(1, 9)]))
+    assert [one.number for one in many.in_effect(50 * 10**9, (2,))] == [2, 5, 6, 7, 8]

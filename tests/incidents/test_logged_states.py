@@ -175,6 +175,20 @@ def test_who_acknowledged_after_it_had_cut_its_log_wrote_over_what_others_have(t
         assert incident.cause.faults == (7,)
 
 
+@pytest.mark.parametrize(("kind", "named"), [("kill", (6, 7)), ("pause", (7,))])
+def test_the_restart_at_which_a_log_was_cut_is_named(tmp_path, kind, named):
+    """Broker 2 comes back at 41.9 s, cuts its log, and acknowledges offset 15, of which broker 1 has another record."""
+    logged(tmp_path, 2, (41.98, "t-0: cut from 40 to 14"))
+    cluster = [leads(at_s, broker, -1, 40, (1, 2)) for at_s, broker in ((30, 1), (48, 2), (55, 1), (60, 1))]
+    logs = records_at_15((1, 7), (2, 1015))
+    faults = [fault(7, "isolate", [2], 41.952, 49), fault(6, kind, [2], 35, 41.979)]
+    run = run_in(tmp_path, runs=[HERE], cluster=cluster, logs=logs, faults=faults, anomalies=[lost(15, 49, broker=2)])
+    (incident,) = diagnose(run)
+    assert (incident.cause.kind, incident.cause.faults) == ("wrong-cut", named)
+    before = "Broker 2 was killed at 35.000 s (fault #6), before it cut its log."
+    assert (before in incident.cause.evidence) == (kind == "kill")
+
+
 def test_a_fault_that_took_the_log_is_named_where_others_kept_what_had_been_there(tmp_path):
     """Broker 2 loses its log while it leads, and leads on; it is killed, and broker 1 leads with the old records."""
     cluster = [

@@ -91,15 +91,15 @@ def test_without_faults_none_was_needed(tmp_path):
     [
         (
             Needed((2,), (1,), (), 3, 9),
-            "Needed: broker 3 was paused at 5.000 s (fault #2). With it alone the failure occurs again; leave it out,",
+            "Needed: broker 3 was paused at 5.000 s (fault #2). With it alone the failure occurs again; without it it",
         ),
         (
             Needed((2,), (1,), (), 3, 9),
-            " (4 tries: with the same random choices, and with 3 others). Not needed: the other fault before the",
+            " (4 tries: one with the same random choices, 3 with others). Not needed: the other fault before the",
         ),
         (
             Needed((1, 2), (), (), 3, 9),
-            "With these alone the failure occurs again; leave out any one of them, and it does not",
+            "With these alone the failure occurs again; without any one of these it does not",
         ),
         (
             Needed((1, 2), (), (), 3, 9, again=0),
@@ -107,13 +107,13 @@ def test_without_faults_none_was_needed(tmp_path):
         ),
         (
             Needed((2,), (1,), (), 3, 9, again=1),
-            "with 3 others). Not needed: the other fault before the violation; without it it occurs, too.",
+            "3 with others). Not needed: the other fault before the violation; without it it occurs, too.",
         ),
         (Needed((), (1, 2), (), 3, 4), "No fault was needed: it occurs without faults #1, #2, too."),
         (Needed((), (), (), 3, 4), "No fault was needed: none had begun by then."),
         (
             Needed((2,), (), (1,), 3, 9),
-            "With it and those not tried the failure occurs again; leave it out, and it does not",
+            "With it and those not tried the failure occurs again; without it it does not",
         ),
         (
             Needed((2,), (), (1,), 3, 9),
