@@ -17,7 +17,8 @@ from common.wording import (
     partition_name,
 )
 from incidents.deeds import ENDING_A_PROCESS
-from incidents.evidence import Evidence, Fault
+from incidents.evidence import Evidence
+from incidents.faults import Fault
 from incidents.lost_storage import SLACK_NS
 from incidents.model import Cause
 from incidents.partition_history import Sample

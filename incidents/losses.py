@@ -12,7 +12,8 @@ from common.wording import (
 )
 from history.contract import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from incidents.deeds import ENDING_A_PROCESS
-from incidents.evidence import Evidence, Fault
+from incidents.evidence import Evidence
+from incidents.faults import Fault
 from incidents.logs_apart import by_one_replaced, still_held
 from incidents.lost_storage import SLACK_NS, set_of, storage_loss
 from incidents.model import Cause

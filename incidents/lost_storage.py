@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from common.wording import count, moment, partition_name
 from history.contract import shutdowns_survived
 from incidents.deeds import ENDING_A_PROCESS
-from incidents.evidence import Evidence, Fault
+from incidents.evidence import Evidence
+from incidents.faults import Fault
 from incidents.model import Cause
 from incidents.partition_history import PartitionHistory, Sample
 from incidents.takeovers import Loss, Takeover

@@ -9,7 +9,8 @@ from typing import Any
 from common.wording import as_sentence, in_leader_epoch, moment, nodes, partition_name
 from history.contract import CRASHING_FIRST
 from incidents import out_of_isr
-from incidents.evidence import Evidence, Fault
+from incidents.evidence import Evidence
+from incidents.faults import Fault
 from incidents.model import Cause
 from incidents.partition_history import PartitionHistory
 

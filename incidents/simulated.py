@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from common.wording import as_sentence, count, moment, node, nodes, partition_name
-from incidents.evidence import Evidence, Fault, Finding
+from incidents.evidence import Evidence, Finding
+from incidents.faults import Fault
 from incidents.findings_in_words import in_words, known_gap, plain
 from incidents.model import Cause
 from incidents.partition_history import PartitionHistory

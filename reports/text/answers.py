@@ -17,7 +17,8 @@ from history.contract import ACKS_LEADER, ACKS_NONE
 from history.processes import number_name
 from history.protocol import failure_sentences
 from incidents import Cause, Incident
-from incidents.evidence import Evidence, Fault
+from incidents.evidence import Evidence
+from incidents.faults import Fault
 from incidents.headlines import gravest
 from incidents.lost_storage import KNOWN_GAP, UNLESS_ELR
 from incidents.model import where

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from incidents.deeds import DEEDS, EVENTS, RECIPES, meaning
-from incidents.evidence import Evidence, Fault, partition_of_file
+from incidents.evidence import Evidence
+from incidents.faults import Fault, partition_of_file
 from nemesis.kinds import LISTED_KINDS
 from tests.incidents.stored import fault, run_in
 
