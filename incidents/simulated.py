@@ -94,6 +94,8 @@ def causes_of_finding(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]
         kind = next((kind for start, kind in _BY_FAMILY if finding.property_id.startswith(start)), "")
     if finding.property_id == "P-3" and "no batch" in finding.what:
         kind = "damaged-log"
+    if finding.property_id == "P-42" and "tells where its log differs" in finding.what:
+        kind = "log-bounds"
     return (_as_found(evidence, finding, kind),) if kind else ()
 
 

@@ -43,7 +43,7 @@ KNOWN: Final[Mapping[str, str]] = {
     "acks0-error-silent": "no-progress",
     "read-above-high-watermark": "dirty-read",
     "uncertain-end-offset": "new-leader",
-    "high-watermark-before-cut": "diverged-log-kept",
+    "high-watermark-before-cut": "log-bounds",
     "delete-above-high-watermark": "log-bounds",
     "no-start-inside-batch": "no-progress",
     "session-forgets-epoch": "committed-without-member",

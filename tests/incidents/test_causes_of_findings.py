@@ -241,6 +241,11 @@ def test_a_property_that_looks_at_the_decision_itself_names_the_cause(tmp_path, 
     assert cause_of(tmp_path, property_id, "something is wrong").kind == kind
 
 
+def test_a_high_watermark_that_an_answer_about_divergence_raised_is_told_from_an_answer_of_another_state(tmp_path):
+    raised = "log-0: broker 1 moves its high watermark from 0 to 3 by an answer that tells where its log differs"
+    assert cause_of(tmp_path, "P-42", f"{raised} from the leader's; its log begins at 0").kind == "log-bounds"
+
+
 OPENS = "log-0: broker 3 leads with log end 4 and without 5…6, which broker 1 has acknowledged (the tree named 1, in sync [1, 3])"  # fmt: skip  # noqa: E501
 HAD = follows(9, 3, 1, 0, 10)
 NOTHING = '{"what": "torn: 0 bytes lost"}'
