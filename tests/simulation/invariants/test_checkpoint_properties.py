@@ -9,6 +9,7 @@ import pytest
 from broker.core.broker_node import storage
 from broker.core.log import checkpoints
 from broker.core.ports.files import Files
+from simulation.invariants import intervals
 from simulation.runs.sweep import simulate
 from simulation.scenario.configuration import SimulatedFault
 from tests.simulation.invariants.planting import observe
@@ -43,8 +44,10 @@ def test_one_of_a_few_random_seeds_notices_that_a_checkpoint_is_never_written(
     assert "P-30" in found
 
 
-def test_a_timer_that_is_not_set_again_breaks_p_30(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timer_that_is_not_set_again_breaks_p_71_and_p_30(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "checkpoint_regularly", storage.checkpoint)
+    assert observe().failed_property == "P-71"
+    monkeypatch.setattr(intervals, "_check_planned", lambda *_: None)
     assert observe().failed_property == "P-30"
 
 

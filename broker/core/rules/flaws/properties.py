@@ -85,6 +85,7 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
         "P-77": "a stopped broker rests",
         "P-78": "reassignments end in time",
         "P-79": "epochs and votes on the disk",
+        "P-80": "balanced leaders",
         "P-D1": "deleted as asked or permitted",
         "P-D2": "idle producers forgotten",
         "P-E1": "descriptions are true",
