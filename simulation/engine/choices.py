@@ -23,19 +23,7 @@ STREAMS = (
 _HASH_FACTOR = 0x100000001B3
 _HASH_MASK = (1 << 64) - 1
 
-LATER_STREAMS = (
-    *(
-        "settings",
-        "zookeeper",
-        "directories",
-        "recipes",
-        "questions",
-        "traffic",
-        "examination",
-        "compaction",
-        "balancing",
-    ),
-)
+LATER_STREAMS = STREAMS[STREAMS.index("settings") :]
 """Streams that count in a simulation's hash only where something was drawn from them, so that older hashes stay."""
 
 

@@ -14,27 +14,22 @@ _OVER = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_UPDATE_VERSION, ErrorC
 
 
 def request_sent(known: Knowledge, broker: BrokerMirror, request_id: int, request: AlterPartitionRequest) -> None:
-    """P-22: at most one change of one state of a partition is in flight."""
+    """P-22: at most one change of one state of a partition is in flight, and none of a state that is over."""
     part = request.partitions[0]
     change = (part.topic, part.topic_id, part.partition, part.leader_epoch, part.partition_epoch)
+    why = ""
     if change in broker.alterations.values():
-        ghost = known.ghost_of(part.topic, part.partition)
-        if ghost is not None:
-            known.fail(
-                ghost,
-                "P-22",
-                f"broker {broker.broker_id} sent a second AlterPartition for leader epoch {part.leader_epoch}, "
-                f"partition epoch {part.partition_epoch} while the first is not answered",
-            )
-    if change in broker.overtaken:
-        ghost = known.ghost_of(part.topic, part.partition)
-        if ghost is not None:
-            known.fail(
-                ghost,
-                "P-22",
-                f"broker {broker.broker_id} asks again for a change of the ISR in leader epoch {part.leader_epoch}, "
-                f"partition epoch {part.partition_epoch}, of which the controller has said that these are over",
-            )
+        why = "while the first is not answered"
+    elif change in broker.overtaken:
+        why = "after the controller has said that these are over"
+    ghost = known.ghost_of(part.topic, part.partition) if why else None
+    if ghost is not None:
+        known.fail(
+            ghost,
+            "P-22",
+            f"broker {broker.broker_id} sent a second AlterPartition for leader epoch {part.leader_epoch}, "
+            f"partition epoch {part.partition_epoch} {why}",
+        )
     broker.alterations[request_id] = change
 
 
