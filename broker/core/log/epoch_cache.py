@@ -23,12 +23,12 @@ class EpochCache:
     hundreds of partitions at once does not stand still for as many fsyncs (KAFKA-15046).
     """
 
-    __slots__ = ("_epochs", "_files", "_is_behind", "_name", "_starts")
+    __slots__ = ("_epochs", "_files", "_name", "_starts", "_written_before")
 
     def __init__(self, files: Files, directory: str, entries: Iterable[tuple[int, int]] = ()) -> None:
         self._files = files
         self._name = f"{directory}/{FILE_NAME}"
-        self._is_behind = False  # the file lacks an epoch that has begun
+        self._written_before: int | None = None  # if the last epoch has begun without a record: the one it followed
         self._epochs: list[int] = []
         self._starts: list[int] = []
         for epoch, start in entries:
@@ -46,7 +46,7 @@ class EpochCache:
         twin = EpochCache.__new__(EpochCache)
         twin._files = files
         twin._name = self._name
-        twin._is_behind = self._is_behind
+        twin._written_before = self._written_before
         twin._epochs = self._epochs.copy()
         twin._starts = self._starts.copy()
         return twin
@@ -63,13 +63,16 @@ class EpochCache:
 
     def assign(self, epoch: int, start: int) -> None:
         """EC-1, EC-4: from `start` on, offsets belong to `epoch`, unless that is the latest epoch already; durable."""
-        if self._assign(epoch, start) or self._is_behind:
+        changed = self._assign(epoch, start)
+        if changed or self._written_before is not None:
+            self._written_before = None
             self._write()
 
     def begin(self, epoch: int, end: int) -> None:
         """EC-1: the same for an epoch that begins at the end of the log and has no record yet; not durable."""
+        written = self.written_epoch_at(end)
         if self._assign(epoch, end):
-            self._is_behind = True
+            self._written_before = written
 
     def end_offset(self, epoch: int, log_end: int) -> tuple[int, int] | None:
         """EC-2: the largest epoch not above `epoch`, and where it ends (exclusive) in a log that ends at `log_end`.
@@ -91,11 +94,18 @@ class EpochCache:
         following = bisect_right(self._starts, offset)
         return self._epochs[following - 1] if following else -1
 
+    def written_epoch_at(self, offset: int) -> int:
+        """The same, not counting an epoch that has begun and has no record."""
+        if self._written_before is not None and offset >= self._starts[-1]:
+            return self._written_before
+        return self.epoch_at(offset)
+
     def truncate_from_end(self, end: int) -> None:
         """EC-3: drop what begins at or after `end`."""
         kept = bisect_left(self._starts, end)
         if kept < len(self._starts):
             del self._epochs[kept:], self._starts[kept:]
+            self._written_before = None
             self._write()
 
     def truncate_from_start(self, start: int) -> None:
@@ -113,6 +123,7 @@ class EpochCache:
         self._epochs, self._starts = [], []
         for epoch, start in entries:
             self._assign(epoch, start)
+        self._written_before = None
         if self.entries != before:
             self._write()
 
@@ -129,8 +140,12 @@ class EpochCache:
         return True
 
     def _write(self) -> None:
-        self._is_behind = False
-        lines = ["0", str(len(self._epochs)), *(f"{epoch} {start}" for epoch, start in self.entries)]
+        written = self.entries
+        if self._written_before is not None:
+            written = written[:-1]
+            if not written and self._written_before >= 0:
+                written = ((self._written_before, self._starts[0]),)
+        lines = ["0", str(len(written)), *(f"{epoch} {start}" for epoch, start in written)]
         self._files.replace(self._name, ("\n".join(lines) + "\n").encode())
 
 

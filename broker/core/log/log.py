@@ -185,8 +185,10 @@ class Log:
         """UR-12: the leader epoch by which this log is ranked: of the last record, also when that was deleted.
 
         An empty log remembers the epoch that held where it begins, as a snapshot does; -1 if it does not know it.
+        An epoch that this broker leads and has written nothing in counts for no log, empty or not.
         """
-        return self.epochs.epoch_at(self.end_offset) if self.end_offset == self.start_offset else self.last_epoch
+        is_empty = self.end_offset == self.start_offset
+        return self.epochs.written_epoch_at(self.end_offset) if is_empty else self.last_epoch
 
     @property
     def size_bytes(self) -> int:

@@ -103,12 +103,27 @@ def test_a_log_whose_end_was_lost_below_its_start_keeps_the_epoch_of_that() -> N
     assert (again.start_offset, again.end_offset, again.epoch_at_end) == (2, 2, 2)
 
 
-def test_an_epoch_that_has_begun_counts_only_where_there_is_no_record() -> None:
-    log = filled(MemoryFiles(), 0, 2)
-    log.epochs.begin(5, log.end_offset)
+@pytest.mark.parametrize("empties_first", [True, False])
+def test_an_epoch_that_has_begun_counts_once_it_has_a_record(empties_first: bool) -> None:
+    """Else the empty log of a leader that wrote nothing would rank above the records of a later one that did neither,
+    and was restarted since: it knows its last record's epoch alone.
+    """
+    files = MemoryFiles()
+    log = filled(files, 0, 2)
+    if empties_first:
+        log.advance_start(2)
+    log.epochs.begin(4, 2)
+    log.epochs.begin(5, 2)
     assert log.epoch_at_end == 2
     log.advance_start(2)
+    assert (log.epoch_at_end, log.epochs.latest) == (2, 5)
+    for disk, clean in ((files.copy(), True), (files.copy(), False), (files.crash(), False)):
+        assert Log.open(disk, "t-0", SMALL, clean=clean, start_offset=2).epoch_at_end == 2
+    log.append_as_leader(encode_batch([(None, b"value")], 0, 0, 0), 5)
     assert log.epoch_at_end == 5
+    log.advance_start(3)
+    for disk, clean in ((files.copy(), True), (files.crash(), False)):
+        assert Log.open(disk, "t-0", SMALL, clean=clean, start_offset=3).epoch_at_end == 5
 
 
 @pytest.mark.parametrize(("at", "epoch", "remembered"), [(2, 3, 3), (2, -1, 2), (1, 3, 2), (3, 3, 2)])
