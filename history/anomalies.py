@@ -142,7 +142,7 @@ _ROWS: Final = (
     Anomaly(
         "two-leaders",
         "In one leader epoch one replica accepts writes.",
-        "leader epochs with two leaders",
+        "signs of two leaders in one leader epoch",
     ),
     Anomaly(
         "committed-offset-regression",

@@ -149,7 +149,10 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
 
     `is_shrunk`: the page also tells what is left of it, so that a long story is left to the incident.
     """
-    tries = f"{needed.redraws + 1} tries: one with the same random choices, {needed.redraws} with others"
+    tries = (
+        f"in none of {needed.redraws + 1} simulations, one with the same random choices (delays and the like) and"
+        f" {needed.redraws} with others"
+    )
     stories, others = evidence.stories(needed.needed), needed.not_needed
     sentences = []
     untold = False
@@ -159,15 +162,16 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
             own = [number for number in needed.needed if number not in needed.inside]
             told = f"{_numbers(own)}, which the incident tells one by one"
             untold = True
-        these, without = ("it", "it") if len(stories) == 1 else ("these", "any one of these")
+        these = "it" if len(stories) == 1 else "these"
+        left_out = "It was left out" if len(stories) == 1 else "Each was left out in turn"
         alone = f"{these} and those not tried" if needed.untested else f"{these} alone"
         sentences.append(
-            f"Needed{what_for}: {told}. With {alone} the failure occurs again; without {without} it does not ({tries})."
+            f"Needed{what_for}: {told}. With {alone} the failure occurs again. {left_out}: then it occurred {tries}."
         )
         if needed.again == 0:
             sentences.append(
-                f"Chance plays a part, too: with {alone}, but still other random choices, it did not occur in"
-                f" {count(needed.redraws)} tries."
+                f"Chance plays a part, too: with {alone}, but with other random choices, it occurred in none of"
+                f" {count(needed.redraws)} simulations."
             )
         if others:
             named = "the other fault" if len(others) == 1 else f"the other {count(len(others))} faults"

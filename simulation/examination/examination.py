@@ -5,7 +5,7 @@ from __future__ import annotations
 from simulation.engine.cluster import SimulatedCluster
 from simulation.examination import administering, describing, grouping, reading, topics, writing
 from simulation.examination.examiner import Examiner, WrongAnswer
-from simulation.examination.topics import PLAIN
+from simulation.examination.topics import FOLDED, PLAIN
 from simulation.invariants.properties import Violation
 from simulation.scenario.configuration import Configuration
 from simulation.workload.clients import TOPIC
@@ -28,7 +28,7 @@ def _ask(examiner: Examiner, cluster: SimulatedCluster, configuration: Configura
             describing.examine(examiner, cluster, brokers)
         case "reading":
             examiner.property_id = reading.PROPERTY
-            topics.create(examiner, cluster, brokers, PLAIN)
+            topics.create(examiner, cluster, brokers, PLAIN, FOLDED)
             topics.fill(examiner, cluster)
             logs = [] if configuration.compacted else [(TOPIC, number) for number in range(partitions)]
             reading.examine(examiner, cluster, brokers, [*logs, (PLAIN, 0)])

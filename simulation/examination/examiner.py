@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+import re
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from broker.core.messages import (
     AnyRequest,
@@ -39,6 +40,10 @@ PASSING = frozenset({
 
 _NEW = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 """Goes by, too, where a topic is new: its leader may not have heard of it yet."""
+
+
+_OF_A_PROGRAM = re.compile(r"^\(|<\w+[. :]")
+"""What a message has that was made of an object of the program, and of no text."""
 
 
 class WrongAnswer(Exception):
@@ -80,6 +85,9 @@ class Examiner:
         response = self._answers.pop(number, None)
         if response is None:
             raise self.wrong(about, "no answer", "one within 10 s")
+        for text in _messages_in(response):
+            if _OF_A_PROGRAM.search(text):
+                raise self.wrong(f"{about}, the message of its error", repr(text), "a sentence")
         return response
 
     def ask(self, cluster: SimulatedCluster, broker: int, request: AnyRequest, about: str = "") -> AnyResponse:
@@ -167,6 +175,17 @@ def errors_of(response: AnyResponse) -> tuple[int, ...]:
             if isinstance(field, tuple) and field and hasattr(field[0], "error_code"):
                 return tuple([getattr(one, "error_code", ErrorCode.NONE) for one in field])
     return (own,)
+
+
+def _messages_in(part: object) -> Iterator[str]:
+    """What the errors of a response, or of a part of one, say to people."""
+    if not isinstance(part, tuple):
+        return
+    message = getattr(part, "error_message", None)
+    if isinstance(message, str):
+        yield message
+    for field in part:
+        yield from _messages_in(field)
 
 
 def _names(errors: Sequence[int]) -> str:

@@ -29,7 +29,7 @@ from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.node_views import brokers as brokers_up
 from simulation.examination.describing import NO_ID
 from simulation.examination.examiner import Examiner
-from simulation.examination.topics import PLAIN
+from simulation.examination.topics import FOLDED, PLAIN, TOO_LARGE_FROM_MS, unfolding_too_far
 from simulation.workload.batches import Producer, encode_values
 
 PROPERTY = "P-E2"
@@ -70,6 +70,7 @@ def examine(
             examiner.soon(cluster, partial(question, examiner, cluster, topic, number))
     examiner.soon(cluster, partial(_sessions, examiner, cluster))
     _others(examiner, cluster, brokers)
+    _folded(examiner, cluster)
 
 
 def leading_replica(examiner: Examiner, cluster: SimulatedCluster, topic: str, number: int) -> Replica:
@@ -108,6 +109,23 @@ def _offsets(examiner: Examiner, cluster: SimulatedCluster, topic: str, number: 
     for time in chosen:
         found = _listed(examiner, cluster, replica, time)
         examiner.expect(f"{about}, the first record from {time} on", found.error_code, ErrorCode.NONE)
+
+
+def _folded(examiner: Examiner, cluster: SimulatedCluster) -> None:
+    """A lookup by time does not look into a batch that unfolds too far: it counts as a whole (LO-6)."""
+    part = ProducePartition(FOLDED, 0, unfolding_too_far())
+    stored = examiner.produce(cluster, "a batch that unfolds too far", part, ErrorCode.NONE)
+
+    def looked_up() -> None:
+        replica = leading_replica(examiner, cluster, FOLDED, 0)
+        found = _listed(examiner, cluster, replica, TOO_LARGE_FROM_MS + 1)
+        examiner.expect(
+            "the first record from the second one on of a batch that unfolds too far",
+            (found.error_code, found.offset),
+            (ErrorCode.NONE, stored.base_offset),
+        )
+
+    examiner.soon(cluster, looked_up)
 
 
 def _epochs(examiner: Examiner, cluster: SimulatedCluster, topic: str, number: int) -> None:

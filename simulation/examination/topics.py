@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
+from broker.core.log.compression import DECOMPRESSED_BYTES_MAX
 from broker.core.messages import CreateTopicsRequest, NewTopic, ProducePartition
 from broker.core.messages.errors import ErrorCode
 from simulation.engine.cluster import SimulatedCluster
 from simulation.examination.examiner import Examiner
 from simulation.workload.batches import Producer, encode_values
 
-PLAIN, STAMPED, KEYED = "exam-plain", "exam-stamped", "exam-keyed"
+PLAIN, STAMPED, KEYED, FOLDED = "exam-plain", "exam-stamped", "exam-keyed", "exam-folded"
 BATCH_BYTES_MAX = 400
 _BATCHES, _FIRST_MS, _EVERY_MS = 7, 1_000, 500
 
@@ -23,10 +25,15 @@ _CONFIGS = {
     ),
     STAMPED: (("message.timestamp.type", "LogAppendTime"), ("compression.type", "gzip")),
     KEYED: (("cleanup.policy", "compact"), ("compression.type", "uncompressed")),
+    FOLDED: (),
 }
 """The settings of each topic."""
 
-ALL = tuple(_CONFIGS)
+ALL = (PLAIN, STAMPED, KEYED)
+"""Those that take what any client sends."""
+
+TOO_LARGE_FROM_MS = 1_000
+"""The timestamp of the first record of `unfolding_too_far`."""
 
 
 def replicas_of(brokers: Sequence[int], partition: int) -> tuple[int, ...]:
@@ -38,6 +45,15 @@ def replicas_of(brokers: Sequence[int], partition: int) -> tuple[int, ...]:
 def configs_of(topic: str) -> dict[str, str]:
     """The settings that a topic of the examination has of its own."""
     return dict(_CONFIGS[topic])
+
+
+@cache
+def unfolding_too_far() -> bytes:
+    """A small batch of three records, a millisecond apart, that unfolds to more than a broker may spend on it."""
+    padding = DECOMPRESSED_BYTES_MAX
+    return encode_values(
+        (1, 2, 3), Producer(), compression="gzip", first_ms=TOO_LARGE_FROM_MS, padding_bytes=padding, keyed=True
+    )
 
 
 def create(examiner: Examiner, cluster: SimulatedCluster, brokers: Sequence[int], *wanted: str) -> None:

@@ -22,7 +22,7 @@ from broker.core.records import BatchHeader, decode_records, encode_batch, itera
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.event_queue import MS
 from simulation.examination.examiner import Examiner
-from simulation.examination.topics import BATCH_BYTES_MAX, KEYED, PLAIN, STAMPED
+from simulation.examination.topics import BATCH_BYTES_MAX, KEYED, PLAIN, STAMPED, unfolding_too_far
 from simulation.workload.batches import GZIP, Producer, encode_values
 
 PROPERTY = "P-E3"
@@ -234,6 +234,8 @@ def _keyed(examiner: Examiner, cluster: SimulatedCluster) -> None:
     unkeyed = encode_batch([(b"key", b"value"), (None, b"value")], 0, -1, _FIRST_MS)
     refused = _sent(examiner, cluster, "a record without a key", unkeyed, ErrorCode.INVALID_RECORD, topic=KEYED)
     examiner.expect("records without keys, their places", [place for place, _ in refused.record_errors], [1])
+    too_far = unfolding_too_far()
+    _sent(examiner, cluster, "a batch that unfolds too far", too_far, ErrorCode.INVALID_RECORD, topic=KEYED)
     keyed = encode_batch([(b"key", b"value"), (b"other", None)], 0, -1, _FIRST_MS)
     answer = _sent(examiner, cluster, "records with keys", keyed, topic=KEYED)
 

@@ -150,13 +150,17 @@ class BrokerMirror:
 
 
 class Standing(NamedTuple):
-    """What a voter knew of an election after a step. `hears`: it follows a leader that has answered it."""
+    """What a voter knew after a step: of an election, and of what is committed.
+
+    `hears`: it follows a leader that has answered it.
+    """
 
     epoch: int
     role: QuorumRole
     leader: int
     voted_for: int
     hears: bool
+    high_watermark: int = 0
 
 
 @dataclass(slots=True)

@@ -10,12 +10,13 @@ from broker.core.messages import (
     NO_LEADER,
     AlterPartitionRequest,
     BeginQuorumEpochResponse,
+    FetchResponse,
     VoteRequest,
     VoteResponse,
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import Image
-from broker.core.metadata.records import METADATA_DIRECTORY, decode_change
+from broker.core.metadata.records import METADATA_DIRECTORY, METADATA_TOPIC, decode_change
 from broker.core.ports.events import Effect, Event, Reply, RequestReceived, ResponseReceived
 from broker.core.quorum import snapshots
 from broker.core.quorum.state import Quorum, QuorumRole, read_stored
@@ -52,7 +53,7 @@ def stepped(known: Knowledge, mirror: VoterMirror, controller: ControllerState, 
         mirror.durable = max(mirror.durable, log.flushed_offset)
         return
     mirror.seen = now
-    mirror.standing = Standing(quorum.epoch, quorum.role, quorum.leader, quorum.voted_for, hears)
+    mirror.standing = Standing(quorum.epoch, quorum.role, quorum.leader, quorum.voted_for, hears, quorum.high_watermark)
     has_started = incarnation != mirror.incarnation
     if has_started:
         _opened(mirror, quorum, incarnation)
@@ -171,13 +172,30 @@ def _check_stored(known: Knowledge, mirror: VoterMirror, quorum: Quorum) -> None
 
 
 def adopted(mirror: VoterMirror, quorum: Quorum, event: Event) -> None:
-    """P-R4, after a step in which another voter has answered: it is in the answer's epoch, or a later one (QU-4)."""
+    """P-R4, after a step in which another voter has answered.
+
+    It is in the answer's epoch, or a later one (QU-4). An answer that tells where logs differ says nothing of what is
+    committed: until they agree, what lies below the leader's high watermark need not be what is committed (QU-17).
+    """
     response = event.response if isinstance(event, ResponseReceived) else None
+    if isinstance(response, FetchResponse):
+        _check_diverging(mirror, quorum, response)
     if isinstance(response, VoteResponse | BeginQuorumEpochResponse) and quorum.epoch < response.leader_epoch:
         raise Violation(
             "P-R4",
             f"voter {mirror.holder} stays in quorum epoch {quorum.epoch}, though another voter has answered in epoch "
             f"{response.leader_epoch}",
+        )
+
+
+def _check_diverging(mirror: VoterMirror, quorum: Quorum, response: FetchResponse) -> None:
+    diverging = any(part.topic == METADATA_TOPIC and part.diverging_epoch is not None for part in response.partitions)
+    before = mirror.before
+    if diverging and before is not None and not quorum.leads and quorum.high_watermark > before.high_watermark:
+        raise Violation(
+            "P-R4",
+            f"voter {mirror.holder} moves its high watermark from {before.high_watermark} to {quorum.high_watermark} "
+            "by an answer that tells where its metadata log differs from the leader's",
         )
 
 

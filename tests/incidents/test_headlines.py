@@ -69,4 +69,4 @@ def test_what_came_later_has_a_verb() -> None:
     words = headline(
         {"P-25": (1, 0), "two-leaders": (2, 0)}, [Span("log", 0)], [Cause("kind", "so")], found_first="P-25"
     )
-    assert words == "So. In the end there were leader epochs with two leaders (2) in log-0."
+    assert words == "So. In the end there were signs of two leaders in one leader epoch (2) in log-0."

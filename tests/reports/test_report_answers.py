@@ -91,29 +91,29 @@ def test_without_faults_none_was_needed(tmp_path):
     [
         (
             Needed((2,), (1,), (), 3, 9),
-            "Needed: broker 3 was paused at 5.000 s (fault #2). With it alone the failure occurs again; without it it",
+            "Needed: broker 3 was paused at 5.000 s (fault #2). With it alone the failure occurs again. It was left",
         ),
         (
             Needed((2,), (1,), (), 3, 9),
-            " (4 tries: one with the same random choices, 3 with others). Not needed: the other fault before the",
+            "out: then it occurred in none of 4 simulations, one with the same random choices (delays and the like)",
         ),
         (
             Needed((1, 2), (), (), 3, 9),
-            "With these alone the failure occurs again; without any one of these it does not",
+            "With these alone the failure occurs again. Each was left out in turn: then it occurred in none of 4",
         ),
         (
             Needed((1, 2), (), (), 3, 9, again=0),
-            "Chance plays a part, too: with these alone, but still other random choices, it did not occur in 3 tries.",
+            "Chance plays a part, too: with these alone, but with other random choices, it occurred in none of 3 sim",
         ),
         (
             Needed((2,), (1,), (), 3, 9, again=1),
-            "3 with others). Not needed: the other fault before the violation; without it it occurs, too.",
+            " and 3 with others. Not needed: the other fault before the violation; without it it occurs, too.",
         ),
         (Needed((), (1, 2), (), 3, 4), "No fault was needed: it occurs without faults #1, #2, too."),
         (Needed((), (), (), 3, 4), "No fault was needed: none had begun by then."),
         (
             Needed((2,), (), (1,), 3, 9),
-            "With it and those not tried the failure occurs again; without it it does not",
+            "With it and those not tried the failure occurs again. It was left out: then it occurred in none of 4 ",
         ),
         (
             Needed((2,), (), (1,), 3, 9),

@@ -10,7 +10,7 @@ from broker.core.messages import ProducedPartition, ProduceRequest
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import PartitionState
 from broker.core.ports.events import RequestReceived
-from broker.core.records import check_crc, decode_records, read_header
+from broker.core.records import MalformedBatch, check_crc, decode_records, read_header
 from simulation.invariants.derived import batches_of_producers, what_is_left
 from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror, batches_in
 from simulation.invariants.knowledge import BrokerMirror, Knowledge, Version
@@ -54,7 +54,14 @@ def _explains(known: Knowledge, ghost: Ghost, broker: BrokerMirror, error: Error
     if error == ErrorCode.INVALID_TIMESTAMP:
         return any(key in configs for configs in settings for key in _TIME_BOUNDS)
     is_compacted = any("compact" in configs.get("cleanup.policy", "") for configs in settings)
-    return header.is_control or (is_compacted and any(record.key is None for record in decode_records(records)))
+    return header.is_control or (is_compacted and not _are_keyed(records))
+
+
+def _are_keyed(records: bytes) -> bool:
+    try:
+        return all(record.key is not None for record in decode_records(records))
+    except MalformedBatch:
+        return False  # among others what may not be unfolded so far
 
 
 def _check_sequence(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, sent: Batch, error: ErrorCode) -> None:

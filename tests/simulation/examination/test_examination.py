@@ -9,7 +9,9 @@ import pytest
 
 from broker.core.broker_node.groups import state as groups
 from broker.core.broker_node.requests import descriptions, producers, producing, queries
+from broker.core.configuration import alteration
 from broker.core.controller.requests import configs, topics
+from broker.core.log.compaction import filtering
 from broker.core.log.log import Log
 from broker.core.messages import (
     CreateTopicsRequest,
@@ -22,6 +24,7 @@ from broker.core.messages import (
     MetadataTopic,
 )
 from broker.core.messages.errors import ErrorCode
+from broker.core.records import uncompressed, unfolded
 from broker.core.replica import intake
 from simulation.examination.examiner import Examiner, WrongAnswer, errors_of
 from simulation.scenario.configuration import EXAMINATIONS
@@ -73,6 +76,15 @@ def unconverted_batches(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(producing, "taken", lambda _intake, records, header, *_limits: (records, header))
 
 
+def larger_batches(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(intake, "uncompressed", lambda body, header: uncompressed(body, header, 1 << 30))
+    patch.setattr(filtering, "unfolded", lambda batch: unfolded(batch, 0, 1 << 30))
+
+
+def refusals_in_pieces(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(alteration.Refused, "__init__", lambda refused, error, _text: setattr(refused, "error", error))
+
+
 def repeated_settings(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(configs, "refuse_repeated", lambda _keys: None)
 
@@ -89,6 +101,8 @@ def members_without_metadata(patch: pytest.MonkeyPatch) -> None:
         ("describing", unknown_names, "P-E1"),
         ("reading", producers_without_times, "P-E2"),
         ("writing", unconverted_batches, "P-E3"),
+        ("writing", larger_batches, "P-31"),
+        ("administering", refusals_in_pieces, "P-E4"),
         ("administering", repeated_settings, "P-E4"),
         ("grouping", members_without_metadata, "P-E5"),
     ],
@@ -116,10 +130,10 @@ def test_a_topic_that_was_only_to_be_tried_and_is_created_breaks_p_a1(monkeypatc
 def test_a_converted_batch_of_other_records_breaks_p_12(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = intake.uncompressed
 
-    def uncompressed(*asked: Any) -> bytes:
+    def other_records(*asked: Any) -> bytes:
         return honest(*asked).replace(b"\x05", b"\x06")
 
-    monkeypatch.setattr(intake, "uncompressed", uncompressed)
+    monkeypatch.setattr(intake, "uncompressed", other_records)
     assert examined("writing").failed_property == "P-12"
 
 

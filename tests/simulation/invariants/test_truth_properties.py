@@ -26,6 +26,7 @@ from broker.core.messages import (
     VoteRequest,
     VoteResponse,
 )
+from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.records import PartitionState
 from broker.core.node import CombinedNode
 from broker.core.ports.events import Reply, RequestReceived, ResponseReceived
@@ -294,6 +295,25 @@ def test_a_voter_that_learns_of_a_newer_epoch_from_an_answer_adopts_it(
 ) -> None:
     quorum = cast("Quorum", SimpleNamespace(epoch=7))
     assert broken_by(lambda: adopted(VoterMirror(100), quorum, ResponseReceived(5, response))) == breaks
+
+
+@pytest.mark.parametrize(
+    ("topic", "diverging", "moved_to", "breaks"),
+    [
+        ("__cluster_metadata", (3, 8), 9, "P-R4"),
+        ("__cluster_metadata", (3, 8), 7, None),
+        ("__cluster_metadata", None, 9, None),
+        ("log", (3, 8), 9, None),
+    ],
+)
+def test_an_answer_that_tells_where_logs_differ_moves_no_voters_high_watermark(
+    topic: str, diverging: tuple[int, int] | None, moved_to: int, breaks: str | None
+) -> None:
+    voter = VoterMirror(100)
+    voter.before = Standing(7, QuorumRole.FOLLOWER, 101, -1, hears=True, high_watermark=7)
+    quorum = cast("Quorum", SimpleNamespace(epoch=7, leads=False, high_watermark=moved_to))
+    answer = FetchResponse((FetchedPartition(topic, 0, ErrorCode.NONE, diverging_epoch=diverging),))
+    assert broken_by(lambda: adopted(voter, quorum, ResponseReceived(5, answer))) == breaks
 
 
 def test_a_voter_that_does_not_write_down_its_epoch_breaks_p_79(monkeypatch: pytest.MonkeyPatch) -> None:
