@@ -69,12 +69,13 @@ def headline(
     number = sum(anomalies[name])
     if first and number == sum(span.length for span in spans):
         first = 0  # the stretches have all of them
-    effect = _effect(name, number, where(spans, first=first), causes, "at least " if name in at_least else "")
+    of_records = name not in CATALOGUE or (name in _NOUNS and name not in _OF_ANSWERS)
+    place = where(spans, first=first, number=number if of_records and name not in at_least else 0)
+    effect = _effect(name, number, place, causes, "at least " if name in at_least else "")
     if effect is not None and all(anomalies[name]):
         effect = f"{effect}, {anomalies[name][1]:,} of them within the contract"
     if effect is not None and anomalies[name][0]:
         effect += _lost_besides(anomalies, at_least)
-    of_records = name not in CATALOGUE or (name in _NOUNS and name not in _OF_ANSWERS)
     clauses = [_agreeing(cause.sentence, number) if of_records else cause.sentence for cause in causes]
     if not clauses or effect is None:
         return f"{capital(clauses[0]) if clauses else effect or name}."

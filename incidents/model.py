@@ -131,19 +131,21 @@ class Incident:
         return data
 
 
-def where(spans: Sequence[Span], *, first: int = 0) -> str:
+def where(spans: Sequence[Span], *, first: int = 0, number: int = 0) -> str:
     """Name the partitions and offsets of an incident: "harrow-3 (offsets 2,683 to 2,830)".
 
-    With `first`, say that these are the offsets of so many of the anomalies, and that there are more.
+    With `first`, say that these are the offsets of so many of the anomalies, and that there are more. `number`: how
+    many of the offsets are meant, where that is known; "among" says that others lie between them.
     """
     if not spans:
         return "the run as a whole"
+    among = "among " if 0 < (first or number) < sum(span.length for span in spans) else ""
     of_first = "" if not first else "the first: " if first == 1 else f"{count(first)} of them: "
     if len(spans) == 1:
-        return f"{spans[0].name} ({of_first}{spans[0].offsets})" if spans[0].offsets else spans[0].name
+        return f"{spans[0].name} ({of_first}{among}{spans[0].offsets})" if spans[0].offsets else spans[0].name
     named = [f"{span.name} {span.offsets.partition(' ')[2]}".strip() for span in spans[:SPANS_NAMED_MAX]]
     more = ", …" if len(spans) > SPANS_NAMED_MAX else ""
-    kind = "offsets of " if spans[0].offsets else ""
+    kind = f"{among}offsets of " if spans[0].offsets else ""
     partitions = "several partitions" if first else f"{count(len(spans))} partitions"
     return f"{partitions} ({of_first}{kind}{', '.join(named)}{more})"
 

@@ -65,6 +65,19 @@ def test_the_offsets_of_some_are_not_those_of_all() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("number", "partitions", "place"),
+    [
+        (4, 1, "log-0 (offsets 4\N{EN DASH}7)"),
+        (3, 1, "log-0 (among offsets 4\N{EN DASH}7)"),
+        (7, 2, "2 partitions (among offsets of log-0 4\N{EN DASH}7, log-1 4\N{EN DASH}7)"),
+    ],
+)
+def test_a_stretch_with_other_records_in_it_is_told_as_one(number: int, partitions: int, place: str) -> None:
+    spans = [Span("log", partition, 4, 7) for partition in range(partitions)]
+    assert headline({"lost-read": (number, 0)}, spans, []) == f"{number} records of {place} were read and later lost."
+
+
 def test_what_came_later_has_a_verb() -> None:
     words = headline(
         {"P-25": (1, 0), "two-leaders": (2, 0)}, [Span("log", 0)], [Cause("kind", "so")], found_first="P-25"
