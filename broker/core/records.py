@@ -332,10 +332,9 @@ def uncompressed(body: Buffer, header: BatchHeader, unfolded_bytes_max: int = DE
         return bytes(body)
     try:
         return decompress(header.codec, bytes(body), unfolded_bytes_max)
-    except UnknownCodec as error:
-        raise UnsupportedCompression(str(error)) from None
     except CompressionError as error:
-        raise MalformedBatch(str(error)) from None
+        malformed = UnsupportedCompression if isinstance(error, UnknownCodec) else MalformedBatch
+        raise malformed(str(error)) from None
 
 
 def _zigzag(number: int) -> bytes:

@@ -87,10 +87,8 @@ def taken(
         if recompresses and intake.codec is not None:
             body = compress(intake.codec, uncompressed(body, header))
             attributes = attributes & ~COMPRESSION_MASK | intake.codec
-    except (UnsupportedCompression, UnknownCodec) as error:
-        raise Unfit(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
-    except MalformedBatch as error:
-        raise Unfit(ErrorCode.INVALID_RECORD, str(error)) from None
+    except (MalformedBatch, UnknownCodec) as error:
+        raise _unreadable(error) from None
     max_timestamp = header.max_timestamp
     if intake.log_append_time:
         attributes |= LOG_APPEND_TIME_FLAG
@@ -120,7 +118,10 @@ def _check_times(intake: Intake, records: bytes, header: BatchHeader, now_ms: in
                     f"expected a time from {intake.before_max_ms} ms before to {intake.after_max_ms} ms after the "
                     f"broker's, {now_ms}, found {record.timestamp}",
                 )
-    except UnsupportedCompression as error:
-        raise Unfit(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from None
     except MalformedBatch as error:
-        raise Unfit(ErrorCode.INVALID_RECORD, str(error)) from None
+        raise _unreadable(error) from None
+
+
+def _unreadable(error: Exception) -> Unfit:
+    is_unknown = isinstance(error, (UnsupportedCompression, UnknownCodec))
+    return Unfit(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if is_unknown else ErrorCode.INVALID_RECORD, str(error))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import fcntl
 import os
 import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -224,3 +226,21 @@ def test_every_pattern_of_the_simulator_finds_modules() -> None:
         assert list(Path(SIMULATION.source).glob(pattern)), pattern
     for directory in SIMULATION.plain:
         assert Path(SIMULATION.source, directory).is_dir()
+
+
+def test_no_name_of_an_exception_has_two_types_in_a_compiled_function() -> None:
+    """mypyc gives the name the type of the first clause, and the second one fails with a `TypeError`."""
+    source = Path(SIMULATION.source)
+    modules = {path for pattern in SIMULATION.modules for path in source.glob(pattern)}
+    compiled = [path for path in modules if not any(source / plain in path.parents for plain in SIMULATION.plain)]
+    assert compiled
+    twice = []
+    for path in compiled:
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef):
+                types: defaultdict[str, set[str]] = defaultdict(set)
+                for clause in ast.walk(function):
+                    if isinstance(clause, ast.ExceptHandler) and clause.name and clause.type:
+                        types[clause.name].add(ast.unparse(clause.type))
+                twice += [f"{path}: {function.name}: {name}" for name, found in types.items() if len(found) > 1]
+    assert twice == []
