@@ -21,7 +21,7 @@ from common.wording import enumeration, labelled
 from history.contract import CRASHING_FIRST, ENDING_KINDS, LOSSY_KINDS
 from history.reader import load_table
 from incidents import needed, node_logs
-from incidents.deeds import A_RECIPE, OF_CLOCKS
+from incidents.deeds import A_RECIPE, OF_CLOCKS, RECIPES
 from incidents.faults import Fault, read_fault
 from incidents.logged_states import ENVIRONMENTS, LoggedState, logged_states
 from incidents.needed import Needed
@@ -127,14 +127,19 @@ class Evidence:
             return by_number[number].story if number in by_number else f"fault #{number}"
 
         def together(numbers: Sequence[int]) -> str:
-            alike: dict[tuple[str, frozenset[int]], list[Fault]] = {}
+            alike: dict[tuple[str, frozenset[int], str], list[Fault]] = {}
             for fault in (by_number[number] for number in sorted(numbers) if number in by_number):
-                alike.setdefault((fault.kind, fault.targets), []).append(fault)
+                alike.setdefault((fault.kind, fault.targets, fault.detail), []).append(fault)
             known = [first.story_with(later) for first, *later in alike.values()]
             return enumeration([*known, *(story(number) for number in numbers if number not in by_number)])
 
+        def of_recipe(number: int) -> str:
+            kind = by_number[number].kind if number in by_number else ""
+            aim = f" to {RECIPES[kind]}" if kind in RECIPES else ""
+            return f"{A_RECIPE}{aim} (fault #{number}), in which {together(parts[number])}"
+
         return [
-            f"{A_RECIPE} (fault #{number}), in which {together(parts[number])}" if number in parts else story(number)
+            of_recipe(number) if number in parts else story(number)
             for number in numbers
             if number and number not in inside
         ]

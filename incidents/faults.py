@@ -21,6 +21,14 @@ _DISK_LOST = "disk lost"
 """In those of one that lost what was synced, too: the simulation calls that a loss of the page cache."""
 
 
+_FROM = {
+    "brokers": "from the other brokers",
+    "nodes": "from the other nodes",
+    "controllers": "from the controllers",
+}
+"""From whom a node is cut off that others still reach."""
+
+
 class Fault(NamedTuple):
     """A fault that took effect. Times are nanoseconds of the run's clock."""
 
@@ -33,7 +41,7 @@ class Fault(NamedTuple):
     partition: tuple[str, int] | None = None
     """The one of which it has changed a file; None if it changed none, or not a certain one."""
     detail: str = ""
-    """What a simulated one noted of itself: "to 3" of a setting, `DOWN_ALREADY` of a node."""
+    """What a simulated one noted of itself: "to 3" of a setting, `DOWN_ALREADY` of a node; from whom one is cut off."""
 
     @property
     def deed(self) -> str:
@@ -70,7 +78,8 @@ class Fault(NamedTuple):
 
     @property
     def _did(self) -> str:
-        return DEEDS.get(self.kind, f"was under the fault {self.kind}")
+        did = DEEDS.get(self.kind, f"was under the fault {self.kind}")
+        return f"{did} {_FROM[self.detail]}" if self.kind == "isolate" and self.detail in _FROM else did
 
     @property
     def _when(self) -> str:
@@ -123,10 +132,10 @@ def partition_of_file(evidence: str) -> tuple[str, int] | None:
 
 
 def _noted(parameters: str | None) -> str:
-    """Return what a simulated fault noted of itself, of the parameters that are stored of it."""
+    """Return what a simulated fault noted of itself, or from whom one cuts off, by the parameters that are stored."""
     try:
         stored = json.loads(parameters or "")
     except ValueError:
         return ""
-    noted = stored.get("what") if isinstance(stored, dict) else None
+    noted = stored.get("what", stored.get("from")) if isinstance(stored, dict) else None
     return noted if isinstance(noted, str) else ""

@@ -19,11 +19,15 @@ from common.wording import (
 from incidents.deeds import ENDING_A_PROCESS
 from incidents.evidence import Evidence
 from incidents.faults import Fault
-from incidents.lost_storage import SLACK_NS
+from incidents.lost_storage import SLACK_NS, set_of
 from incidents.model import Cause
 from incidents.partition_history import Sample
 from incidents.takeovers import Loss, held
 
+UNCONDITIONAL = (
+    "Leaders of this design write the ISR whatever is there, also one that was replaced and does not know that (Z-02):"
+    " it may have put itself into the ISR between two samples."
+)
 _EXPIRY_NS = 10_000_000_000
 """How long before an election a fault may have begun to end the session of the leader before."""
 
@@ -35,7 +39,11 @@ def still_held(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
     if not holders:
         return None
     if loss.acknowledged_by in holders:
-        known = _after_a_cut(evidence, loss, leader) or _by_one_replaced_in_logs(evidence, loss)
+        known = (
+            _led_from_outside(evidence, loss, leader)
+            or _after_a_cut(evidence, loss, leader)
+            or _by_one_replaced_in_logs(evidence, loss)
+        )
         if known is not None:
             return known
     offsets = {row["offset"] for row in loss.rows if None not in (row["offset"], row.get("value"))}
@@ -58,6 +66,42 @@ def _unaware(broker: int, fault: Fault) -> str:
     return (
         f"Broker {broker} acknowledged them. It {fault.deed}, and may not have known who led meanwhile: what it wrote"
         " alone, others have not."
+    )
+
+
+def _led_from_outside(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
+    """The broker that acknowledged the records led without being in the ISR: others held what came before them."""
+    by, history = loss.acknowledged_by, evidence.history_of(loss.topic, loss.partition)
+    led = [one for one in history.took_over if one.at_ns <= loss.first_ns and one.broker == by]
+    before = [sample for sample in history.leading if led and sample.at_ns < led[-1].at_ns and sample.broker != by]
+    if not evidence.is_leader_race or by is None or not before or not before[-1].isr or by in before[-1].isr:
+        return None
+    last, since_ns = before[-1], led[-1].at_ns
+    member_ns = [sample.at_ns for sample in history.leading if sample.at_ns < last.at_ns and by in sample.isr]
+    began_ns = max(member_ns, default=last.at_ns) - SLACK_NS
+    away = [
+        (fault, f"Broker {by} {fault.deed}, and fell behind the others.")
+        for fault in evidence.faults_on(by, began_ns, last.at_ns)[-1:]
+    ]
+    ended = [
+        (fault, f"Broker {last.broker} {fault.deed}, and then broker {by} led.")
+        for fault in evidence.faults_on(last.broker, last.at_ns - _EXPIRY_NS, since_ns)[-1:]
+    ]
+    numbered = (*away, *ended, *_replaced_by(evidence, loss, by, leader))
+    led_before = f"Before it broker {last.broker} led, with the ISR {set_of(last.isr)} and a log that ended at"
+    return Cause(
+        "unclean-election",
+        f"broker {by} had led from {moment(since_ns)}, though it was not in the ISR when that was last seen; broker"
+        f" {leader}, which led last, kept other records at their offsets",
+        (
+            f"Broker {by} acknowledged them and still holds them.",
+            f"{led_before} {count(last.log_end or 0)}, at {moment(last.at_ns)}.",
+            UNCONDITIONAL,
+            *dict.fromkeys(spoken for _, spoken in numbered),
+        ),
+        since_ns,
+        by,
+        tuple(dict.fromkeys(fault.number for fault, _ in numbered if fault.number)),
     )
 
 

@@ -14,16 +14,11 @@ from history.contract import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from incidents.deeds import ENDING_A_PROCESS
 from incidents.evidence import Evidence
 from incidents.faults import Fault
-from incidents.logs_apart import by_one_replaced, still_held
+from incidents.logs_apart import UNCONDITIONAL, by_one_replaced, still_held
 from incidents.lost_storage import SLACK_NS, set_of, storage_loss
 from incidents.model import Cause
 from incidents.partition_history import NO_LEADER, PartitionHistory, Sample
 from incidents.takeovers import Loss, Takeover, holders_of_all
-
-_UNCONDITIONAL = (
-    "Leaders of this design write the ISR whatever is there, also one that was replaced and does not know that (Z-02):"
-    " it may have put itself into the ISR between two samples."
-)
 
 
 def causes_of(evidence: Evidence, loss: Loss) -> tuple[Cause, ...]:
@@ -207,7 +202,7 @@ def _never_had(
             away = evidence.faults_on(leader, loss.first_ns - SLACK_NS, takeover.seen_ns)
             numbers = tuple(dict.fromkeys((*numbers, *(fault.number for fault in away if fault.number))))
             unaware = (f"Broker {leader} {fault.deed}, and may not have known who led meanwhile." for fault in away)
-            spoken = (*spoken, _UNCONDITIONAL, *unaware)
+            spoken = (*spoken, UNCONDITIONAL, *unaware)
         outsider = f"broker {leader}, which was neither in the ISR nor eligible when last seen, was elected by"
         return [cause("unclean-election", f"{because}{outsider} {moment(takeover.seen_ns)}", allowed)]
     was_member = bool(at_ack) and leader in at_ack[-1].isr

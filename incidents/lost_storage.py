@@ -10,7 +10,7 @@ from incidents.deeds import ENDING_A_PROCESS
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.model import Cause
-from incidents.partition_history import PartitionHistory, Sample
+from incidents.partition_history import LogCut, PartitionHistory, Sample
 from incidents.takeovers import Loss, Takeover
 
 SLACK_NS = 2_000_000_000
@@ -67,15 +67,22 @@ def storage_loss(
 
 
 def _cuts_after(history: PartitionHistory, loss: Loss, takeover: Takeover) -> list[str]:
-    """Say which other replicas then cut the records off their logs, to follow the new leader."""
+    """Say which other replicas then cut the records off their logs, to follow that leader or the next."""
     return [
         f"Broker {cut.broker} cut its log of {partition_name(history.topic, history.partition)} from"
-        f" {count(cut.log_end_before)} to {count(cut.log_end)} {cut.when}, to follow broker {takeover.leader}."
+        f" {count(cut.log_end_before)} to {count(cut.log_end)} {cut.when}, to follow broker"
+        f" {_leader_at(history, cut, takeover)}."
         for cut in history.cuts
         if cut.broker != takeover.leader
         and cut.at_ns >= takeover.seen_ns
         and cut.log_end <= loss.offsets[1] < cut.log_end_before
     ]
+
+
+def _leader_at(history: PartitionHistory, cut: LogCut, takeover: Takeover) -> int:
+    """Who led last before a cut, by logs and samples: another than the one that cut its log."""
+    led = [(one.at_ns, one.broker) for one in (*history.took_over, *history.leading) if one.at_ns <= cut.at_ns]
+    return max((one for one in led if one[1] != cut.broker), default=(0, takeover.leader))[1]
 
 
 def _that_took(lossy: Sequence[Fault], samples: Sequence[Sample], offset: int) -> Fault:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from common.wording import count, moment, nodes
+from common.wording import count, moment, nodes, partition_name
 from incidents.evidence import Evidence
 from incidents.node_logs import Complaint
 from incidents.partition_history import PartitionHistory, Sample
@@ -87,9 +87,11 @@ def _put_out(evidence: Evidence, history: PartitionHistory) -> tuple[tuple[str, 
     }
     if not left or not hit:
         return (), ()
+    name = partition_name(history.topic, history.partition)
     stories = "; ".join(evidence.stories(sorted(hit)))
     sentence = (
-        f"Its ISR was {list(before.isr)} before, and has been {list(now.isr)} since {moment(now.start_ns)}: {stories}."
+        f"The ISR of {name} was {list(before.isr)} before, and has been {list(now.isr)} since"
+        f" {moment(now.start_ns)}: {stories}."
     )
     return (sentence,), tuple(sorted(hit))
 
@@ -117,7 +119,7 @@ def _inside_a_batch(broker: int, said: Complaint) -> str:
         return ""
     return (
         f"The log of broker {broker} ends at {count(int(found[1]))}, inside a batch of its leader's that begins at"
-        f" {count(int(found[2]))}: the two logs have different records before that end, and nothing has cut them off."
+        f" {count(int(found[2]))}: the two logs have different records before that end."
     )
 
 

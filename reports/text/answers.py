@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from common.wording import FIRST_SERVER, capital, count, enumeration, moment, nodes, partition_name, plural
 from history.anomalies import CATALOGUE, MALFORMED
-from history.contract import ACKS_LEADER, ACKS_NONE
+from history.contract import ACKS_LEADER, ACKS_NONE, DOWN_ALREADY
 from history.processes import number_name
 from history.protocol import failure_sentences
 from incidents import Cause, Incident
@@ -43,8 +43,13 @@ _NEAR_NS = 5_000_000_000
 _ONLY_NEAR = frozenset({"leader-change", "no-progress"})
 """Kinds of cause whose sentence names the fault before it, and no evidence says that it had to be."""
 
-_AWAY = ("could not be elected", "before that election", "may not have known who led", "before it cut its log")
-"""How evidence says that a fault kept a node from being elected, or made it cut its log (`incidents.lost_storage`)."""
+_BEHIND, _BEFORE = "Faults behind it", "Faults before it"
+"""What an answer is called that names faults of which evidence shows what they did, and one where it shows nothing."""
+_AWAY = (
+    *("could not be elected", "before that election", "may not have known who led", "before it cut its log"),
+    *("fell behind the others", "and then broker"),
+)
+"""How evidence says that a fault kept a node from being elected, let another lead, or made it cut its log."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,16 @@ class Answer:
     link: str = ""
     """The id of the place in the page that has more."""
     link_text: str = ""
+    items: tuple[str, ...] = ()
+    """What the text introduces with a colon, one by one; each without a full stop."""
+    rest: str = ""
+    """What is said after these."""
+
+    @property
+    def whole(self) -> str:
+        """All of it on one line."""
+        listed = f" {'; '.join(self.items)}." if self.items else ""
+        return f"{self.text}{listed} {self.rest}".rstrip()
 
 
 def answers(run: Run) -> tuple[Answer, ...]:
@@ -111,17 +126,16 @@ def _faults(run: Run, incident: Incident, evidence: Evidence) -> Answer:
         first = f"{incident.found_first}{f' ({broken})' if broken else ''}"
         what_for = f" for the first violation, {first}" if later else ""
         is_shrunk = smallest(run.directory) is not None
-        text = _by_simulating(incident, evidence, evidence.needed, what_for, is_shrunk=is_shrunk)
-        if later:
-            text = f"{text} {_then_elected(evidence)}".rstrip()
+        answer = _by_simulating(incident, evidence, evidence.needed, what_for, is_shrunk=is_shrunk)
+        return replace(answer, rest=f"{answer.rest} {_then_elected(evidence)}".strip()) if later else answer
     else:
-        question = "Faults behind it"
         before = [fault for fault in evidence.faults if incident.at_ns is None or fault.started_ns <= incident.at_ns]
         if evidence.is_simulated:
+            question = _BEFORE
             began = f"{plural(len(before), 'fault')} began before it" if before else "no fault began before it"
             text = f"Not tried: {began}. `harrow explain` simulates the run again without each of them."
         else:
-            text = _by_evidence(incident, evidence, before)
+            question, text = _by_evidence(incident, evidence, before)
     return Answer(question, text, "faults", "all faults")
 
 
@@ -144,7 +158,7 @@ def _shrunk(run: Run) -> list[Answer]:
     return [Answer("Shrunk", text)]
 
 
-def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_for: str, *, is_shrunk: bool) -> str:
+def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_for: str, *, is_shrunk: bool) -> Answer:
     """Say what simulations without some of the faults have shown; `what_for` says of which harm.
 
     `is_shrunk`: the page also tells what is left of it, so that a long story is left to the incident.
@@ -155,19 +169,21 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
     )
     stories, others = evidence.stories(needed.needed), needed.not_needed
     sentences = []
+    items: tuple[str, ...] = ()
     untold = False
     if stories:
-        told = "; ".join(stories)
-        if is_shrunk and len(told) > _LONG_STORY:
+        if is_shrunk and sum(map(len, stories)) > _LONG_STORY:
             own = [number for number in needed.needed if number not in needed.inside]
-            told = f"{_numbers(own)}, which the incident tells one by one"
+            items = (f"{_numbers(own)}, which the incident tells one by one",)
             untold = True
+        else:
+            items = tuple(stories)
         these = "it" if len(stories) == 1 else "these"
         left_out = "It was left out" if len(stories) == 1 else "Each was left out in turn"
+        if needed.parts:
+            left_out = f"{left_out}, a series as a whole"
         alone = f"{these} and those not tried" if needed.untested else f"{these} alone"
-        sentences.append(
-            f"Needed{what_for}: {told}. With {alone} the failure occurs again. {left_out}: then it occurred {tries}."
-        )
+        sentences.append(f"With {alone} the failure occurs again. {left_out}: then it occurred {tries}.")
         if needed.again == 0:
             sentences.append(
                 f"Chance plays a part, too: with {alone}, but with other random choices, it occurred in none of"
@@ -178,7 +194,7 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
             them = "it" if len(others) == 1 else "them"
             sentences.append(f"Not needed: {named} before the violation; without {them} it occurs, too.")
             if not untold and (near := _nearest(incident, evidence, others)):
-                sentences.append(f"Shortly before it, or still in effect, were in this run: {'; '.join(near)}.")
+                sentences.append(f"In this run there were also, in effect then or shortly before: {'; '.join(near)}.")
             in_headline = [number for number in others if f"fault #{number})" in incident.headline]
             if in_headline:
                 without = "it" if len(in_headline) == 1 else "them"
@@ -199,7 +215,10 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
             f"Not tried, for want of time: {_numbers(needed.untested)}; `harrow explain RUN --time-limit 5m` goes on,"
             " with the directory of this page for RUN."
         )
-    return " ".join(sentences)
+    question, told = "Faults needed", " ".join(sentences)
+    if items:
+        return Answer(question, f"Needed{what_for}:", "faults", "all faults", items, told)
+    return Answer(question, told, "faults", "all faults")
 
 
 def _nearest(incident: Incident, evidence: Evidence, among: Sequence[int]) -> list[str]:
@@ -211,7 +230,9 @@ def _nearest(incident: Incident, evidence: Evidence, among: Sequence[int]) -> li
     near = [
         (at_ns - min(fault.ended_ns if fault.ended_ns is not None else at_ns, at_ns), -fault.started_ns, fault)
         for fault in evidence.faults
-        if fault.number in among and (not brokers or not fault.targets or fault.targets & brokers)
+        if fault.number in among
+        and fault.detail != DOWN_ALREADY
+        and (not brokers or not fault.targets or fault.targets & brokers)
     ]
     return [fault.story for gap_ns, _, fault in sorted(near)[:NEAREST_NAMED] if gap_ns <= _NEAR_NS]
 
@@ -242,18 +263,23 @@ def _then_elected(evidence: Evidence) -> str:
     return ""
 
 
-def _by_evidence(incident: Incident, evidence: Evidence, before: Sequence[Fault]) -> str:
-    """Say what the evidence of a real run shows, or that it does not."""
+def _by_evidence(incident: Incident, evidence: Evidence, before: Sequence[Fault]) -> tuple[str, str]:
+    """Say what the evidence of a real run shows of the faults, or that it does not; first what that is called."""
     if not before and not any(cause.faults for cause in incident.causes):
-        return "No fault had taken effect before it."
+        return _BEFORE, "No fault had taken effect before it."
     if len(incident.causes) > 1:
         open_ones = list(dict.fromkeys(number for cause in incident.causes for number in _decisive(cause)))
         if open_ones:
-            return f"The evidence leaves it open; it may be {' or '.join(evidence.stories(open_ones))}."
+            return _BEHIND, f"The evidence leaves it open; it may be {' or '.join(evidence.stories(open_ones))}."
         which = "whether the fault" if len(before) == 1 else f"which of the {count(len(before))} faults"
-        return f"The evidence does not tell {which} before it was needed{'' if len(before) == 1 else ', if any'}."
+        return (
+            _BEFORE,
+            f"The evidence does not tell {which} before it was needed{'' if len(before) == 1 else ', if any'}.",
+        )
     cause = incident.cause
     guilty = _decisive(cause) if cause is not None else ()
+    near = guilty or (cause.faults if cause is not None else ())
+    it = "it" if len(near) == 1 else "them"
     if guilty:
         rest = [fault.number for fault in before if fault.number and fault.number not in guilty]
         others = (
@@ -261,24 +287,20 @@ def _by_evidence(incident: Incident, evidence: Evidence, before: Sequence[Fault]
             if rest
             else ""
         )
-        those, them = ("this one", "it") if len(guilty) == 1 else ("these", "them")
+        those = "this one" if len(guilty) == 1 else "these"
         story = capital("; ".join(evidence.stories(guilty)))
-        return f"{story}. The evidence points to {those}; the run was not repeated without {them}.{others}"
-    near = cause.faults if cause is not None else ()
+        return _BEHIND, f"{story}. The evidence points to {those}; the run was not repeated without {it}.{others}"
+    story = capital("; ".join(evidence.stories(sorted(near))))
     if near and cause is not None and cause.kind == "node-crash":
-        story = capital("; ".join(evidence.stories(near)))
         which = "the last fault" if len(near) == 1 else "the last faults"
-        return (
-            f"{story}: {which} on this node before it ended; its last words, in the incident, say more. The run was not"
-            f" repeated without {'it' if len(near) == 1 else 'them'}."
-        )
+        said = f"{which} on this node before it ended; its last words, in the incident, say more"
+        return _BEHIND, f"{story}: {said}. The run was not repeated without {it}."
     if near:
-        story = capital("; ".join(evidence.stories(near)))
-        they, them = ("It", "it") if len(near) == 1 else ("They", "them")
-        more = f"no evidence shows how {they.lower()} led to it, and the run was not repeated without {them}"
-        return f"{story}. {they} came before the harm; {more}."
+        they = "it" if len(near) == 1 else "they"
+        shown = f"No evidence shows how {they} led to it, and the run was not repeated without {it}."
+        return _BEFORE, f"{story}. {shown}"
     which = "the fault" if len(before) == 1 else f"any of the {count(len(before))} faults"
-    return f"The evidence does not tell whether {which} before it had to do with it."
+    return _BEFORE, f"The evidence does not tell whether {which} before it led to it."
 
 
 def _decisive(cause: Cause) -> tuple[int, ...]:
@@ -358,7 +380,8 @@ def _records(run: Run, incident: Incident) -> Answer:
     name = gravest(incident.anomalies)
     violations, within = incident.anomalies[name]
     total = violations or within
-    rows = list(_rows(run, incident, name))
+    table = _own(run, incident, name)
+    rows = list(_by_offset(table, incident))
     section = section_of(name, within_contract=not violations)
     if name == "stale-read" and rows:
         return Answer("Records", _missed(rows, total, at_least=name in incident.at_least), section, "more")
@@ -370,23 +393,30 @@ def _records(run: Run, incident: Incident) -> Answer:
         return Answer("Records", f"No single one: this is about {where(incident.spans)}.")
     least = "at least " if name in incident.at_least else ""
     many = f"{least}{plural(total, 'violation')}" if violations and within else f"{least}{count(total)} in all"
-    first = f"{many}, first " if total > len(named) or least else ""
+    is_part = least or (name in CATALOGUE and table.num_rows < total)
+    which = "among them" if is_part else "the first"
+    first = f"{many}; {which}: " if total > len(named) or least else ""
     if name not in CATALOGUE and any(span.length > 1 for span in incident.spans):  # one finding about several
-        first = f"Those of {where(incident.spans)}, first "
+        first = f"Those of {where(incident.spans)}; the first: "
     listed = name in CATALOGUE or rows
     text = f"{first}{'; '.join(named)}."
     more = "more of them" if first and (total > len(named) or least) else "more"
     return Answer("Records", capital(text), section if listed else "", more)
 
 
-def _rows(run: Run, incident: Incident, name: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the first anomalies of this name in the incident's partitions, by offset."""
+def _own(run: Run, incident: Incident, name: str) -> pa.Table:
+    """Those rows of the table of anomalies that are an incident's and have this name."""
     table = rows_where(run.tables["anomalies"], anomaly=name)
     table = table.filter(pa.array(is_one_of(table, "within_contract", incident.within_contract)))
     if incident.rows:
         number = run.incidents.index(incident) + 1
         is_own = [run.incident_of_place.get(place) == number for place in table.column("place").to_pylist()]
         table = table.filter(pa.array(is_own, pa.bool_()))
+    return table
+
+
+def _by_offset(table: pa.Table, incident: Incident) -> Iterator[Mapping[str, Any]]:
+    """Yield the first anomalies of each of the incident's partitions, by offset."""
     for span in incident.spans or ():
         mine = rows_where(table, topic=span.topic, partition=span.partition)
         if span.first_offset is not None:

@@ -32,7 +32,7 @@ def explain_run(run_directory: Path) -> Explanation:
     run = load_run(run_directory)
     verdict = summarize(run, Joined(run)).verdict
     planted = f" {verdict.planted}" if verdict.planted else ""
-    answered = [f"{_INDENT}{answer.question.lower()}: {answer.text}" for answer in answers(run)]
+    answered = [f"{_INDENT}{answer.question.lower()}: {answer.whole}" for answer in answers(run)]
     lines = [f"{verdict.word.upper()}  {verdict.sentence}{planted}", *answered, *_incidents(run.incidents)]
     return Explanation(verdict.word, tuple(printable(line) for line in lines))
 

@@ -43,6 +43,13 @@ def test_a_simulated_loss_of_a_disk_is_not_told_as_one_of_the_page_cache(tmp_pat
     assert cache.lossy
 
 
+@pytest.mark.parametrize(("party", "whom"), [("brokers", " from the other brokers"), ("all", ""), (7, "")])
+def test_who_is_cut_off_is_told_with_from_whom(tmp_path, party, whom):
+    isolated = fault(1, "isolate", [3], 1, 2, parameters=json.dumps({"from": party}))
+    (told,) = Evidence(run_in(tmp_path, faults=[isolated])).faults
+    assert told.story == f"broker 3 was cut off{whom} at 1.000 s (fault #1)"
+
+
 def test_a_simulated_fault_is_told_with_what_it_noted_of_itself(tmp_path):
     """As of a setting its value, and of a kill that its node was down."""
     kinds = {1: ("kill", [3], "down already"), 2: ("kill", [3], ""), 3: ("changed-min-isr", [], "to 3")}

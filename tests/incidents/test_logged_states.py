@@ -95,7 +95,7 @@ def between_samples(directory, *, kind="page-cache-loss", run=HERE, **rows):
     logged(directory, 1, (40.646, "t-0: diverges from leader 3; cut from 40 to 12"))
     cluster = [
         leads(30, 3, 3, 40, (1, 3)), leads(36, 3, 3, 40, (1, 3)), follows(36, 1, 3, 3, 40), follows(40.3, 1, 3, 3, 40),
-        leads(40.8, 1, 4, 13, (1, 3)), leads(50, 1, 4, 60, (1, 3)),
+        leads(40.8, 1, 4, 13, (1, 3)), leads(50, 1, 4, 60, (1, 3)), *rows.pop("cluster_too", []),
     ]  # fmt: skip
     faults = [fault(8, "page-cache-loss", [3], 37.7, 40), *rows.pop("faults", [])]
     anomalies = [lost(offset, 35) for offset in range(20, 30)]
@@ -108,6 +108,12 @@ def test_a_leader_between_two_samples_is_found_in_its_log(tmp_path):
     assert lost_by == "10 acknowledged writes to t-0 (offsets 20\N{EN DASH}29) were lost"
     assert how == "broker 3 lost its page cache at 37.700 s (fault #8) and led on, without an election."
     assert "Broker 1 cut its log of t-0 from 40 to 12 at 40.646 s, to follow broker 3." in incident.cause.evidence
+
+
+def test_a_log_that_was_cut_later_is_told_with_the_leader_of_then(tmp_path):
+    logged(tmp_path, 2, (41.5, "t-0: diverges from leader 1; cut from 40 to 12"))
+    (incident,) = diagnose(between_samples(tmp_path, cluster_too=[follows(38, 2, 3, 3, 40)]))
+    assert "Broker 2 cut its log of t-0 from 40 to 12 at 41.500 s, to follow broker 1." in incident.cause.evidence
 
 
 @pytest.mark.parametrize(
@@ -173,6 +179,29 @@ def test_who_acknowledged_after_it_had_cut_its_log_wrote_over_what_others_have(t
     if kind == "wrong-cut":
         assert "broker 2 had cut its log from 40 to 14 at 41.980 s, and led; broker 1" in incident.cause.sentence
         assert incident.cause.faults == (7,)
+
+
+@pytest.mark.parametrize(("isr", "kind"), [((1, 3), "unclean-election"), ((1, 2, 3), "wrong-cut")])
+def test_who_led_from_outside_the_isr_lacked_what_others_had_before_it_whatever_it_had_cut_off(tmp_path, isr, kind):
+    """Broker 2 is cut off, broker 1 leads without it; then broker 2 cuts a record off, leads alone, and is replaced."""
+    logged(tmp_path, 2, (41.98, "t-0: cut from 16 to 15"), (44, "t-0: leads, ISR [2], high watermark 15"))
+    logged(tmp_path, 1, (54, "t-0: leads, ISR [1], high watermark 40"))
+    cluster = [leads(at_s, broker, -1, end, members) for at_s, broker, end, members in (
+        (10, 2, 15, (1, 2, 3)), (30, 1, 40, isr), (48, 2, 17, (2,)), (55, 1, 40, (1,)), (60, 1, 41, (1,)),
+    )]  # fmt: skip
+    logs = records_at_15((1, 7), (2, 1015))
+    faults = [
+        fault(5, "isolate", [2], 12, 29), fault(6, "isolate", [1], 40, 47), fault(7, "isolate", [2], 52, 58),
+    ]  # fmt: skip
+    anomalies = [lost(15, 49, broker=2)]
+    (incident,) = diagnose(
+        run_in(tmp_path, runs=[OF_ZK], cluster=cluster, logs=logs, faults=faults, anomalies=anomalies)
+    )
+    assert incident.cause.kind == kind
+    if kind == "unclean-election":
+        assert "broker 2 had led from 44.000 s, though it was not in the ISR when" in incident.cause.sentence
+        assert incident.cause.faults == (5, 6, 7)
+        assert "(Z-02)" in incident.cause.allowed_by
 
 
 @pytest.mark.parametrize(("kind", "named"), [("kill", (6, 7)), ("pause", (7,))])
