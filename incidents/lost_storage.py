@@ -81,8 +81,10 @@ def _cuts_after(history: PartitionHistory, loss: Loss, takeover: Takeover) -> li
 
 def _leader_at(history: PartitionHistory, cut: LogCut, takeover: Takeover) -> int:
     """Who led last before a cut, by logs and samples: another than the one that cut its log."""
-    led = [(one.at_ns, one.broker) for one in (*history.took_over, *history.leading) if one.at_ns <= cut.at_ns]
-    return max((one for one in led if one[1] != cut.broker), default=(0, takeover.leader))[1]
+    led = [(one.at_ns, one.broker) for one in history.took_over]
+    led += [(one.at_ns, one.broker) for one in history.leading]
+    before = (one for one in led if one[0] <= cut.at_ns and one[1] != cut.broker)
+    return max(before, default=(0, takeover.leader))[1]
 
 
 def _that_took(lossy: Sequence[Fault], samples: Sequence[Sample], offset: int) -> Fault:

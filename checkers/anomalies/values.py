@@ -24,19 +24,8 @@ def lost_acked_write(relations: Relations) -> DataFrame:
     Values acknowledged with acks=1 are included; the contract decides whether their loss is a violation. A value above
     the records that were read is unseen, not lost, unless a complete FINAL shows that the log ends there.
     """
-    acknowledged = relations.values.where("acknowledged and final_reads = 0")
-    with_final = (
-        acknowledged.join(fn.broadcast(_shown(relations)), list(KEY), "left")
-        .withColumn("final_complete", fn.coalesce("complete", fn.lit(False)))
-        .withColumn("absent", _absent_from_final("send_completed_ns", "send_offset"))
-    )
-    absent = with_final.where("absent").select(*acknowledged.columns, "final_complete")
-    passed = _passed_over(
-        with_final.where("ok_reads = 0 and send_offset is not null and not final_complete and not absent"), relations
-    ).select(*acknowledged.columns, "final_complete")
-    lost = absent.union(passed)
     return findings(
-        lost,
+        _lost_acked_writes(relations),
         "lost-acked-write",
         offset=fn.col("send_offset"),
         op=fn.col("send_op"),
@@ -51,6 +40,20 @@ def lost_acked_write(relations: Relations) -> DataFrame:
             "final_complete": fn.col("final_complete"),
         },
     )
+
+
+def _lost_acked_writes(relations: Relations) -> DataFrame:
+    acknowledged = relations.values.where("acknowledged and final_reads = 0")
+    with_final = (
+        acknowledged.join(fn.broadcast(_shown(relations)), list(KEY), "left")
+        .withColumn("final_complete", fn.coalesce("complete", fn.lit(False)))
+        .withColumn("absent", _absent_from_final("send_completed_ns", "send_offset"))
+    )
+    absent = with_final.where("absent").select(*acknowledged.columns, "final_complete")
+    passed = _passed_over(
+        with_final.where("ok_reads = 0 and send_offset is not null and not final_complete and not absent"), relations
+    ).select(*acknowledged.columns, "final_complete")
+    return absent.union(passed)
 
 
 def lost_read(relations: Relations) -> DataFrame:
@@ -93,7 +96,7 @@ def _lost_reads(relations: Relations) -> DataFrame:
 
 
 def unseen(relations: Relations) -> DataFrame:
-    """Find the acknowledged values of partitions without a complete FINAL that no client ever polled.
+    """Find the acknowledged values of partitions without a complete FINAL that no client ever polled, nor passed over.
 
     That is no fault of the system: no client looked. The verdict of the run is unknown because of it.
     """
@@ -118,7 +121,8 @@ def unseen_numbers(relations: Relations) -> DataFrame:
 def _unseen(relations: Relations) -> DataFrame:
     complete = relations.final_reads.where("complete").select(*KEY)
     values = relations.values.where("acknowledged and reads = 0")
-    return values.join(fn.broadcast(complete), list(KEY), "left_anti")
+    lost = _lost_acked_writes(relations).select(*KEY, "value")
+    return values.join(fn.broadcast(complete), list(KEY), "left_anti").join(lost, [*KEY, "value"], "left_anti")
 
 
 def _shown(relations: Relations) -> DataFrame:

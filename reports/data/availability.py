@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -116,11 +117,24 @@ def _until_all_wrote(written: dict[str, Integers], ended_ns: int) -> int | None:
 
 
 def _until_isr_full(histories: Sequence[PartitionHistory], ended_ns: int, replication_factor: int | None) -> int | None:
+    """Return how long after the end of a fault the last ISR was full again; None if one was not.
+
+    What was last seen before that end does not count where the next sample shows fewer: the leader may not have told
+    by then.
+    """
     waits = []
     for history in histories:
         size = replication_factor or max((len(stretch.isr) for stretch in history.isrs), default=0)
-        full = [s for s in history.isrs if s.end_ns > ended_ns and len(s.isr) >= size]
-        if not full:
+        sampled = [sample.at_ns for sample in history.leading if sample.at_ns > ended_ns]
+        waited = None
+        for stretch, later in zip_longest(history.isrs, history.isrs[1:]):
+            if stretch.end_ns <= ended_ns or len(stretch.isr) < size:
+                continue
+            is_old = stretch.start_ns <= ended_ns and later is not None and len(later.isr) < size
+            if not is_old or any(at_ns < later.start_ns for at_ns in sampled):
+                waited = max(0, stretch.start_ns - ended_ns)
+                break
+        if waited is None:
             return None
-        waits.append(max(0, full[0].start_ns - ended_ns))
+        waits.append(waited)
     return max(waits, default=None)

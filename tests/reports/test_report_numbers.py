@@ -180,6 +180,24 @@ def test_recovery_waits_for_every_partition_and_every_replica(tmp_path):
     assert outage.isr_ns == 4 * SECOND
 
 
+@pytest.mark.parametrize(
+    ("seen", "after_s"),
+    [
+        ([(4, (1, 2, 3)), (6, (1,)), (9, (1, 2, 3))], 4),  # the leader was silent, and told later
+        ([(4, (1, 2, 3)), (5.5, (1, 2, 3)), (6, (1,)), (9, (1, 2, 3))], 0),
+        ([(4, (1, 2, 3)), (6, (1,))], None),
+        ([(4, (1, 2, 3)), (10, (1, 2, 3))], 0),
+    ],
+)
+def test_a_full_isr_from_before_the_end_of_a_fault_counts_if_a_later_sample_agrees(tmp_path, seen, after_s):
+    rows = writes(write(1, 1, 0))
+    rows["faults"] = [fault(1, 3, 5)]
+    rows["cluster"] = [sample(at_s, 1, "leader", isr=isr) for at_s, isr in seen]
+    run = run_of(tmp_path, **rows)
+    (outage,) = outages(run, Joined(run), [partition_history(run.tables["cluster"], "t", 0)])
+    assert outage.isr_ns == (None if after_s is None else after_s * SECOND)
+
+
 def test_the_leader_is_the_one_of_the_newest_epoch_and_a_silent_one_is_gone(tmp_path):
     cluster = [sample(at_s, 1, "leader", 0) for at_s in range(4)]
     cluster += [sample(at_s, 2, "follower", 0) for at_s in range(10)]

@@ -58,7 +58,7 @@ def an_acknowledged_write_is_cut_off(history: History) -> None:
     history.final([100])
 
 
-@case({"lost-acked-write": (1, 0), "skipped-poll": (1, 0), "unseen": (0, 1)})
+@case({"lost-acked-write": (1, 0), "skipped-poll": (1, 0)})
 def a_poll_passes_over_an_acknowledged_write(history: History) -> None:
     history.written([100, 101, 102])
     history.poll(0, [(0, 100), (2, 102)], (100, 110), assigned=True)

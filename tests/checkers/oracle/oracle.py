@@ -53,8 +53,9 @@ def lost_read(rows: Rows) -> Iterator[Key]:
 
 def unseen(rows: Rows) -> Iterator[Key]:
     if not rows.is_complete():
+        lost = set(lost_acked_write(rows))
         for send in filter(is_acknowledged, rows.sends):
-            if not rows.reads_of(send["value"]):
+            if not rows.reads_of(send["value"]) and (send["value"],) not in lost:
                 yield (send["value"],)
 
 
