@@ -34,7 +34,7 @@ _GROUPS_TOPIC = "__consumer_offsets"
 """Where Kafka-protocol brokers keep what groups have committed."""
 
 _OLD_MAY_SERVE = "A leader that was replaced and cannot know it yet may serve old, committed data (BL-10)."
-_NEW_MAY_HOLD_BACK = "A new leader may hold back what it does not know to be committed (HW-6)."
+_NEW_MAY_HOLD_BACK = "A leader may hold back what it does not know to be committed, as a new one does at first (HW-6)."
 
 
 def details_of(row: Row) -> Mapping[str, Any]:
