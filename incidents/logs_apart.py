@@ -79,8 +79,10 @@ def _led_from_outside(evidence: Evidence, loss: Loss, leader: int) -> Cause | No
     last, since_ns = before[-1], led[-1].at_ns
     member_ns = [sample.at_ns for sample in history.leading if sample.at_ns < last.at_ns and by in sample.isr]
     began_ns = max(member_ns, default=last.at_ns) - SLACK_NS
+    ruled = [sample.at_ns for sample in history.leading if sample.at_ns < last.at_ns and sample.broker == by]
+    had_led = f"It had led until {moment(ruled[-1])}, and" if ruled else "It"
     away = [
-        (fault, f"Broker {by} {fault.deed}, and fell behind the others.")
+        (fault, f"Broker {by} {fault.deed}. {had_led} may not have known who led meanwhile.")
         for fault in evidence.faults_on(by, began_ns, last.at_ns)[-1:]
     ]
     ended = [
@@ -89,10 +91,11 @@ def _led_from_outside(evidence: Evidence, loss: Loss, leader: int) -> Cause | No
     ]
     numbered = (*away, *ended, *_replaced_by(evidence, loss, by, leader))
     led_before = f"Before it broker {last.broker} led, with the ISR {set_of(last.isr)} and a log that ended at"
+    again = " again" if ruled else ""
     return Cause(
         "unclean-election",
-        f"broker {by} had led from {moment(since_ns)}, though it was not in the ISR when that was last seen; broker"
-        f" {leader}, which led last, kept other records at their offsets",
+        f"broker {by} led{again} from {moment(since_ns)}, though the ISR last seen before that was"
+        f" {set_of(last.isr)}; broker {leader}, which led last, kept other records at their offsets",
         (
             f"Broker {by} acknowledged them and still holds them.",
             f"{led_before} {count(last.log_end or 0)}, at {moment(last.at_ns)}.",

@@ -12,7 +12,7 @@ from incidents import out_of_isr
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.model import Cause
-from incidents.partition_history import PartitionHistory
+from incidents.partition_history import LeaderStretch, PartitionHistory
 
 Row = Mapping[str, Any]
 
@@ -192,6 +192,14 @@ def _of_group(evidence: Evidence, row: Row) -> Cause:
     )
 
 
+def _before_and_after(history: PartitionHistory, gap: LeaderStretch) -> str:
+    """Say who led before and after a stretch in which no leader was seen, as far as samples show."""
+    before = [one for one in history.leaderships if one.end_ns <= gap.start_ns and one.leader >= 0][-1:]
+    after = [one for one in history.leaderships if one.start_ns >= gap.end_ns and one.leader >= 0][:1]
+    said = [f"broker {one.leader} did before" for one in before] + [f"broker {one.leader} after" for one in after]
+    return f"; {' and '.join(said)}" if said else ""
+
+
 def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
     """An answer that lacked what was acknowledged: by a leader that was replaced, or by one that was too new."""
     details = details_of(row)
@@ -201,13 +209,11 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
     led = history.leader_at(at_ns) if at_ns is not None else None
     name = partition_name(row["topic"], row["partition"])
     lines = [f"What the checkers say: {because}."] if because else []
-    if led is not None:
-        who = (
-            f"broker {led.leader} led {name}{in_leader_epoch(led.leader_epoch)}"
-            if led.leader >= 0
-            else f"no sample shows who led {name}"
-        )
-        lines.append(f"At {moment(at_ns)} {who}.")
+    if led is not None and led.leader >= 0:
+        lines.append(f"At {moment(at_ns)} broker {led.leader} led {name}{in_leader_epoch(led.leader_epoch)}.")
+    elif led is not None:
+        around = _before_and_after(history, led)
+        lines.append(f"From {moment(led.start_ns)} to {moment(led.end_ns)} no sample shows who led {name}{around}.")
     near = _near(evidence, at_ns, server)
     faults = tuple(fault.number for fault in near[:2] if fault.number)
     lines.append(

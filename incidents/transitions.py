@@ -14,7 +14,8 @@ from common.wording import FIRST_CONTROLLER
 from incidents.evidence import StoryLine
 
 _FETCH_WITHOUT_DATA = "fetch without data"
-_NOT_ANSWERED = frozenset({"failed request", "closed connection"})
+_NOT_ANSWERED = re.compile(r"failed request|closed connection|Fetch: p\d+ [A-Z_]+(?:, p\d+ [A-Z_]+)*")
+"""What a follower hears of its leader without learning anything of its log: nothing, or an error."""
 _FENCED = re.compile(r"sessions of brokers \[([\d, ]*)\] expired; fenced")
 
 
@@ -74,7 +75,8 @@ def unanswered_since(story: Sequence[StoryLine], broker: int, leader: int, name:
     if not began:
         return None
     since = _since(story, began[-1].at_ns, until_ns)
-    answered = any(line.node == broker and line.source == leader and line.text not in _NOT_ANSWERED for line in since)
+    heard = (line.text for line in since if line.node == broker and line.source == leader)
+    answered = any(not _NOT_ANSWERED.fullmatch(text) for text in heard)
     return None if answered or _is_incomplete(since) else began[-1].at_ns
 
 

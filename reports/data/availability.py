@@ -27,26 +27,25 @@ class Outage:
     started_ns: int
     ended_ns: int | None
     gap_ns: int | None
-    """The longest time without an acknowledged write in any partition."""
+    """The longest time of the main phase without an acknowledged write in any partition."""
     worst_gap_ns: int | None
     """The longest time without an acknowledged write in one partition."""
     worst_partition: str
     recovered_ns: int | None
-    """From the end of the fault until every partition had acknowledged a write again."""
+    """From the end of the fault until every partition had acknowledged a write again, in whatever phase."""
     isr_ns: int | None
     """From the end of the fault until every partition's ISR was full again."""
 
 
 def outages(run: Run, joined: Joined, histories: Sequence[PartitionHistory]) -> list[Outage]:
-    """Measure each of the first `FAULTS_MAX` faults that took effect during the main phase."""
-    acknowledged = joined.acknowledged
-    main = acknowledged.acknowledged_ns <= run.main_end_ns
-    everywhere = acknowledged.acknowledged_ns[main]
+    """Measure each of the first `FAULTS_MAX` faults that took effect."""
+    times, places = joined.acknowledged.acknowledged_ns, joined.acknowledged.partition
+    everywhere = times[times <= run.main_end_ns]
     by_partition = {
-        partition_name(topic, partition): everywhere[acknowledged.partition[main] == index]
+        partition_name(topic, partition): times[places == index]
         for index, (topic, partition) in enumerate(joined.partitions)
     }
-    written = {name: times for name, times in by_partition.items() if times.size}
+    written = {name: own for name, own in by_partition.items() if own.size and own[0] <= run.main_end_ns}
     held = [fault for fault in run.faults if fault["took_hold"] and fault["started_ns"] is not None]
     return [_outage(fault, run, everywhere, written, histories) for fault in held[:FAULTS_MAX]]
 
@@ -76,7 +75,8 @@ def _outage(
     started_ns = int(fault["started_ns"])
     ended_ns = None if fault["ended_ns"] is None else int(fault["ended_ns"])
     until_ns = run.main_end_ns if ended_ns is None else ended_ns
-    gaps = {name: _longest_gap(times, started_ns, until_ns, run.main_end_ns) for name, times in written.items()}
+    in_main = {name: times[times <= run.main_end_ns] for name, times in written.items()}
+    gaps = {name: _longest_gap(times, started_ns, until_ns, run.main_end_ns) for name, times in in_main.items()}
     worst = max(gaps, key=lambda name: gaps[name] or 0, default="")
     return Outage(
         number=fault["fault"] or 0,

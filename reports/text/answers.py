@@ -47,7 +47,7 @@ _BEHIND, _BEFORE = "Faults behind it", "Faults before it"
 """What an answer is called that names faults of which evidence shows what they did, and one where it shows nothing."""
 _AWAY = (
     *("could not be elected", "before that election", "may not have known who led", "before it cut its log"),
-    *("fell behind the others", "and then broker"),
+    *("and then broker", " led by "),
 )
 """How evidence says that a fault kept a node from being elected, let another lead, or made it cut its log."""
 
@@ -340,7 +340,7 @@ def _whose_mistake(run: Run, incident: Incident, needed: Needed | None) -> str:
     if allowed_by.endswith(UNLESS_ELR):
         return f"The protocol's or the broker software's, not the configuration's or the clients'. {allowed_by}"
     if KNOWN_GAP in allowed_by:
-        return f"The protocol's, not this implementation's or the configuration's. {allowed_by}"
+        return f"The protocol's, not this implementation's. {allowed_by}"
     if kinds == {"node-crash"} and all((cause.node or 0) >= FIRST_SERVER for cause in incident.causes):
         return (
             "ZooKeeper's: the node that ended is one of its servers, in which these brokers keep their metadata."

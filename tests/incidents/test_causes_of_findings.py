@@ -123,8 +123,10 @@ def test_the_first_loss_after_the_record_was_seen_took_it_unless_another_is_know
 FOLLOWS = line(11, 3, "log-0: follows 1 in epoch 1, log end 6, high watermark 0, ISR [1, 2]")
 
 
-def test_a_replica_with_another_record_that_was_told_nothing_joined_too_early(tmp_path):
-    cause = cause_of(tmp_path, "P-2", DIFFERS, story=[FOLLOWS], cluster=IN_AND_OUT)
+@pytest.mark.parametrize("heard", [[], ["Fetch: p0 UNKNOWN_LEADER_EPOCH, p1 UNKNOWN_LEADER_EPOCH"], ["failed request"]])
+def test_a_replica_with_another_record_that_was_told_nothing_joined_too_early(tmp_path, heard):
+    story = [FOLLOWS, *(line(12, 3, text, 1) for text in heard)]
+    cause = cause_of(tmp_path, "P-2", DIFFERS, story=story, cluster=IN_AND_OUT)
     assert cause.kind == "joined-too-early"
     assert "broker 1 let broker 3 join the ISR of log-0" in cause.sentence
 
@@ -133,6 +135,7 @@ def test_a_replica_with_another_record_that_was_told_nothing_joined_too_early(tm
     ("story", "cluster"),
     [
         ([FOLLOWS, line(12, 3, "fetch without data", 1)], IN_AND_OUT),  # it was answered
+        ([FOLLOWS, line(12, 3, "Fetch: p0 diverges: epoch 0 ends at 2", 1)], IN_AND_OUT),
         ([FOLLOWS, line(12, 2, "timer", folded={"fetch without data": 1})], IN_AND_OUT),  # or may have been
         ([], IN_AND_OUT),
         ([FOLLOWS], [leads(2, 1, 0, 10, (1, 2, 3)), leads(19, 1, 0, 10, (1, 2, 3))]),  # it was never out of the ISR

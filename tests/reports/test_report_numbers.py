@@ -168,6 +168,14 @@ def test_an_outage_is_the_longest_pause_that_touches_the_fault(tmp_path):
     assert quiet_gap_ns(run, Joined(run)) == SECOND
 
 
+def test_a_write_after_the_main_phase_ends_an_outage_and_is_in_none(tmp_path):
+    rows = writes(write(1, 1), write(2, 4), write(3, 9, phase="recovery"))
+    rows["faults"] = [fault(1, 3, 5)]
+    run = run_of(tmp_path, **rows)
+    (outage,) = outages(run, Joined(run), [])
+    assert (outage.gap_ns, outage.worst_gap_ns, outage.recovered_ns) == (3 * SECOND, 3 * SECOND, 4 * SECOND)
+
+
 def test_recovery_waits_for_every_partition_and_every_replica(tmp_path):
     rows = writes(write(1, 1, 0), write(2, 1, 1), write(3, 5.5, 0), write(4, 8, 1))
     rows["faults"] = [fault(1, 3, 5)]
