@@ -181,14 +181,16 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
         these = "it" if len(stories) == 1 else "these"
         left_out = "It was left out" if len(stories) == 1 else "Each was left out in turn"
         if needed.parts:
-            left_out = f"{left_out}, a series as a whole"
+            left_out += " as a whole" if len(stories) == 1 else ", a series as a whole"
         alone = f"{these} and those not tried" if needed.untested else f"{these} alone"
-        sentences.append(f"With {alone} the failure occurs again. {left_out}: then it occurred {tries}.")
         if needed.again == 0:
             sentences.append(
-                f"Chance plays a part, too: with {alone}, but with other random choices, it occurred in none of"
-                f" {count(needed.redraws)} simulations."
+                f"With {alone} and the same random choices (delays and the like) the failure occurs again. {left_out}:"
+                f" then it does not. Chance plays a part, too: with other random choices it occurred with {alone} in"
+                f" none of {count(needed.redraws)} simulations."
             )
+        else:
+            sentences.append(f"With {alone} the failure occurs again. {left_out}: then it occurred {tries}.")
         if others:
             named = "the other fault" if len(others) == 1 else f"the other {count(len(others))} faults"
             them = "it" if len(others) == 1 else "them"
