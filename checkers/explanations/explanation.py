@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from checkers.anomalies.bookkeeping import RESOLVED
-from checkers.explanations.sentences import EXPLANATIONS, Details, Row, brokers_named, seconds, unexplained
+from checkers.explanations.sentences import EXPLANATIONS, Details, Row, seconds, unexplained
 from checkers.input.run_facts import RecordedFault, RunFacts
 from common.wording import nodes
 from history.anomalies import CATALOGUE, MALFORMED
@@ -81,7 +81,7 @@ def _on_replicas(row: Row, replicas: Mapping[int, int | None]) -> str:
     for broker, value in sorted(replicas.items()):
         by_value.setdefault(value, []).append(broker)
     parts = [
-        f"{brokers_named(brokers)} {'holds' if len(brokers) == 1 else 'hold'}"
+        f"{nodes(brokers)} {'holds' if len(brokers) == 1 else 'hold'}"
         f" {'a foreign record' if value is None else f'value {number_name(value)}'}"
         for value, brokers in by_value.items()
     ]

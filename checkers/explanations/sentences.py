@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from checkers.anomalies.bookkeeping import RESOLVED
-from common.wording import capital
+from common.wording import capital, nodes
 from history.anomalies import MALFORMED, NODE_LOST
 from history.processes import number_name, process_name
 
@@ -319,7 +319,7 @@ def _epoch_regression(row: Row, details: Details) -> str:
 def _two_leaders(row: Row, details: Details) -> str:
     epoch = details.get("epoch")
     if details.get("leaders"):
-        return f"{brokers_named(details['leaders']).capitalize()} both led {partition(row)} in leader epoch {epoch}."
+        return f"{capital(nodes(details['leaders']))} both led {partition(row)} in leader epoch {epoch}."
     values = " and ".join(number_name(value) for value in details.get("values", ()))
     return (
         f"The logs of two replicas hold the values {values} at offset {row['offset']} of {partition(row)}, both "
@@ -400,10 +400,3 @@ EXPLANATIONS: Mapping[str, Callable[[Row, Details], str]] = {
     MALFORMED: _malformed_history,
 }
 """Anomaly → the function that explains it."""
-
-
-def brokers_named(brokers: Sequence[int]) -> str:
-    """Name brokers, or say that there is none."""
-    if not brokers:
-        return "no node"
-    return f"{'broker' if len(brokers) == 1 else 'brokers'} {', '.join(str(broker) for broker in brokers)}"

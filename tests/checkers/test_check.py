@@ -250,7 +250,7 @@ def test_results_and_anomalies_are_written_and_explain_themselves(results: Mappi
     (row,) = (row for row in rows if row["anomaly"] == "lost-acked-write")
     assert row["explanation"] == (
         "Value 101 was acknowledged at offset 1 of log-0 by broker 1 at 0.025 s (acks=all), yet it is missing "
-        "from a complete read of the partition. After the run, brokers 1, 3 hold value 201 at offset 1. "
+        "from a complete read of the partition. After the run, brokers 1 and 3 hold value 201 at offset 1. "
         "Active then: #1 kill of broker 2 from 0.025 s until 0.500 s."
     )
     evidence = json.loads(row["evidence"])
