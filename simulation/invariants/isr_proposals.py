@@ -6,7 +6,7 @@ from broker.core.broker_node.state import BrokerState
 from broker.core.messages import AlterPartitionRequest, AlterPartitionResponse
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.events import RequestFailed, ResponseReceived
-from broker.core.replica.state import Role
+from broker.core.replica.state import PendingIsr, Replica, Role
 from simulation.invariants.knowledge import BrokerMirror, Knowledge
 
 _OVER = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.NEW_LEADER_ELECTED)
@@ -100,4 +100,19 @@ def check(known: Knowledge, broker: BrokerMirror, state: BrokerState) -> None:
                 known.ghost(replica.topic, replica.topic_id, replica.partition),
                 "P-22",
                 f"broker {broker.broker_id} counts with the ISR {list(pending.isr)}, and has not asked for it",
+            )
+        _check_deleted(known, broker, replica, pending)
+
+
+def _check_deleted(known: Knowledge, broker: BrokerMirror, replica: Replica, pending: PendingIsr) -> None:
+    """P-22: whom a leader wants in the ISR has deleted what it has deleted itself, if it has said so (ISR-E7)."""
+    start = replica.log.start_offset
+    for member in sorted(set(pending.isr) - set(replica.isr)):
+        remote = replica.remotes.get(member)
+        if remote is not None and 0 <= remote.log_start < start:
+            known.fail(
+                known.ghost(replica.topic, replica.topic_id, replica.partition),
+                "P-22",
+                f"broker {broker.broker_id} asks for an ISR with broker {member}, whose log begins at "
+                f"{remote.log_start}; its own begins at {start}",
             )

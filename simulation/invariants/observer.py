@@ -123,6 +123,7 @@ class PropertyObserver:
         quorum.stepped(known, voter, node.state, incarnation, event)
         quorum.adopted(voter, node.state.quorum, event)
         quorum.answered(known, voter, event, step.effects)
+        quorum.recognized(voter, node.state.quorum, event, step.effects)
         answers.controller_asked(known, step.node_id, event, before)
         topics.controller_stepped(known, step.node_id, step.effects)
         answers.controller_stepped(known, step.node_id, step.effects)

@@ -9,7 +9,9 @@ from broker.core.log.log import Log
 from broker.core.messages import (
     NO_LEADER,
     AlterPartitionRequest,
+    BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
+    EndQuorumEpochRequest,
     FetchResponse,
     VoteRequest,
     VoteResponse,
@@ -197,6 +199,22 @@ def _check_diverging(mirror: VoterMirror, quorum: Quorum, response: FetchRespons
             f"voter {mirror.holder} moves its high watermark from {before.high_watermark} to {quorum.high_watermark} "
             "by an answer that tells where its metadata log differs from the leader's",
         )
+
+
+def recognized(mirror: VoterMirror, quorum: Quorum, event: Event, effects: Sequence[Effect]) -> None:
+    """P-R4, after a step in which a voter was asked by another one: it takes none of its own cluster for a stranger."""
+    if not isinstance(event, RequestReceived) or not isinstance(
+        event.request, VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest
+    ):
+        return
+    is_foreign = event.request.cluster_id != quorum.settings.cluster_id
+    for effect in effects:
+        error = getattr(effect.response, "error_code", ErrorCode.NONE) if isinstance(effect, Reply) else ErrorCode.NONE
+        if error == ErrorCode.INCONSISTENT_CLUSTER_ID and not is_foreign:
+            raise Violation(
+                "P-R4",
+                f"voter {mirror.holder} refuses a {type(event.request).__name__} of its own cluster as one of another",
+            )
 
 
 def answered(known: Knowledge, mirror: VoterMirror, event: Event, effects: Sequence[Effect]) -> None:

@@ -103,7 +103,7 @@ def test_without_faults_none_was_needed(tmp_path):
         ),
         (
             Needed((1, 2), (), (), 3, 9, again=0),
-            "Chance plays a part, too: with other random choices it occurred with these alone in none of 3 simulations.",
+            "Chance plays a part, too: with other random choices it occurred with these alone in none of 3 simula",
         ),
         (
             Needed((2,), (1,), (), 3, 9, again=1),

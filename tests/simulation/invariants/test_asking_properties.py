@@ -41,6 +41,8 @@ from broker.core.ports.events import (
     TimerFired,
 )
 from broker.core.quorum import elections
+from broker.core.replica.state import PendingIsr, Role
+from broker.core.rules.flaws import rules_for
 from simulation.engine.cluster import EventStep
 from simulation.invariants import intervals, isr_proposals
 from simulation.invariants.answers import controllers_asked, to_brokers
@@ -291,6 +293,21 @@ def test_a_change_of_the_isr_that_is_asked_for_again_in_a_state_that_is_over_bre
     answer = AlterPartitionResponse(ErrorCode.NONE, (AlteredPartition("log", 0, error, topic_id="id"),))
     isr_proposals.answered(knowledge, broker, cast("Any", state), ResponseReceived(1, answer))
     assert broken_by(lambda: ask(2, *epochs)) == breaks
+
+
+@pytest.mark.parametrize(("begins_at", "breaks"), [(0, "P-22"), (2, "P-22"), (3, None), (-1, None)])
+def test_an_isr_with_a_follower_that_has_not_deleted_what_its_leader_has_breaks_p_22(
+    knowledge: Knowledge, begins_at: int, breaks: str | None
+) -> None:
+    broker, state = BrokerMirror(1), SimpleNamespace(rules=rules_for("K5", ()))
+    request = AlterPartitionPartition("log", 0, 4, 7, ((1, 5), (2, 6)), topic_id="id")
+    remotes = {2: SimpleNamespace(log_start=begins_at)}
+    of_log = {"topic": "log", "topic_id": "id", "partition": 0, "log": SimpleNamespace(start_offset=3)}
+    pending = PendingIsr((1, 2), request)
+    leader = SimpleNamespace(**of_log, role=Role.LEADER, isr=(1,), remotes=remotes, pending_isr=pending)
+    broker.proposed = [cast("Any", leader)]
+    isr_proposals.request_sent(knowledge, broker, 1, AlterPartitionRequest(1, 5, (request,)))
+    assert broken_by(lambda: isr_proposals.check(knowledge, broker, cast("Any", state))) == breaks
 
 
 def test_leaders_that_are_not_balanced_any_more_break_p_71(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,10 @@ from broker.core.controller.requests import replica_reports
 from broker.core.log.log import Log
 from broker.core.messages import (
     AnyResponse,
+    BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
     FetchedPartition,
     FetchPartition,
     FetchRequest,
@@ -41,7 +44,7 @@ from simulation.invariants.answers import sizes
 from simulation.invariants.ghost import Ghost
 from simulation.invariants.knowledge import BrokerMirror, Knowledge, Standing, VoterMirror
 from simulation.invariants.metadata import _check_reassignment
-from simulation.invariants.quorum import adopted, answered
+from simulation.invariants.quorum import adopted, answered, recognized
 from simulation.scenario.configuration import SimulatedFault
 from simulation.workload.keyed_topic import CONFIGS as KEYED_CONFIGS
 from tests.simulation.invariants.planting import Plant, broken_by, observe
@@ -295,6 +298,26 @@ def test_a_voter_that_learns_of_a_newer_epoch_from_an_answer_adopts_it(
 ) -> None:
     quorum = cast("Quorum", SimpleNamespace(epoch=7))
     assert broken_by(lambda: adopted(VoterMirror(100), quorum, ResponseReceived(5, response))) == breaks
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [
+        (VoteRequest("", 100, 102, 7, 0, 0), VoteResponse(ErrorCode.INCONSISTENT_CLUSTER_ID)),
+        (BeginQuorumEpochRequest("", 100, 102, 7), BeginQuorumEpochResponse(ErrorCode.INCONSISTENT_CLUSTER_ID)),
+        (EndQuorumEpochRequest("", 102, 7, ()), EndQuorumEpochResponse(ErrorCode.INCONSISTENT_CLUSTER_ID)),
+    ],
+)
+def test_a_voter_takes_none_of_its_own_cluster_for_a_stranger(request_: Any, answer: Any) -> None:
+    quorum = cast("Quorum", SimpleNamespace(settings=SimpleNamespace(cluster_id="own")))
+
+    def breaks(asking: str, response: AnyResponse) -> str | None:
+        event = RequestReceived(5, 1, request_._replace(cluster_id=asking))
+        return broken_by(lambda: recognized(VoterMirror(100), quorum, event, [Reply(5, response)]))
+
+    assert breaks("own", answer) == "P-R4"
+    assert breaks("other", answer) is None
+    assert breaks("own", answer._replace(error_code=ErrorCode.NONE)) is None
 
 
 @pytest.mark.parametrize(
