@@ -32,6 +32,7 @@ OTHERS_MAX: Final = 30
 """Anomalies that are no loss, and are shown as steps."""
 
 _TOOK_OVER: Final = "took over and leads"
+_LEADS_AGAIN: Final = "leads again"
 _CUT = "its log was cut"
 
 
@@ -75,12 +76,13 @@ def of_samples(history: PartitionHistory, start_ns: int, end_ns: int) -> Iterato
     step_ns = _step_ns(history.samples)
     last: dict[int, Sample] = {}
     silent: set[int] = set()
+    led: set[tuple[int, int]] = set()
     for sample in history.samples:
         if sample.at_ns > end_ns:
             break
         if sample.at_ns >= start_ns:
             yield from _silences(last, silent, start_ns, sample.at_ns, step_ns)
-            told = _changes(last.get(sample.broker), sample)
+            told = _changes(last.get(sample.broker), sample, has_led=(sample.broker, sample.leader_epoch) in led)
             if sample.broker in silent:
                 told = [*told, "answers again"]
             known = f"log end {_number(sample.log_end)}, high watermark {_number(sample.high_watermark)}"
@@ -91,11 +93,13 @@ def of_samples(history: PartitionHistory, start_ns: int, end_ns: int) -> Iterato
                 text,
                 noise="" if told else GROWTH,
                 state={name: standing(sample)},
-                took_over=bool(told) and told[0].startswith(_TOOK_OVER),
+                took_over=bool(told) and told[0].startswith((_TOOK_OVER, _LEADS_AGAIN)),
                 was_cut=any(one.startswith(_CUT) for one in told),
             )
         silent.discard(sample.broker)
         last[sample.broker] = sample
+        if sample.role == "leader" and sample.leader_epoch >= 0:
+            led.add((sample.broker, sample.leader_epoch))
     yield from _silences(last, silent, start_ns, end_ns, step_ns)
 
 
@@ -132,13 +136,15 @@ def _silences(
             yield Event(max(start_ns, sample.at_ns + step_ns), broker, text, silent=True)
 
 
-def _changes(before: Sample | None, now: Sample) -> list[str]:
+def _changes(before: Sample | None, now: Sample, *, has_led: bool) -> list[str]:
+    """Say what is new since a broker's last sample; `has_led`: it was seen to lead in this leader epoch before."""
     told = []
     if before is None or (before.role, before.leader, before.leader_epoch) != now[2:5]:
         epoch = f" in leader epoch {now.leader_epoch}" if now.leader_epoch >= 0 else ""
         if now.role == "leader":
             took_over = before is not None and (before.role != "leader" or before.leader_epoch != now.leader_epoch)
-            told.append(f"{_TOOK_OVER if took_over else 'leads'}{epoch}")
+            does = _LEADS_AGAIN if took_over and has_led else _TOOK_OVER if took_over else "leads"
+            told.append(f"{does}{epoch}")
         elif now.leader == now.broker:
             told.append(f"is to lead{epoch}, and does not yet")
         elif now.leader >= 0:

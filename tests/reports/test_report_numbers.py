@@ -13,6 +13,7 @@ from reports.data.series import bins_over, latency_quantiles_ms, progress, throu
 from reports.data.stored_run import Run, with_places
 from reports.data.suspects import suspects
 from reports.page import html
+from reports.pictures.decisive_events import of_samples
 from reports.pictures.replica_logs import log_picture
 from reports.pictures.strips import controller_strip, version_strips
 from reports.pictures.theme import fault_family
@@ -215,6 +216,15 @@ def test_the_leader_is_the_one_of_the_newest_epoch_and_a_silent_one_is_gone(tmp_
     assert [(led.leader, led.leader_epoch) for led in history.leaderships] == [(1, 0), (NO_LEADER, 0), (3, 1)]
     assert history.leader_at(5 * SECOND).leader == NO_LEADER
     assert history.claims == ((int(8.7 * SECOND), 1, 0),)
+
+
+@pytest.mark.parametrize(("epoch", "does"), [(2, "leads again"), (3, "took over and leads")])
+def test_a_leader_that_comes_back_in_its_leader_epoch_has_not_taken_over(tmp_path, epoch, does):
+    cluster = [sample(1, 1, "leader", 2), sample(2, 1, "follower", 2), sample(3, 1, "leader", epoch)]
+    history = partition_history(run_of(tmp_path, cluster=cluster).tables["cluster"], "t", 0)
+    *_, last = of_samples(history, 0, 5 * SECOND)
+    assert last.text.startswith(f"{does} in leader epoch {epoch}")
+    assert last.took_over
 
 
 def test_a_log_that_goes_back_is_noticed(tmp_path):
