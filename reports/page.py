@@ -41,7 +41,8 @@ from reports.rules import with_rules
 from reports.text import configuration
 from reports.text.anomalies import groups
 from reports.text.anomaly_groups import AnomalyGroup
-from reports.text.answers import Answer, answers
+from reports.text.answer import Answer
+from reports.text.answers import answers
 from reports.text.configuration import reproduce_command
 from reports.text.incidents import INCIDENTS_SHOWN, incidents_of_fault, shown_incidents
 from reports.text.schedule import unfired

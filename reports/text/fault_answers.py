@@ -1,0 +1,242 @@
+"""Answers which faults a failure needed, as far as that was tried; else which are behind it, or came before it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from common.wording import capital, count, moment, nodes, plural
+from history.contract import DOWN_ALREADY
+from history.protocol import failure_sentences
+from incidents import Cause, Incident
+from incidents.evidence import Evidence
+from incidents.faults import Fault
+from incidents.headlines import gravest
+from incidents.needed import Needed, smallest
+from incidents.partition_history import NO_LEADER
+from reports.data.stored_run import Run
+from reports.text.answer import Answer
+
+FAULTS_NAMED = 6
+NEAREST_NAMED = 3
+_LONG_STORY = 300
+"""Characters of a story of needed faults that is too long beside a shorter one."""
+_FAULT_NUMBERS = re.compile(r" \(faults? #[^()]{1,200}\)")
+_LONGEST_SHRUNK = 600
+"""Characters of the story of a shrunk run that is told beside it: one is longer where the shrinking ended early."""
+_NEAR_NS = 5_000_000_000
+_ONLY_NEAR = frozenset({"leader-change", "no-progress"})
+"""Kinds of cause whose sentence names the fault before it, and no evidence says that it had to be."""
+
+_BEHIND, _BEFORE = "Faults behind it", "Faults before it"
+"""What an answer is called that names faults of which evidence shows what they did, and one where it shows nothing."""
+_AWAY = (
+    *("could not be elected", "before that election", "may not have known who led", "before it cut its log"),
+    *("and then broker", " led by "),
+)
+"""How evidence says that a fault kept a node from being elected, let another lead, or made it cut its log."""
+
+
+def faults_of(run: Run, incident: Incident, evidence: Evidence) -> Answer:
+    """Answer which faults it needed, where that was tried; else which may stand behind it."""
+    question = "Faults needed"
+    if run.spec.get("story"):
+        text = "Every fault of this run is a step of its schedule, which is played as it is written."
+    elif evidence.needed is not None and incident.findings:
+        later = incident.found_first != gravest(incident.anomalies)
+        broken = failure_sentences().get(incident.found_first)
+        first = f"{incident.found_first}{f' ({broken})' if broken else ''}"
+        what_for = f" for the first violation, {first}" if later else ""
+        is_shrunk = smallest(run.directory) is not None
+        answer = _by_simulating(incident, evidence, evidence.needed, what_for, is_shrunk=is_shrunk)
+        return replace(answer, rest=f"{answer.rest} {_then_elected(evidence)}".strip()) if later else answer
+    else:
+        before = [fault for fault in evidence.faults if incident.at_ns is None or fault.started_ns <= incident.at_ns]
+        if evidence.is_simulated:
+            question = _BEFORE
+            began = f"{plural(len(before), 'fault')} began before it" if before else "no fault began before it"
+            text = f"Not tried: {began}. `harrow explain` simulates the run again without each of them."
+        else:
+            question, text = _by_evidence(incident, evidence, before)
+    return Answer(question, text, "faults", "all faults")
+
+
+def shrunk(run: Run) -> list[Answer]:
+    """Say what is left of the failure in the run beside this one to which it was shrunk."""
+    directory = smallest(run.directory)
+    if directory is None:
+        return []
+    evidence = Evidence(directory)
+    known = evidence.needed
+    if known is not None and known.untested:
+        return [Answer("Shrunk", f"The run {directory.name} beside this one is what is left of it.")]
+    numbers = [fault.number for fault in evidence.faults if fault.number]
+    stories = evidence.stories(known.needed if known is not None else numbers)
+    verb = "is" if len(stories) == 1 else "are"
+    enough = f"In a smaller run {plural(len(stories), 'fault')} {verb} enough" if stories else "No fault is needed"
+    told = _FAULT_NUMBERS.sub("", "; ".join(stories))  # of the other run
+    what = f": {told}" if told and len(told) <= _LONGEST_SHRUNK else ""
+    text = f"{enough} for the same rule to break{what}. The run {directory.name} beside this one shows it."
+    return [Answer("Shrunk", text)]
+
+
+def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_for: str, *, is_shrunk: bool) -> Answer:
+    """Say what simulations without some of the faults have shown; `what_for` says of which harm.
+
+    `is_shrunk`: the page also tells what is left of it, so that a long story is left to the incident.
+    """
+    tries = (
+        f"in none of {needed.redraws + 1} simulations, one with the same random choices (delays and the like) and"
+        f" {needed.redraws} with others"
+    )
+    stories, others = evidence.stories(needed.needed), needed.not_needed
+    sentences = []
+    items: tuple[str, ...] = ()
+    untold = False
+    if stories:
+        if is_shrunk and sum(map(len, stories)) > _LONG_STORY:
+            own = [number for number in needed.needed if number not in needed.inside]
+            items = (f"{_numbers(own)}, which the incident tells one by one",)
+            untold = True
+        else:
+            items = tuple(stories)
+        these = "it" if len(stories) == 1 else "these"
+        left_out = "It was left out" if len(stories) == 1 else "Each was left out in turn"
+        if needed.parts:
+            left_out += " as a whole" if len(stories) == 1 else ", a series as a whole"
+        alone = f"{these} and those not tried" if needed.untested else f"{these} alone"
+        if needed.again == 0:
+            sentences.append(
+                f"With {alone} and the same random choices (delays and the like) the failure occurs again. {left_out}:"
+                f" then it does not. Chance plays a part, too: with other random choices it occurred with {alone} in"
+                f" none of {count(needed.redraws)} simulations."
+            )
+        else:
+            sentences.append(f"With {alone} the failure occurs again. {left_out}: then it occurred {tries}.")
+        if others:
+            named = "the other fault" if len(others) == 1 else f"the other {count(len(others))} faults"
+            them = "it" if len(others) == 1 else "them"
+            sentences.append(f"Not needed: {named} before the violation; without {them} it occurs, too.")
+            if not untold and (near := _nearest(incident, evidence, others)):
+                sentences.append(f"In this run there were also, in effect then or shortly before: {'; '.join(near)}.")
+            in_headline = [number for number in others if f"fault #{number})" in incident.headline]
+            if in_headline:
+                without = "it" if len(in_headline) == 1 else "them"
+                sentences.append(
+                    f"{capital(_numbers(in_headline))} led to it in this run; without {without} the needed faults lead"
+                    " to the same violation in another way."
+                )
+    elif not needed.untested:
+        why = f"it occurs without {_numbers(others)}, too" if others else "none had begun by then"
+        sentences.append(f"No fault was needed{what_for}: {why}.")
+    elif others:
+        sentences.append(f"Not needed: {_numbers(others)}.")
+    is_open = bool(needed.untested and not stories)
+    if (untold or is_open) and (standing := _in_effect(incident, evidence, needed.untested if is_open else None)):
+        sentences.append(f"In effect at the violation{', and not tried' if is_open else ''}: {'; '.join(standing)}.")
+    if needed.untested:
+        sentences.append(
+            f"Not tried, for want of time: {_numbers(needed.untested)}; `harrow explain RUN --time-limit 5m` goes on,"
+            " with the directory of this page for RUN."
+        )
+    question, told = "Faults needed", " ".join(sentences)
+    if items:
+        return Answer(question, f"Needed{what_for}:", "faults", "all faults", items, told)
+    return Answer(question, told, "faults", "all faults")
+
+
+def _nearest(incident: Incident, evidence: Evidence, among: Sequence[int]) -> list[str]:
+    """Tell those of some faults that lasted until shortly before a violation: of its brokers, if it names some."""
+    at_ns = incident.at_ns
+    if at_ns is None or not evidence.findings:
+        return []
+    brokers = {*evidence.findings[0].brokers}
+    near = [
+        (at_ns - min(fault.ended_ns if fault.ended_ns is not None else at_ns, at_ns), -fault.started_ns, fault)
+        for fault in evidence.faults
+        if fault.number in among
+        and fault.detail != DOWN_ALREADY
+        and (not brokers or not fault.targets or fault.targets & brokers)
+    ]
+    return [fault.story for gap_ns, _, fault in sorted(near)[:NEAREST_NAMED] if gap_ns <= _NEAR_NS]
+
+
+def _in_effect(incident: Incident, evidence: Evidence, among: Sequence[int] | None) -> list[str]:
+    """Tell the faults that lasted at a violation; with `among` only these."""
+    at_ns = incident.at_ns
+    if at_ns is None or not evidence.findings:
+        return []
+    return [fault.story for fault in evidence.in_effect(at_ns, evidence.findings[0].brokers, among)]
+
+
+def _then_elected(evidence: Evidence) -> str:
+    """Tell the election by which a replica that the first violation is about did harm, and what had hit the leader."""
+    finding = evidence.findings[0] if evidence.findings else None
+    if finding is None or finding.at_ns is None or finding.topic is None or finding.partition is None:
+        return ""
+    history = evidence.history_of(finding.topic, finding.partition)
+    before = history.leader_at(finding.at_ns)
+    for stretch in history.leaderships:
+        if stretch.start_ns > finding.at_ns and stretch.leader in finding.brokers:
+            former = before.leader if before is not None and before.leader != stretch.leader else None
+            meanwhile = [fault for fault in evidence.faults if fault.touches(finding.at_ns, stretch.start_ns)]
+            hit = [fault.story for fault in meanwhile if former in fault.targets]
+            elected = f"{nodes([stretch.leader])} was elected leader, as was seen at {moment(stretch.start_ns)}"
+            return f"The harm itself came when {elected}{f', after {hit[-1]}' if hit else ''}."
+        before = stretch if stretch.leader != NO_LEADER else before
+    return ""
+
+
+def _by_evidence(incident: Incident, evidence: Evidence, before: Sequence[Fault]) -> tuple[str, str]:
+    """Say what the evidence of a real run shows of the faults, or that it does not; first what that is called."""
+    if not before and not any(cause.faults for cause in incident.causes):
+        return _BEFORE, "No fault had taken effect before it."
+    if len(incident.causes) > 1:
+        open_ones = list(dict.fromkeys(number for cause in incident.causes for number in _decisive(cause)))
+        if open_ones:
+            return _BEHIND, f"The evidence leaves it open; it may be {' or '.join(evidence.stories(open_ones))}."
+        which = "whether the fault" if len(before) == 1 else f"which of the {count(len(before))} faults"
+        return (
+            _BEFORE,
+            f"The evidence does not tell {which} before it was needed{'' if len(before) == 1 else ', if any'}.",
+        )
+    cause = incident.cause
+    guilty = _decisive(cause) if cause is not None else ()
+    near = guilty or (cause.faults if cause is not None else ())
+    it = "it" if len(near) == 1 else "them"
+    if guilty:
+        rest = [fault.number for fault in before if fault.number and fault.number not in guilty]
+        others = (
+            f" What else came before it ({_numbers(rest)}) may have played a part; no evidence shows it."
+            if rest
+            else ""
+        )
+        those = "this one" if len(guilty) == 1 else "these"
+        story = capital("; ".join(evidence.stories(guilty)))
+        return _BEHIND, f"{story}. The evidence points to {those}; the run was not repeated without {it}.{others}"
+    story = capital("; ".join(evidence.stories(sorted(near))))
+    if near and cause is not None and cause.kind == "node-crash":
+        which = "the last fault" if len(near) == 1 else "the last faults"
+        said = f"{which} on this node before it ended; its last words, in the incident, say more"
+        return _BEHIND, f"{story}: {said}. The run was not repeated without {it}."
+    if near:
+        they = "it" if len(near) == 1 else "they"
+        shown = f"No evidence shows how {they} led to it, and the run was not repeated without {it}."
+        return _BEFORE, f"{story}. {shown}"
+    which = "the fault" if len(before) == 1 else f"any of the {count(len(before))} faults"
+    return _BEFORE, f"The evidence does not tell whether {which} before it led to it."
+
+
+def _decisive(cause: Cause) -> tuple[int, ...]:
+    """The faults that the cause rests on: named in its sentence, or because they kept another node from leading."""
+    if cause.kind in _ONLY_NEAR:
+        return ()
+    decisive = [cause.sentence, *(line for line in cause.evidence if any(words in line for words in _AWAY))]
+    return tuple(number for number in cause.faults if any(f"fault #{number})" in line for line in decisive))
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    named = ", ".join(f"#{number}" for number in numbers[:FAULTS_NAMED])
+    more = len(numbers) - FAULTS_NAMED
+    return f"fault{'' if len(numbers) == 1 else 's'} {named}" + (f" and {count(more)} more" if more > 0 else "")
