@@ -18,6 +18,7 @@ SEED_FORMAT = 2
 STREAMS = (
     *("configuration", "schedule", "workload", "network", "disk", "names", "groups", "topics", "settings"),
     *("zookeeper", "directories", "recipes", "questions", "traffic", "examination", "compaction", "balancing"),
+    "racks",
 )
 
 _HASH_FACTOR = 0x100000001B3

@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from broker.core.messages import (
+    NO_PREFERRED_REPLICA,
     DescribedProducer,
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -66,7 +67,7 @@ def examine(
 ) -> None:
     """Read these partitions, none of a compacted topic, at their leaders. Raises `WrongAnswer`."""
     for topic, number in partitions:
-        for question in (_offsets, _epochs, _places, _refusals, _producers):
+        for question in (_offsets, _epochs, _places, _refusals, _racks, _producers):
             examiner.soon(cluster, partial(question, examiner, cluster, topic, number))
     examiner.soon(cluster, partial(_sessions, examiner, cluster))
     _others(examiner, cluster, brokers)
@@ -216,6 +217,34 @@ def _refusals(examiner: Examiner, cluster: SimulatedCluster, topic: str, number:
     examiner.expect(
         f"broker {leader}, an offset for {_NO_SUCH_TIME}", no_time.error_code, ErrorCode.UNSUPPORTED_VERSION
     )
+
+
+def _racks(examiner: Examiner, cluster: SimulatedCluster, topic: str, number: int) -> None:
+    """Where a consumer is to read: from a follower in its rack that is in sync, if the brokers are in racks (FE-13)."""
+    replica = leading_replica(examiner, cluster, topic, number)
+    up = dict(brokers_up(cluster))
+    own = up[replica.broker_id].settings
+    part = FetchPartition(topic, number, replica.high_watermark, _EVERYTHING, replica.leader_epoch)
+    for rack in sorted({"", "elsewhere", *(broker.settings.rack or "" for broker in up.values())}):
+        found = _fetched(examiner, cluster, replica.broker_id, FetchRequest((part,), max_wait_ms=0, rack_id=rack))
+        near = [one for one in replica.isr if rack and rack != own.rack and up[one].settings.rack == rack]
+        advised = found.partitions[0].preferred_read_replica
+        about = f"broker {replica.broker_id}, where a consumer in the rack {rack!r} is to read {topic}-{number}"
+        examiner.expect(about, advised in (near or [NO_PREFERRED_REPLICA]), True)
+        if near:
+            _read_nearby(examiner, cluster, replica, advised, rack)
+
+
+def _read_nearby(examiner: Examiner, cluster: SimulatedCluster, replica: Replica, follower: int, rack: str) -> None:
+    """A follower shows a consumer in its rack what the leader shows: up to where the first of their segments ends."""
+    part = FetchPartition(replica.topic, replica.partition, replica.log.start_offset, _EVERYTHING)
+    shown = []
+    for broker, named in ((replica.broker_id, ""), (follower, rack)):
+        found = _fetched(examiner, cluster, broker, FetchRequest((part,), max_wait_ms=0, rack_id=named))
+        shown.append(_shown(found.partitions[0].records).split())
+    size = max(1, min(map(len, shown)))
+    expected, told = (batches[:size] for batches in shown)
+    examiner.expect(f"broker {follower}, read by a consumer in its rack", told, expected)
 
 
 def _producers(examiner: Examiner, cluster: SimulatedCluster, topic: str, number: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.core.broker_node.state import BrokerState
 from broker.core.log.log import Log
 from broker.core.messages import (
+    NO_PREFERRED_REPLICA,
     AnyResponse,
     FetchedPartition,
     FetchRequest,
@@ -82,6 +83,8 @@ def answered(
         read = broker.reads.pop(request_id, None)
         for part in response.partitions if read is not None else ():
             asked = read.get((part.topic, part.partition)) if read is not None else None
+            if _is_advice(state, part):
+                continue
             if part.error_code == ErrorCode.NONE and asked is not None:
                 _read(known, broker, part, *asked)
     elif isinstance(response, ListOffsetsResponse):
@@ -92,6 +95,12 @@ def answered(
                 _end_reported(known, broker, listed.topic, listed.partition, listed.offset)
             elif listed.error_code == ErrorCode.NONE and asked is not None and asked[0] >= 0:
                 _looked_up(known, broker, state, listed, asked[0])
+
+
+def _is_advice(state: BrokerState, part: FetchedPartition) -> bool:
+    """Whether a leader that may send consumers to a follower does so: there are no records in that answer (FE-13)."""
+    to = part.preferred_read_replica
+    return to != NO_PREFERRED_REPLICA and state.settings.replica_selector == "rack-aware" and not part.records
 
 
 def _protected(

@@ -137,6 +137,7 @@ _CALM: Final[Mapping[str, object]] = {
     "lossy_budget": 1,
     "side_topics": False,
     "keyed_topic": False,
+    "racks": 0,
     "changing_settings": False,
     "compression": "none",
     "retention_ms": 0,

@@ -16,7 +16,7 @@ ZOOKEEPER = "zookeeper: "
 _MISTAKEN_CLIENT = "only a mistaken or hostile client asks for that; those of the simulator do not"
 _MISTAKEN_BROKER = "only a mistaken broker or controller does that"
 _BIT_ROT = "only bytes that change on the disk lead to it, or a mistaken peer; simulated disks lose and tear them"
-_ONE_RACK = "all simulated brokers are in no rack, and consumers fetch from leaders"
+_HEALED = "consumers read from followers when all is healed alone, and none lags then"
 _BEFORE_K4 = "before K4 alone: with eligible replicas nobody is in the ISR when nobody leads, and few commit nothing"
 _EPOCHS_FIRST = "the comparison of epochs comes before it and finds the same (FE-6)"
 _UNFENCED_AT_ONCE = "a running broker has what its registration needs: its next heartbeat ends the fencing (HB-2)"
@@ -35,9 +35,7 @@ WITH_REASON: Mapping[str, str] = {
     "fetch refused: the last fetched epoch is above all that are known (FE-6)": (
         "a log has no later epoch than its replica follows, which is compared first (FE-2)"
     ),
-    "fetch: a consumer waits at a follower whose high watermark lags (FE-14)": _ONE_RACK,
-    "fetch: a follower serves a consumer (FE-14)": _ONE_RACK,
-    "fetch: the leader sends a consumer to a follower in its rack (FE-13)": _ONE_RACK,
+    "fetch: a consumer waits at a follower whose high watermark lags (FE-14)": _HEALED,
     "groups: committed offsets are deleted that nobody has needed for long (KIP-211)": _SHORT,
     "heartbeat refused: the broker is not registered (HB-1)": "a broker hears of its registration once it is committed",
     "heartbeat: unfenced -> fenced (HB-2)": "a broker that is not fenced never asks to be",

@@ -144,6 +144,7 @@ class Configuration:
     """Whether an operator creates and deletes topics beside the main one."""
 
     keyed_topic: bool = False
+    racks: int = 0
     """Whether a client writes to a compacted topic beside the main one."""
 
     changing_settings: bool = False
@@ -313,6 +314,11 @@ def draw_examination(stream: Stream) -> str:
 def draw_keyed_topic(stream: Stream) -> bool:
     """Whether there is a compacted topic, too: in a sixth of the seeds; for that there is a stream of its own, too."""
     return stream.draw("a compacted topic", 6) == 5
+
+
+def draw_racks(stream: Stream) -> int:
+    """In how many racks the brokers are: in two in a quarter of the seeds, else in none; a stream of its own, too."""
+    return 2 if stream.draw("in racks", 4) == 3 else 0
 
 
 def draw_recipes(stream: Stream, drawn: Configuration) -> Configuration:

@@ -97,6 +97,8 @@ def settings_of(configuration: Configuration) -> list[Settings]:
                 metadata_snapshot_records=configuration.metadata_snapshot_records,
                 metadata_fetch_max_bytes=configuration.metadata_fetch_bytes,
                 metadata_snapshot_fetch_max_bytes=max(configuration.metadata_fetch_bytes, _SNAPSHOT_PIECE_BYTES),
+                rack=f"rack {node_id % configuration.racks}" if configuration.racks else None,
+                replica_selector="rack-aware" if configuration.racks else "leader",
                 generation=configuration.generation,
                 flaws=configuration.flaws,
                 auto_create_topics_enable=True,

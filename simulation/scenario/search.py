@@ -22,6 +22,7 @@ from simulation.scenario.configuration import (
     draw_examination,
     draw_fetch_bytes,
     draw_keyed_topic,
+    draw_racks,
     draw_later,
     draw_recipes,
 )
@@ -136,7 +137,8 @@ def configuration_of(choices: ChoiceSequence, overrides: Mapping[str, object] | 
     limited = replace(several, fetch_bytes=draw_fetch_bytes(choices["traffic"]))
     examined = replace(limited, examination=draw_examination(choices["examination"]))
     beside = replace(examined, keyed_topic=draw_keyed_topic(choices["compaction"]))
-    configuration = replace(beside, **given)  # type: ignore[arg-type]
+    placed = replace(beside, racks=draw_racks(choices["racks"]))
+    configuration = replace(placed, **given)  # type: ignore[arg-type]
     if configuration.log_directories > 1 and "faults" not in given:
         return replace(configuration, faults=(*configuration.faults, *DIRECTORY_FAULTS))
     return configuration

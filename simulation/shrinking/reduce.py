@@ -74,6 +74,8 @@ SHAPE: Mapping[str, Lane] = {
     "traffic": Lane(LaneKind.NOISE),
     "examination": Lane(LaneKind.NOISE),
     "compaction": Lane(LaneKind.NOISE),
+    "balancing": Lane(LaneKind.NOISE),
+    "racks": Lane(LaneKind.NOISE),
     "recipes": Lane(LaneKind.NOISE),
 }
 
@@ -102,6 +104,7 @@ _SIMPLER: _Choices = (
     (("static_members",), ((False,), (True,))),
     (("side_topics",), ((False,), (True,))),
     (("keyed_topic",), ((False,), (True,))),
+    (("racks",), ((0,),)),
     (("changing_settings",), ((False,), (True,))),
     (("controllers",), ((1,), (3,))),
     (("combined",), ((False,), (True,))),

@@ -60,6 +60,7 @@ def configured(drawn: Configuration) -> Configuration:
         compression="none",
         group_members=0,
         keyed_topic=False,
+        racks=0,
         changing_settings=False,
         log_directories=1,
         fetch_bytes=0,

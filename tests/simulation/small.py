@@ -18,6 +18,7 @@ QUICK: dict[str, object] = {
     "group_members": 0,
     "side_topics": False,
     "keyed_topic": False,
+    "racks": 0,
     "changing_settings": False,
     "in_flight": 1,
     "retention_ms": 0,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.core.broker_node.groups import state as groups
-from broker.core.broker_node.requests import descriptions, producers, producing, queries
+from broker.core.broker_node.requests import descriptions, follower_reads, producers, producing, queries
 from broker.core.configuration import alteration
 from broker.core.controller.requests import configs, topics
 from broker.core.log.compaction import filtering
@@ -40,7 +40,9 @@ def examined(kind: str, **overrides: object) -> SimulationOutcome:
 
 
 @pytest.mark.parametrize("kind", EXAMINATIONS)
-@pytest.mark.parametrize("shape", [{}, {"combined": True, "brokers": 3}, {"generation": "K1"}, {"compacted": True}])
+@pytest.mark.parametrize(
+    "shape", [{}, {"combined": True, "brokers": 3}, {"generation": "K1"}, {"compacted": True}, {"racks": 2}]
+)
 def test_the_correct_build_passes(kind: str, shape: dict[str, object]) -> None:
     assert examined(kind, **shape).failure is None
 
@@ -112,6 +114,17 @@ def test_each_kind_of_question_finds_what_is_wrong(
 ) -> None:
     plant(monkeypatch)
     assert examined(kind).failed_property == breaks
+
+
+@pytest.mark.parametrize("to", [{"elsewhere": 1}, {"rack 0": -1, "rack 1": -1}, {}])
+def test_advice_that_does_not_go_by_the_racks_is_found(monkeypatch: pytest.MonkeyPatch, to: dict[str, int]) -> None:
+    honest = follower_reads.preferred_replica
+
+    def advised(broker: Any, replica: Any, rack: str, part: Any) -> int:
+        return to.get(rack, honest(broker, replica, rack, part))
+
+    monkeypatch.setattr(follower_reads, "preferred_replica", advised)
+    assert examined("reading", racks=2).failed_property == ("P-E2" if to else None)
 
 
 # --- what the older properties say of what only the examination asks --------------------------------------------------

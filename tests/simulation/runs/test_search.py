@@ -35,7 +35,7 @@ LYING = {**QUICK, "search": "focused", "flaws": ("ack-before-replication",)}
 
 def drawn(seed: int, **overrides: object) -> Configuration:
     """As a seed is drawn without the recipes of the later stream."""
-    plain = {"log_directories": 1, "fetch_bytes": 0, "examination": "", "keyed_topic": False}
+    plain = {"log_directories": 1, "fetch_bytes": 0, "examination": "", "keyed_topic": False, "racks": 0}
     return configuration_of(
         ChoiceSequence(seed),
         without_later_recipes(seed, **{**plain, **overrides}),
@@ -90,6 +90,20 @@ def test_a_sixth_of_the_seeds_has_a_compacted_topic_and_is_as_it_was_otherwise()
         compacted += one.keyed_topic
         assert configuration_of(ChoiceSequence(seed), {"keyed_topic": False}) == replace(one, keyed_topic=False)
     assert 60 < compacted < 110
+
+
+def test_the_brokers_of_a_quarter_of_the_seeds_are_in_racks_and_the_seed_is_as_it_was_otherwise() -> None:
+    in_racks = 0
+    for seed in range(1, 501):
+        one = configuration_of(ChoiceSequence(seed))
+        in_racks += one.racks == 2
+        assert configuration_of(ChoiceSequence(seed), {"racks": 0}) == replace(one, racks=0)
+    assert 95 < in_racks < 155
+    placed = [
+        (node.rack, node.replica_selector) for node in settings_of(Configuration(racks=2)) if "broker" in node.roles
+    ]
+    assert placed == [("rack 1", "rack-aware"), ("rack 0", "rack-aware"), ("rack 1", "rack-aware")]
+    assert {node.replica_selector for node in settings_of(Configuration())} == {"leader"}
 
 
 def test_a_dense_seed_has_more_faults_of_the_kinds_that_it_has_anyway() -> None:
