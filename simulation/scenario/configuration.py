@@ -144,8 +144,10 @@ class Configuration:
     """Whether an operator creates and deletes topics beside the main one."""
 
     keyed_topic: bool = False
-    racks: int = 0
     """Whether a client writes to a compacted topic beside the main one."""
+
+    racks: int = 0
+    """In how many racks the brokers are, by their ids; with some a consumer that names its own reads from followers."""
 
     changing_settings: bool = False
     """Whether an operator alters settings of the topic and of all brokers while faults go on."""

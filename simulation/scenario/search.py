@@ -22,8 +22,8 @@ from simulation.scenario.configuration import (
     draw_examination,
     draw_fetch_bytes,
     draw_keyed_topic,
-    draw_racks,
     draw_later,
+    draw_racks,
     draw_recipes,
 )
 
