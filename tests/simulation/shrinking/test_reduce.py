@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from nemesis.targets import Trigger
+from simulation.engine.choices import STREAMS
 from simulation.invariants.observer import property_observers
 from simulation.runs.failures import Layer
 from simulation.scenario.case import Case, run
 from simulation.scenario.configuration import SimulatedFault
 from simulation.shrinking import reduce as module
-from simulation.shrinking.reduce import ShrinkTarget, failing, reduce
+from simulation.shrinking.reduce import SHAPE, ShrinkTarget, failing, reduce
 from tests.simulation.small import quick
 
 FAULTS = ("kill", "pause", "clock-jump")
@@ -78,3 +79,8 @@ def test_faults_that_wait_for_a_condition_are_refused() -> None:
     waits = SimulatedFault(1_000, "kill", 0, 500, 0, Trigger("isr-at-most"))
     with pytest.raises(ValueError, match="waits for a condition"):
         reduce(replace(outcome, faults=(waits,)), ShrinkTarget(Layer.INVARIANT, "P-2"), 1)
+
+
+def test_every_stream_of_choices_is_shrunk() -> None:
+    """What has no lane is lost with the first step: then a failure that needs it cannot get smaller."""
+    assert set(STREAMS) <= set(SHAPE)
