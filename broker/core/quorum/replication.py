@@ -195,34 +195,34 @@ def fetch(quorum: Quorum) -> None:
     )
 
 
-def fetched(quorum: Quorum, leader: int, request: FetchRequest, response: FetchResponse | None) -> bool:
-    """QU-4, QU-17: append, truncate, or load a snapshot; returns whether the high watermark moved."""
+def fetched(quorum: Quorum, leader: int, request: FetchRequest, response: FetchResponse | None) -> None:
+    """QU-4, QU-17: append, truncate, or load a snapshot."""
     quorum.fetching = False
     part = response.partitions[0] if response is not None and response.partitions else None
     asked = request.partitions[0]
     if part is None:
         _retry(quorum)
-        return False
+        return
     told_leader, told_epoch = part.current_leader or (NO_LEADER, UNKNOWN)
     if elections.follow_newer(quorum, told_epoch, told_leader):
         fetch(quorum)
-        return False
+        return
     present = (quorum.epoch, quorum.leader, quorum.log.end_offset)
     if quorum.role is not QuorumRole.FOLLOWER or (asked.current_leader_epoch, leader, asked.fetch_offset) != present:
         quorum.runtime.mark(OLD_ANSWER)
         fetch(quorum)
-        return False
+        return
     if part.error_code != ErrorCode.NONE:
         _retry(quorum)
-        return False
+        return
     elections.heard_from_leader(quorum, fetched=True)
     if part.snapshot_id is not None:
         snapshots.begin_transfer(quorum, part.snapshot_id)
-        return False
+        return
     if part.diverging_epoch is not None:
         _truncate(quorum, *part.diverging_epoch)
         fetch(quorum)
-        return False
+        return
     if part.records:
         try:
             quorum.log.append_as_follower(part.records, max_epoch=quorum.epoch)
@@ -230,13 +230,10 @@ def fetched(quorum: Quorum, leader: int, request: FetchRequest, response: FetchR
             quorum.runtime.mark(APPEND_REFUSED)
             quorum.runtime.log("error", f"metadata log: {error}")
             _retry(quorum)
-            return False
+            return
         flush(quorum)
-    new = min(part.high_watermark, quorum.log.end_offset)
-    moved = new > quorum.high_watermark
-    quorum.high_watermark = max(quorum.high_watermark, new)
+    quorum.high_watermark = max(quorum.high_watermark, min(part.high_watermark, quorum.log.end_offset))
     fetch(quorum)
-    return moved
 
 
 def _retry(quorum: Quorum) -> None:

@@ -183,30 +183,30 @@ def test_qu_12_a_follower_fetches_from_what_is_on_its_disk() -> None:
         assert sent(other, FetchRequest) == {}
 
 
-def following(asked_epoch: int = EPOCH, offset: int = END, **answer: object) -> tuple[Quorum, bool]:
-    """A follower that has been answered, and whether its high watermark moved."""
+def following(asked_epoch: int = EPOCH, offset: int = END, **answer: object) -> Quorum:
+    """A follower that has been answered."""
     quorum = voter(QuorumRole.FOLLOWER, OTHER)
     quorum.fetching = True
     fields = {"current_leader": (OTHER, EPOCH), "high_watermark": 0, **answer}
     error = fields.pop("error_code", ErrorCode.NONE)
     told = FetchedPartition(METADATA_TOPIC, 0, error, **fields)  # type: ignore[arg-type]
     asked = FetchRequest((part(offset, LAST, asked_epoch),), replica_id=ME)
-    return quorum, replication.fetched(quorum, OTHER, asked, FetchResponse((told,)))
+    replication.fetched(quorum, OTHER, asked, FetchResponse((told,)))
+    return quorum
 
 
 RECORD = encode_batch([(None, b"record")], END, EPOCH, 0)
 
 
 def test_qu_17_a_follower_appends_and_takes_over_the_high_watermark_within_its_log() -> None:
-    quorum, moved = following(records=RECORD, high_watermark=END + 9)
-    assert moved
+    quorum = following(records=RECORD, high_watermark=END + 9)
     assert (quorum.log.end_offset, quorum.high_watermark, quorum.has_fetched) == (END + 1, END + 1, True)
-    quorum, moved = following(high_watermark=2)
-    assert (moved, quorum.high_watermark) == (True, 2)
+    quorum = following(high_watermark=2)
+    assert quorum.high_watermark == 2
     asked = FetchRequest((part(END, LAST),), replica_id=ME)
     told = FetchedPartition(METADATA_TOPIC, 0, ErrorCode.NONE, 1, current_leader=(OTHER, EPOCH))
     quorum.high_watermark = 2
-    assert not replication.fetched(quorum, OTHER, asked, FetchResponse((told,)))
+    replication.fetched(quorum, OTHER, asked, FetchResponse((told,)))
     assert quorum.high_watermark == 2
 
 
@@ -221,8 +221,7 @@ def test_qu_17_a_follower_appends_and_takes_over_the_high_watermark_within_its_l
     ids=["of an earlier epoch", "to another fetch", "an error", "records that do not fit"],
 )
 def test_qu_4_answers_that_are_passed_over(answer: dict[str, object]) -> None:
-    quorum, moved = following(**{"records": RECORD, "high_watermark": END, **answer})  # type: ignore[arg-type]
-    assert not moved
+    quorum = following(**{"records": RECORD, "high_watermark": END, **answer})  # type: ignore[arg-type]
     assert (quorum.log.end_offset, quorum.high_watermark) == (END, 0)
 
 
@@ -231,7 +230,7 @@ def test_qu_17_a_fetch_that_brings_nothing_is_repeated_after_a_pause(answer: Fet
     quorum = voter(QuorumRole.FOLLOWER, OTHER)
     quorum.fetching = True
     quorum.log.mark_flushed(END, quorum.log.truncations)
-    assert not replication.fetched(quorum, OTHER, fetch_by(ME, END), answer)
+    replication.fetched(quorum, OTHER, fetch_by(ME, END), answer)
     assert timer(quorum, replication.FETCH) == quorum.settings.metadata_retry_backoff_ms
     assert sent(quorum, FetchRequest) == {}
     replication.fetch(quorum)
@@ -241,26 +240,24 @@ def test_qu_17_a_fetch_that_brings_nothing_is_repeated_after_a_pause(answer: Fet
 def test_qu_4_who_seeks_pre_votes_takes_nothing_more_from_the_leader() -> None:
     quorum = voter(QuorumRole.PROSPECTIVE, OTHER)
     told = FetchedPartition(METADATA_TOPIC, 0, ErrorCode.NONE, END, records=RECORD, current_leader=(OTHER, EPOCH))
-    assert not replication.fetched(quorum, OTHER, FetchRequest((part(END, LAST),)), FetchResponse((told,)))
+    replication.fetched(quorum, OTHER, FetchRequest((part(END, LAST),)), FetchResponse((told,)))
     assert (quorum.role, quorum.log.end_offset, quorum.high_watermark) == (QuorumRole.PROSPECTIVE, END, 0)
 
 
 def test_qu_4_an_answer_need_not_name_the_leader() -> None:
-    quorum, moved = following(records=RECORD, high_watermark=END, current_leader=None)
-    assert moved
-    assert (quorum.leader, quorum.log.end_offset) == (OTHER, END + 1)
+    quorum = following(records=RECORD, high_watermark=END, current_leader=None)
+    assert (quorum.leader, quorum.log.end_offset, quorum.high_watermark) == (OTHER, END + 1, END)
 
 
 def test_qu_4_an_answer_may_bring_a_newer_epoch() -> None:
-    quorum, moved = following(records=RECORD, current_leader=(THIRD, EPOCH + 1))
-    assert not moved
+    quorum = following(records=RECORD, current_leader=(THIRD, EPOCH + 1))
     assert (quorum.leader, quorum.epoch, quorum.log.end_offset) == (THIRD, EPOCH + 1, END)
 
 
 def test_qu_17_a_follower_cuts_where_the_logs_part_and_never_what_is_committed() -> None:
-    quorum, _ = following(diverging_epoch=(LAST, 2))
+    quorum = following(diverging_epoch=(LAST, 2))
     assert quorum.log.end_offset == 2
-    quorum, _ = following(diverging_epoch=(LAST, 9))
+    quorum = following(diverging_epoch=(LAST, 9))
     assert quorum.log.end_offset == END
     quorum = voter(QuorumRole.FOLLOWER, OTHER)
     quorum.high_watermark = END
@@ -277,7 +274,7 @@ def test_qu_17_a_follower_cuts_where_its_own_records_of_the_epoch_end() -> None:
 
 
 def test_qu_21_a_follower_that_is_offered_a_snapshot_asks_for_it() -> None:
-    quorum, _ = following(snapshot_id=(9, LAST))
+    quorum = following(snapshot_id=(9, LAST))
     assert quorum.snapshot_transfer == ((9, LAST), b"")
 
 
