@@ -137,7 +137,7 @@ def _silences(
 
 
 def _changes(before: Sample | None, now: Sample, *, has_led: bool) -> list[str]:
-    """Say what is new since a broker's last sample; `has_led`: it was seen to lead in this leader epoch before."""
+    """Say what is new since a broker's last sample; `has_led`: an earlier sample of it leads in this epoch."""
     told = []
     if before is None or (before.role, before.leader, before.leader_epoch) != now[2:5]:
         epoch = f" in leader epoch {now.leader_epoch}" if now.leader_epoch >= 0 else ""
