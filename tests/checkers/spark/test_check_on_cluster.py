@@ -64,7 +64,7 @@ def test_a_check_on_a_cluster_finds_the_same(tmp_path: Path) -> None:
     assert [entry["kinds"] for entry in found] == [
         ["lost-acked-write"],
         [],
-        ["inconsistent-offset", "lost-acked-write", "phantom-read", "unseen"],
+        ["inconsistent-offset", "lost-acked-write", "phantom-read"],
     ]
     assert found[0]["verdict"] == found[2]["verdict"] == "invalid"
     assert found[0]["counts"]["lost-acked-write"] == 1
