@@ -28,6 +28,7 @@ UNCONDITIONAL = (
     "Leaders of this design write the ISR whatever is there, also one that was replaced and does not know that (Z-02):"
     " it may have put itself into the ISR between two samples."
 )
+"""Evidence of how a replica outside of the ISR came to lead, where replicas race for a znode."""
 _EXPIRY_NS = 10_000_000_000
 """How long before an election a fault may have begun to end the session of the leader before."""
 

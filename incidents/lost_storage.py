@@ -71,7 +71,7 @@ def _cuts_after(history: PartitionHistory, loss: Loss, takeover: Takeover) -> li
     return [
         f"Broker {cut.broker} cut its log of {partition_name(history.topic, history.partition)} from"
         f" {count(cut.log_end_before)} to {count(cut.log_end)} {cut.when}, to follow broker"
-        f" {_leader_at(history, cut, takeover)}."
+        f" {_followed_at(history, cut, takeover)}."
         for cut in history.cuts
         if cut.broker != takeover.leader
         and cut.at_ns >= takeover.seen_ns
@@ -79,8 +79,8 @@ def _cuts_after(history: PartitionHistory, loss: Loss, takeover: Takeover) -> li
     ]
 
 
-def _leader_at(history: PartitionHistory, cut: LogCut, takeover: Takeover) -> int:
-    """Who led last before a cut, by logs and samples: another than the one that cut its log."""
+def _followed_at(history: PartitionHistory, cut: LogCut, takeover: Takeover) -> int:
+    """Return whom the broker that cut its log followed then: who led last before it, by logs and samples."""
     led = [(one.at_ns, one.broker) for one in history.took_over]
     led += [(one.at_ns, one.broker) for one in history.leading]
     before = (one for one in led if one[0] <= cut.at_ns and one[1] != cut.broker)

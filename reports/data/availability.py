@@ -119,8 +119,8 @@ def _until_all_wrote(written: dict[str, Integers], ended_ns: int) -> int | None:
 def _until_isr_full(histories: Sequence[PartitionHistory], ended_ns: int, replication_factor: int | None) -> int | None:
     """Return how long after the end of a fault the last ISR was full again; None if one was not.
 
-    What was last seen before that end does not count where the next sample shows fewer: the leader may not have told
-    by then.
+    A full ISR that was last seen before that end does not count if the next sample shows a smaller one: it may have
+    shrunk before the end already.
     """
     waits = []
     for history in histories:

@@ -24,7 +24,7 @@ _LONG_STORY = 300
 """Characters of a story of needed faults that is too long beside a shorter one."""
 _FAULT_NUMBERS = re.compile(r" \(faults? #[^()]{1,200}\)")
 _LONGEST_SHRUNK = 600
-"""Characters of the story of a shrunk run that is told beside it: one is longer where the shrinking ended early."""
+"""Characters of the longest story of a shrunk run that is told: where the shrinking ended early it may be longer."""
 _NEAR_NS = 5_000_000_000
 _ONLY_NEAR = frozenset({"leader-change", "no-progress"})
 """Kinds of cause whose sentence names the fault before it, and no evidence says that it had to be."""

@@ -59,6 +59,8 @@ def request_arrived(known: Knowledge, broker: BrokerMirror, event: RequestReceiv
                 if ghost is not None:
                     asked[fetch.topic, fetch.partition] = (fetch.fetch_offset, ghost.acknowledged_end)
             broker.reads[event.request_id] = asked
+            if request.rack_id:
+                broker.racks[event.request_id] = request.rack_id
     elif isinstance(request, ListOffsetsRequest) and request.replica_id < 0:
         broker.reads[event.request_id] = {
             (part.topic, part.partition): (part.timestamp, -1) for part in request.partitions
@@ -80,12 +82,10 @@ def answered(
             else:
                 refusals.refused(known, broker, produced, records)
     elif isinstance(response, FetchResponse):
-        read = broker.reads.pop(request_id, None)
+        read, rack = broker.reads.pop(request_id, None), broker.racks.pop(request_id, "")
         for part in response.partitions if read is not None else ():
             asked = read.get((part.topic, part.partition)) if read is not None else None
-            if _is_advice(state, part):
-                continue
-            if part.error_code == ErrorCode.NONE and asked is not None:
+            if part.error_code == ErrorCode.NONE and asked is not None and not _is_advice(state, part, rack):
                 _read(known, broker, part, *asked)
     elif isinstance(response, ListOffsetsResponse):
         read = broker.reads.pop(request_id, None)
@@ -97,10 +97,13 @@ def answered(
                 _looked_up(known, broker, state, listed, asked[0])
 
 
-def _is_advice(state: BrokerState, part: FetchedPartition) -> bool:
-    """Whether a leader that may send consumers to a follower does so: there are no records in that answer (FE-13)."""
+def _is_advice(state: BrokerState, part: FetchedPartition, rack: str) -> bool:
+    """Whether a consumer in a rack is sent to a member of the ISR there: that answer has no records (FE-13)."""
     to = part.preferred_read_replica
-    return to != NO_PREFERRED_REPLICA and state.settings.replica_selector == "rack-aware" and not part.records
+    if to == NO_PREFERRED_REPLICA or state.settings.replica_selector != "rack-aware" or part.records:
+        return False
+    replica, member = state.replicas.get((part.topic, part.partition)), state.image.brokers.get(to)
+    return replica is not None and to in replica.isr and member is not None and member.rack == rack
 
 
 def _protected(

@@ -109,6 +109,9 @@ class BrokerMirror:
     reads: dict[int, dict[tuple[str, int], tuple[int, int]]] = field(default_factory=dict)
     """Open reads of consumers: request id -> partition -> (fetch offset, acknowledged end at the arrival)."""
 
+    racks: dict[int, str] = field(default_factory=dict)
+    """Those of them that name a rack: request id -> the rack."""
+
     fetches: dict[int, tuple[int, int, dict[tuple[str, int], tuple[int, int]]]] = field(default_factory=dict)
     """Open fetches: request id -> leader, session epoch, and (log end, leader epoch) of what it follows there."""
 

@@ -207,10 +207,10 @@ def recognized(mirror: VoterMirror, quorum: Quorum, event: Event, effects: Seque
         event.request, VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest
     ):
         return
-    is_foreign = event.request.cluster_id != quorum.settings.cluster_id
+    if event.request.cluster_id != quorum.settings.cluster_id:
+        return
     for effect in effects:
-        error = getattr(effect.response, "error_code", ErrorCode.NONE) if isinstance(effect, Reply) else ErrorCode.NONE
-        if error == ErrorCode.INCONSISTENT_CLUSTER_ID and not is_foreign:
+        if isinstance(effect, Reply) and getattr(effect.response, "error_code", 0) == ErrorCode.INCONSISTENT_CLUSTER_ID:
             raise Violation(
                 "P-R4",
                 f"voter {mirror.holder} refuses a {type(event.request).__name__} of its own cluster as one of another",

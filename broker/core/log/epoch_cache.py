@@ -63,8 +63,7 @@ class EpochCache:
 
     def assign(self, epoch: int, start: int) -> None:
         """EC-1, EC-4: from `start` on, offsets belong to `epoch`, unless that is the latest epoch already; durable."""
-        changed = self._assign(epoch, start)
-        if changed or self._written_before is not None:
+        if self._assign(epoch, start) or self._written_before is not None:
             self._written_before = None
             self._write()
 

@@ -127,6 +127,12 @@ def test_advice_that_does_not_go_by_the_racks_is_found(monkeypatch: pytest.Monke
     assert examined("reading", racks=2).failed_property == ("P-E2" if to else None)
 
 
+def test_a_consumer_without_a_rack_that_is_sent_to_a_follower_breaks_p_13(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has asked for stays with the leader: only who names a rack may be answered without the records."""
+    monkeypatch.setattr(follower_reads, "preferred_replica", lambda _broker, replica, *_asked: max(replica.remotes))
+    assert examined("reading", racks=2).failed_property == "P-13"
+
+
 # --- what the older properties say of what only the examination asks --------------------------------------------------
 
 
