@@ -18,7 +18,7 @@ from incidents.losses import causes_of
 from incidents.model import Cause, Incident, Span
 from incidents.reads import COMMITS, NOT_IDEMPOTENT, OF_ANSWERS, STALE, causes_of_row, details_of, is_retried
 from incidents.simulated import OWN_LAYERS, causes_of_finding
-from incidents.takeovers import LOST, Loss, losses_in
+from incidents.takeovers import LOST, Loss, held, losses_in
 
 Row = Mapping[str, Any]
 Totals = Mapping[str, tuple[int, int]]
@@ -62,14 +62,17 @@ def diagnose(directory: Path, totals: Totals | None = None) -> list[Incident]:
     evidence = Evidence(directory)
     table = as_the_simulator_found(load_table(directory, "anomalies").table, evidence.findings).to_pylist()
     rows: list[Row] = [{**row, _PLACE: place} for place, row in enumerate(table)]
-    groups = _merged([*_losses(evidence, rows), *_findings(evidence)])
+    groups = _merged([*_with_what_followed(evidence, _losses(evidence, rows)), *_findings(evidence)])
     groups = _sides_united(_with_others(evidence, groups, rows))
     found = [_incident(evidence, group) for group in groups if group.rows or group.findings]
     found = _with_totals(found, totals or {})
     return sorted(found, key=_gravity)[:INCIDENTS_MAX]
 
 
-def _losses(evidence: Evidence, rows: Iterable[Row]) -> list[tuple[Hashable, _Group]]:
+_Keyed = list[tuple[Hashable, _Group]]
+
+
+def _losses(evidence: Evidence, rows: Iterable[Row]) -> _Keyed:
     found = []
     for loss in losses_in(evidence, rows):
         causes = causes_of(evidence, loss)
@@ -77,6 +80,29 @@ def _losses(evidence: Evidence, rows: Iterable[Row]) -> list[tuple[Hashable, _Gr
         apart = (loss.topic, loss.partition, loss.takeover and loss.takeover[:2])
         found.append((group.early_leader or _key(causes, apart), group))
     return found
+
+
+def _with_what_followed(evidence: Evidence, losses: _Keyed) -> _Keyed:
+    """Count to a loss of storage what its leader wrote instead, and what went when others did not keep that either."""
+    by_storage = [(key, one) for key, one in losses if [cause.kind for cause in one.causes] == ["storage-loss"]]
+    own: _Keyed = []
+    followed: _Keyed = []
+    for key, group in losses:
+        of_host = next((of for of, host in by_storage if _came_of(evidence, host, group)), None)
+        (own if of_host is None else followed).append((of_host or key, group))
+    return [*own, *followed]
+
+
+def _came_of(evidence: Evidence, host: _Group, group: _Group) -> bool:
+    """Whether records were written after a loss of storage, and its leader alone still holds them."""
+    (before,), (after,), cause = host.losses, group.losses, host.causes[0]
+    return (
+        [(one.kind, one.faults) for one in group.causes] == [("diverged-log-kept", ())]
+        and (before.topic, before.partition) == (after.topic, after.partition)
+        and _is_allowed(host) == _is_allowed(group)
+        and after.first_ns >= (cause.at_ns or 0)
+        and set(held(evidence, after)) == {cause.node}
+    )
 
 
 _NUMBER = re.compile(r"\d[\d,]*")
@@ -112,7 +138,7 @@ def _merged(keyed: Iterable[tuple[Hashable, _Group]]) -> list[_Group]:
     return list(merged.values())
 
 
-def _findings(evidence: Evidence) -> list[tuple[Hashable, _Group]]:
+def _findings(evidence: Evidence) -> _Keyed:
     """Make one incident of what the simulator found: it stops at the first violation, and the rest follows from it."""
     own = [finding for finding in evidence.findings if finding.layer in OWN_LAYERS]
     if not evidence.findings:
@@ -147,7 +173,7 @@ def _with_others(evidence: Evidence, groups: list[_Group], rows: Sequence[Row]) 
             simulated.rows += loss.rows
         groups, losses = [simulated], []
     hosts = [_as_host(group) for group in ([simulated] if simulated is not None else losses)]
-    own: list[tuple[Hashable, _Group]] = []
+    own: _Keyed = []
     for row in rows:
         if row["anomaly"] in LOST and row["topic"] is not None:
             continue

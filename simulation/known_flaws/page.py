@@ -16,6 +16,7 @@ _EXPECTED = frozenset({Visibility.DIRECT, Visibility.LATE, Visibility.ADMINISTRA
 _MISSING_PROGRESS = "unavailable"
 
 _DESCRIBED = "a client would have to query the in-sync replicas, and these histories hold reads and writes"
+_LOOKED_UP = "a client would have to look records up by time, and these histories hold reads and writes"
 
 REASONS: Mapping[str, str] = MappingProxyType(
     {
@@ -40,6 +41,13 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "quorum-ack-before-flush": "what gets lost is a decision of the controller, before any client has written what "
         "depends on it",
         "fence-together": _DESCRIBED,
+        "former-replica-elected": _DESCRIBED,
+        "first-replica-for-longest-log": "where an unclean election is allowed, the contract excuses what it loses, "
+        "and no client can tell that another replica would have lost less",
+        "lookup-unfolds-anything": _LOOKED_UP,
+        "lookup-blind-to-codecs": _LOOKED_UP,
+        "recovery-forgets-the-others": "what its schedule loses was committed, but written with acks=1 and not read "
+        "before, so that no client was promised it; in a seed the election is seen before a client could notice",
         "exact-recovery-quorum": "the catalogue considers the rule alone; a partition that waits for more "
         "replicas than there are has no leader, and clients that keep retrying notice",
     }

@@ -378,6 +378,22 @@ def test_a_leader_that_leads_on_without_what_a_fault_has_taken_was_not_elected_f
     assert ("may not lead on" in incident.cause.allowed_by) == led_on
 
 
+@pytest.mark.parametrize(("partition", "holder", "number"), [(0, 3, 1), (1, 3, 2), (0, 2, 2)])
+def test_what_a_leader_wrote_instead_of_what_it_had_lost_belongs_to_that_loss(tmp_path, partition, holder, number):
+    """Broker 3 leads on without offset 15, and writes another record there; broker 1, which leads next, has a third."""
+    cluster = [leads(9, 1, 0, 15, (1, 3)), leads(12, 3, 1, 18, (1, 3)), leads(13, 3, 1, 20, (1, 3))]
+    cluster += [leads(20, 3, 1, 5, (3,)), leads(25, 1, 2, 17, (1,))]
+    cluster += [leads(22, 3, 1, 17, (3,), partition=1), leads(25, 1, 2, 17, (1,), partition=1)]
+    logs = [{**written(15, 1), "broker": broker, "value": value} for broker, value in ((1, 7), (holder, 8))]
+    logs = [{**row, "partition": partition} for row in logs]
+    faults = [fault(3, "page-cache-loss", [3], 14, 16)]
+    rows = [lost(15, 21, partition, anomaly="lost-read", value=8), lost(16, 10.1)]
+    found = diagnose(run_in(tmp_path, cluster=cluster, logs=logs, faults=faults, anomalies=rows))
+    assert len(found) == number
+    assert found[0].cause.kind == "storage-loss"
+    assert ("lost-read" in found[0].anomalies) == (number == 1)
+
+
 def test_a_first_sample_from_before_the_acknowledgement_shows_no_election(tmp_path):
     (incident,) = of_the_first_leader(tmp_path, final_epoch=2)
     assert (incident.cause.kind, incident.cause.faults, incident.election.epoch) == ("storage-loss", (3,), 2)
