@@ -130,12 +130,21 @@ def _merged(keyed: Iterable[tuple[Hashable, _Group]]) -> list[_Group]:
             one.causes = group.causes  # "again" is said only if it holds in every partition
         if not any(loss.takeover for loss in one.losses) and any(loss.takeover for loss in group.losses):
             one.causes = group.causes  # which says who was elected without the records
-        if one.causes and group.causes and one.causes[0].node is None and group.causes[0].kind == one.causes[0].kind:
-            one.causes = group.causes  # which may name the node
+        if (
+            _names_no_node(one)
+            and group.causes
+            and not _names_no_node(group)
+            and group.causes[0].kind == one.causes[0].kind
+        ):
+            one.causes = group.causes
         one.rows += group.rows
         one.findings += group.findings
         one.losses += group.losses
     return list(merged.values())
+
+
+def _names_no_node(group: _Group) -> bool:
+    return bool(group.causes) and group.causes[0].node is None
 
 
 def _findings(evidence: Evidence) -> _Keyed:

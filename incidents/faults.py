@@ -42,6 +42,8 @@ class Fault(NamedTuple):
     """The one of which it has changed a file; None if it changed none, or not a certain one."""
     detail: str = ""
     """What a simulated one noted of itself: "to 3" of a setting, `DOWN_ALREADY` of a node; from whom one is cut off."""
+    held_ns: int | None = None
+    """When it was seen to have taken hold; until then its targets may still answer."""
 
     @property
     def deed(self) -> str:
@@ -122,6 +124,7 @@ def read_fault(row: Mapping[str, Any], *, is_lossy: bool) -> Fault | None:
         is_lossy and not _NOTHING_LOST.search(row["parameters"] or ""),
         partition_of_file(row["evidence"] or ""),
         noted,
+        row["held_ns"],
     )
 
 

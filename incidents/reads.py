@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from common.wording import as_sentence, in_leader_epoch, moment, nodes, partition_name
 from history.contract import CRASHING_FIRST
 from incidents import out_of_isr
+from incidents.deeds import ENDING_A_PROCESS
+from incidents.early_acknowledgement import acknowledged_early, showed_too_much
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.model import Cause
@@ -29,6 +31,9 @@ _DYING_NS = 500_000_000
 """A sample that was taken so long after a fault has ended its node is one of the node that was started again."""
 
 TWO_WROTE = "two brokers wrote in one leader epoch"
+
+ANOTHER_HAD_TO_LEAD = "another broker had to lead"
+"""What evidence says of a fault that kept the leader from leading on."""
 
 _GROUPS_TOPIC = "__consumer_offsets"
 """Where Kafka-protocol brokers keep what groups have committed."""
@@ -56,7 +61,7 @@ def causes_of_row(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
     if name == "unavailable":
         return (_unavailable(evidence, row),)
     if name == "dirty-read":
-        return (_simple(evidence, row, "dirty-read", _showed_too_much(row["broker"])),)
+        return (_simple(evidence, row, "dirty-read", showed_too_much(row["broker"])),)
     if name == "corrupt-record":
         return (_damaged(evidence, row),)
     if (name in ("duplicate", "wrong-offset")) and details_of(row).get("resent"):
@@ -112,10 +117,6 @@ def is_retried(row: Row) -> bool:
 
 def _broker(row: Row) -> str:
     return "a broker" if row["broker"] is None else f"broker {row['broker']}"
-
-
-def _showed_too_much(broker: int | None) -> str:
-    return f"{'a broker' if broker is None else f'broker {broker}'} showed readers records above its high watermark"
 
 
 def _resent(row: Row) -> Cause:
@@ -250,7 +251,7 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
         return (replaced,)
     if "new" in because:
         return (new,)
-    early = _acknowledged_early(history, row, details)
+    early = acknowledged_early(evidence, row, details)
     if early is not None and not row["within_contract"]:
         return (early,)
     claimed = any(broker == server and abs(at - (at_ns or 0)) <= RECENT_NS for at, broker, _ in history.claims)
@@ -280,17 +281,19 @@ def _while_it_changed(
     )
     later = [sample.broker for sample in history.leading if sample.at_ns >= at_ns][:1]
     is_new = server is not None and later == [server] and server != writer
-    if is_new or (server is None and is_down):  # who led before cannot have answered
-        allowed = _NEW_MAY_HOLD_BACK
+    has_led = any(sample.broker == server for sample in history.leading if sample.at_ns <= since_ns)
+    if is_new or (server is None and is_down) or (server not in (None, writer) and not has_led):
+        allowed = _NEW_MAY_HOLD_BACK  # who led before cannot have answered
     elif server is not None and server == writer:
         allowed = _OLD_MAY_SERVE
     else:
-        allowed = f"{_OLD_MAY_SERVE} {_NEW_MAY_HOLD_BACK}"
+        allowed = f"{_OLD_MAY_SERVE} {_NEW_MAY_HOLD_BACK} Which of the two it was, no sample shows."
     after = f" after {lasting[0].story}" if lasting else ""
+    wrote = [_acknowledgement(writer, since_ns, lasting)] if operation.get("status") == "ok" else []
     return Cause(
         "leader-change",
         f"the leadership was changing{after}",
-        (*lines, *(as_sentence(fault.story) for fault in lasting)),
+        (*lines, *wrote, *(_of_former_leader(fault, before, at_ns) for fault in lasting)),
         row["at_ns"],
         None,
         tuple(fault.number for fault in lasting if fault.number),
@@ -298,34 +301,22 @@ def _while_it_changed(
     )
 
 
-def _acknowledged_early(history: PartitionHistory, row: Row, details: Mapping[str, Any]) -> Cause | None:
-    """The same leader acknowledged and answered, in one leader epoch: it had not committed what it acknowledged.
+def _acknowledgement(writer: object, at_ns: int, lasting: Iterable[Fault]) -> str:
+    """Say who acknowledged a write, and when; a fault that had begun to end that broker had not ended it yet."""
+    if not isinstance(writer, int):
+        return f"The write was acknowledged at {moment(at_ns)}."
+    began = (fault for fault in lasting if writer in fault.targets and fault.started_ns <= at_ns)
+    taking_hold = (fault for fault in began if at_ns < (fault.held_ns or fault.started_ns + _DYING_NS))
+    meanwhile = "".join(f", while fault #{fault.number} took hold" for fault in taking_hold)
+    return f"Broker {writer} acknowledged the write at {moment(at_ns)}{meanwhile}."
 
-    Of a write whose outcome is unknown a reader was shown the records: then it is that which came too early.
-    """
-    witness = details.get("witness")
-    operation = witness if isinstance(witness, dict) else {}
-    node, since_ns = operation.get("node"), operation.get("completed_ns")
-    if not isinstance(node, int) or not isinstance(since_ns, int) or row["at_ns"] is None:
-        return None
-    before = [sample for sample in history.leading if sample.at_ns <= since_ns][-1:]
-    meanwhile = [sample for sample in history.leading if since_ns < sample.at_ns < row["at_ns"]]
-    after = [sample for sample in history.leading if sample.at_ns >= row["at_ns"]][:1]
-    leaders = {(sample.broker, sample.leader_epoch) for sample in (*before, *meanwhile, *after)}
-    if not before or not after or row["broker"] not in (None, node) or len(leaders) != 1:
-        return None
-    leader, epoch = next(iter(leaders))
-    if leader != node or epoch < 0:
-        return None
-    name = partition_name(row["topic"], row["partition"])
-    spoken = (
-        f"Samples from {moment(before[0].at_ns)} to {moment(after[0].at_ns)}, around acknowledgement and answer, show"
-        f" broker {node} as leader of {name} in leader epoch {epoch}."
-    )
-    if operation.get("status") == "info":
-        return Cause("dirty-read", _showed_too_much(node), (spoken,), since_ns, node)
-    sentence = f"broker {node} acknowledged writes before they were committed, and showed readers only what was"
-    return Cause("acknowledged-early", sentence, (spoken,), since_ns, node)
+
+def _of_former_leader(fault: Fault, before: int | None, at_ns: int) -> str:
+    """What a fault means while a leadership changes: one that keeps who led before from leading makes it change."""
+    keeps = fault.kind in {"pause", "isolate", *ENDING_A_PROCESS, *CRASHING_FIRST} and fault.touches(at_ns, at_ns)
+    if before is None or before not in fault.targets or not keeps:
+        return as_sentence(fault.story)
+    return f"Broker {before}, which led before, {fault.deed}: {ANOTHER_HAD_TO_LEAD}."
 
 
 def _node_lost(row: Row) -> Cause:

@@ -180,8 +180,9 @@ def of_faults(run: Run, start_ns: int, end_ns: int, guilty: Iterable[int]) -> It
         name = f"fault #{number}, {fault['kind'] or 'unknown'} of {nodes(fault['targets'])}"
         begun, after = _divided(fault["evidence"] or "")
         effect = f" ({begun[:EVIDENCE_CHARACTERS]})" if begun else ""
+        held = f", has taken hold by {moment(fault['held_ns'])}" if fault["held_ns"] is not None else ""
         idle = "" if fault["took_hold"] else ", without effect"
-        yield Event(started_ns, NEMESIS, f"{name}, begins{idle}{effect}", evidence=number in blamed)
+        yield Event(started_ns, NEMESIS, f"{name}, begins{idle}{held}{effect}", evidence=number in blamed)
         if inside and ended_ns is not None and ended_ns <= end_ns:
             healing = f" ({after})" if after else ""
             yield Event(ended_ns, NEMESIS, f"{name}, {'has healed' if fault['healed'] else 'ends'}{healing}")

@@ -10,11 +10,13 @@ from common.wording import capital, count, moment, nodes, plural
 from history.contract import DOWN_ALREADY
 from history.protocol import failure_sentences
 from incidents import Cause, Incident
+from incidents.early_acknowledgement import MAY_LACK_IT
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.headlines import gravest
 from incidents.needed import Needed, smallest
 from incidents.partition_history import NO_LEADER
+from incidents.reads import ANOTHER_HAD_TO_LEAD
 from reports.data.stored_run import Run
 from reports.text.answer import Answer
 
@@ -33,9 +35,9 @@ _BEHIND, _BEFORE = "Faults behind it", "Faults before it"
 """What an answer is called that names faults of which evidence shows what they did, and one where it shows nothing."""
 _AWAY = (
     *("could not be elected", "before that election", "may not have known who led", "before it cut its log"),
-    *("and then broker", " led by "),
+    *("and then broker", " led by ", MAY_LACK_IT, ANOTHER_HAD_TO_LEAD),
 )
-"""How evidence says that a fault kept a node from being elected, let another lead, or made it cut its log."""
+"""How evidence says that a fault kept a node from being elected or from a write, let another lead, or cut its log."""
 
 
 def faults_of(run: Run, incident: Incident, evidence: Evidence) -> Answer:
@@ -230,9 +232,8 @@ def _by_evidence(incident: Incident, evidence: Evidence, before: Sequence[Fault]
 
 def _decisive(cause: Cause) -> tuple[int, ...]:
     """The faults that the cause rests on: named in its sentence, or because they kept another node from leading."""
-    if cause.kind in _ONLY_NEAR:
-        return ()
-    decisive = [cause.sentence, *(line for line in cause.evidence if any(words in line for words in _AWAY))]
+    named = () if cause.kind in _ONLY_NEAR else (cause.sentence,)
+    decisive = [*named, *(line for line in cause.evidence if any(words in line for words in _AWAY))]
     return tuple(number for number in cause.faults if any(f"fault #{number})" in line for line in decisive))
 
 

@@ -215,11 +215,12 @@ def _read(
     who = f"broker {broker.broker_id}, leader of epoch {mirror.leader_epoch},"
     epoch = -1
     for batch in ghost.unfold(part.records):
-        if batch.last >= len(ghost.committed) or ghost.committed[batch.base] not in (batch, None):
+        first = _first_kept(ghost, mirror, batch)
+        if batch.last >= len(ghost.committed) or ghost.committed[first] not in (batch, None):
             known.fail(
                 ghost,
                 "P-11",
-                f"{who} gave a consumer {batch}; committed there is {describe(ghost.committed, batch.base)}, and "
+                f"{who} gave a consumer {batch}; committed there is {describe(ghost.committed, first)}, and "
                 f"nothing from {len(ghost.committed)} on",
             )
         if batch.epoch < epoch:
@@ -235,6 +236,15 @@ def _read(
             )
         _check_shown(known, ghost, mirror, max(part.high_watermark, fetch_offset))
     ghost.shown_end = max(ghost.shown_end, part.high_watermark)
+
+
+def _first_kept(ghost: Ghost, mirror: ReplicaMirror, batch: Batch) -> int:
+    """The first offset of a batch that its leader has not deleted, where an unclean election elected who had.
+
+    What it had deleted by then is equal to anything (`Mirror.compare`): what was committed there is that of others.
+    """
+    is_cut = ghost.since_epoch > 0 and batch.base < mirror.start <= batch.last
+    return mirror.start if is_cut else batch.base
 
 
 def _check_topic(known: Knowledge, broker: BrokerMirror, part: FetchedPartition) -> None:

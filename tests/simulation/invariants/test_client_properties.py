@@ -10,7 +10,14 @@ from typing import Any, cast
 import pytest
 
 from broker.core.broker_node.state import BrokerState
-from broker.core.messages import AnyResponse, FetchResponse, ListOffsetsResponse, ProducedPartition, ProduceResponse
+from broker.core.messages import (
+    AnyResponse,
+    FetchedPartition,
+    FetchResponse,
+    ListOffsetsResponse,
+    ProducedPartition,
+    ProduceResponse,
+)
 from broker.core.messages.errors import ErrorCode
 from broker.core.ports.events import Reply, RequestReceived
 from broker.core.records import encode_batch, headers_of
@@ -20,7 +27,7 @@ from simulation.engine.node_views import brokers
 from simulation.engine.transport import CLIENTS_FROM
 from simulation.invariants import clients
 from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror, batches_in
-from simulation.invariants.knowledge import Knowledge
+from simulation.invariants.knowledge import BrokerMirror, Knowledge
 from simulation.invariants.observer import PropertyObserver
 from simulation.runs.sweep import simulate
 from simulation.scenario.configuration import SimulatedFault
@@ -106,6 +113,30 @@ def test_a_committed_offset_with_another_record_that_a_consumer_gets_breaks_p_11
         FetchResponse, lambda _, response: with_part(response, records=encode_batch([(None, b"x")], 0, 0, 0))
     )
     assert outcome.failed_property == "P-11"
+
+
+@pytest.mark.parametrize(("start", "since_epoch", "last", "broken"), [
+    (2, 7, "own", False),
+    (2, 7, "other", True),
+    (2, 0, "own", True),
+    (0, 7, "own", True),
+    (3, 7, "own", True),  # a batch of which nothing is left is given to nobody
+])  # fmt: skip
+def test_only_what_is_left_of_a_batch_after_an_unclean_election_is_compared_for_p_11(
+    monkeypatch: pytest.MonkeyPatch, start: int, since_epoch: int, last: str, broken: bool
+) -> None:
+    """Offset 2 is committed as the leader has it, offsets 0 and 1, which it has deleted, as another replica had them."""
+    records = encode_batch([(None, value) for value in (b"a", b"b", b"c")], 0, 3, 0)
+    (own,), other = batches_in(records), Batch(0, 2, 1, 0, -1, -1, -1, control=False)
+    committed = [other, other, own if last == "own" else other]
+    ghost, mirror = Ghost("log", 0, committed=committed, since_epoch=since_epoch), ReplicaMirror(1, start=start)
+    failed = []
+    monkeypatch.setattr(clients, "_protected", lambda *_: (ghost, mirror))
+    known = cast(Knowledge, SimpleNamespace(fail=lambda _, property_id, what: failed.append(property_id)))
+    broker = cast(BrokerMirror, SimpleNamespace(broker_id=1, mirrors={}))
+    part = FetchedPartition("log", 0, ErrorCode.NONE, 3, 3, 0, records)
+    clients._read(known, broker, part, 2, 3)
+    assert failed == (["P-11"] if broken else [])
 
 
 def test_an_empty_answer_to_who_must_see_an_acknowledged_write_breaks_p_13() -> None:
