@@ -37,7 +37,7 @@ _ROWS: Final = (
     Kind("diverged-log-kept", "A replica kept records that differ from the leader's.", "FE-6, RT-5, TR-1"),
     Kind(
         "storage-loss",
-        "A replica that had lost what it had written was taken for complete.",
+        "A replica that had lost, or may have lost, what it had written was taken for complete.",
         "RG-6, EL-5, ELR-2",
     ),
     Kind(
@@ -50,7 +50,7 @@ _ROWS: Final = (
         "A follower applied an answer that did not fit the leader epoch, or the log end, that it had.",
         "TR-5, TR-6",
     ),
-    Kind("unclean-election", "A replica was elected that was not eligible.", "EL-3, EL-4"),
+    Kind("unclean-election", "A replica was elected that was not eligible when that was last seen.", "EL-3, EL-4"),
     Kind("wrong-recovery", "An unclean recovery chose a replica that lacks committed records.", "UR-5, UR-6, UR-7"),
     Kind("eligibility", "The controller kept wrong sets of eligible replicas.", "ELR-1, ELR-2, ELR-4"),
     Kind("fenced-member", "A fenced broker was a leader or a member of an ISR.", "AP-8, HB-3, HB-4"),

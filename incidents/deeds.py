@@ -8,6 +8,9 @@ from typing import Final
 ENDING_A_PROCESS: Final = ("kill", "restart", "power-cut", "crash-loop", "rolling-restart", "upgrade", "out-of-memory")
 """Kinds of faults after which a node starts again with all that it had written: it may cut its logs then."""
 
+CUTTING_OFF: Final = ("isolate", "halves", "one-way", "majority-ring", "bridge", "brokers-from-controllers", "flapping")
+"""Kinds of faults by which a node may hear of no decision, and its own may reach nobody."""
+
 OF_CLOCKS: Final = ("clock-jump", "clock-strobe", "clock-drift")
 """Kinds of faults that set a node's clock wrong."""
 

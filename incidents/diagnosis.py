@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,12 +13,13 @@ from history.reader import load_table
 from incidents.early_designs import with_known_gaps
 from incidents.elections import decisive_election
 from incidents.evidence import Evidence, Finding, as_the_simulator_found
+from incidents.groups import Group, Keyed, key_of, merged, sides_united, with_same_fault, with_what_belongs_to_them
 from incidents.headlines import gravest, headline
 from incidents.losses import causes_of
 from incidents.model import Cause, Incident, Span
 from incidents.reads import COMMITS, NOT_IDEMPOTENT, OF_ANSWERS, STALE, causes_of_row, details_of, is_retried
 from incidents.simulated import OWN_LAYERS, causes_of_finding
-from incidents.takeovers import LOST, Loss, held, losses_in
+from incidents.takeovers import LOST, losses_in
 
 Row = Mapping[str, Any]
 Totals = Mapping[str, tuple[int, int]]
@@ -34,24 +35,6 @@ _PLACE: Final = "place"
 """Key of a row: its place in the table of anomalies."""
 
 
-@dataclass
-class _Group:
-    """Rows and findings with one cause."""
-
-    causes: tuple[Cause, ...]
-    rows: list[Row] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    losses: list[Loss] = field(default_factory=list)
-
-    @property
-    def early_leader(self) -> tuple[str, int] | None:
-        """The leader that acknowledged too early what was lost: one mistake, whoever was elected then."""
-        by = {loss.acknowledged_by for loss in self.losses}
-        leader = next(iter(by)) if len(by) == 1 else None
-        is_early = [cause.kind for cause in self.causes] == ["acknowledged-early"]
-        return ("acknowledged-early", leader) if is_early and leader is not None else None
-
-
 def diagnose(directory: Path, totals: Totals | None = None) -> list[Incident]:
     """Return the incidents of a run, violations first, the gravest first.
 
@@ -62,92 +45,27 @@ def diagnose(directory: Path, totals: Totals | None = None) -> list[Incident]:
     evidence = Evidence(directory)
     table = as_the_simulator_found(load_table(directory, "anomalies").table, evidence.findings).to_pylist()
     rows: list[Row] = [{**row, _PLACE: place} for place, row in enumerate(table)]
-    groups = _merged([*_with_what_followed(evidence, _losses(evidence, rows)), *_findings(evidence)])
-    groups = _sides_united(_with_others(evidence, groups, rows))
+    groups = merged([*with_what_belongs_to_them(evidence, _losses(evidence, rows)), *_findings(evidence)])
+    groups = sides_united(_with_others(evidence, groups, rows))
     found = [_incident(evidence, group) for group in groups if group.rows or group.findings]
     found = _with_totals(found, totals or {})
     return sorted(found, key=_gravity)[:INCIDENTS_MAX]
 
 
-_Keyed = list[tuple[Hashable, _Group]]
-
-
-def _losses(evidence: Evidence, rows: Iterable[Row]) -> _Keyed:
-    found = []
-    for loss in losses_in(evidence, rows):
-        causes = causes_of(evidence, loss)
-        group = _Group(causes, list(loss.rows), losses=[loss])
-        apart = (loss.topic, loss.partition, loss.takeover and loss.takeover[:2])
-        found.append((group.early_leader or _key(causes, apart), group))
-    return found
-
-
-def _with_what_followed(evidence: Evidence, losses: _Keyed) -> _Keyed:
-    """Count to a loss of storage what its leader wrote instead, and what went when others did not keep that either."""
-    by_storage = [(key, one) for key, one in losses if [cause.kind for cause in one.causes] == ["storage-loss"]]
-    own: _Keyed = []
-    followed: _Keyed = []
-    for key, group in losses:
-        of_host = next((of for of, host in by_storage if _came_of(evidence, host, group)), None)
-        (own if of_host is None else followed).append((of_host or key, group))
-    return [*own, *followed]
-
-
-def _came_of(evidence: Evidence, host: _Group, group: _Group) -> bool:
-    """Whether records were written after a loss of storage, and its leader alone still holds them."""
-    (before,), (after,), cause = host.losses, group.losses, host.causes[0]
-    return (
-        [(one.kind, one.faults) for one in group.causes] == [("diverged-log-kept", ())]
-        and (before.topic, before.partition) == (after.topic, after.partition)
-        and _is_allowed(host) == _is_allowed(group)
-        and after.first_ns >= (cause.at_ns or 0)
-        and set(held(evidence, after)) == {cause.node}
-    )
-
-
 _NUMBER = re.compile(r"\d[\d,]*")
 
 
-def _key(causes: Sequence[Cause], otherwise: Hashable) -> Hashable:
-    """Return what incidents with one cause share: kind, node and guilty fault; without a fault they stay apart.
-
-    While a leadership changes no node is guilty, and of faults that came together none comes first.
-    """
-    if [cause.kind for cause in causes] == ["leader-change"] and causes[0].faults:
-        return ("leader-change", frozenset(causes[0].faults), causes[0].allowed_by)
-    if causes and causes[0].faults and causes[0].kind not in ("wrong-cut", "acknowledged-early", "joined-too-early"):
-        return tuple((cause.kind, cause.node, cause.faults[:1]) for cause in causes)
-    if [cause.kind for cause in causes] == ["diverged-log-kept"] and causes[0].node is not None:
-        return ("diverged-log-kept", causes[0].sentence)  # which names no partition
-    return otherwise
+def _losses(evidence: Evidence, rows: Iterable[Row]) -> Keyed:
+    found = []
+    for loss in losses_in(evidence, rows):
+        causes = causes_of(evidence, loss)
+        group = Group(causes, list(loss.rows), losses=[loss])
+        apart = (loss.topic, loss.partition, loss.takeover and loss.takeover[:2])
+        found.append((group.early_leader or key_of(causes, apart), group))
+    return found
 
 
-def _merged(keyed: Iterable[tuple[Hashable, _Group]]) -> list[_Group]:
-    merged: dict[Hashable, _Group] = {}
-    for key, group in keyed:
-        one = merged.setdefault(key, _Group(group.causes))
-        if any(cause.sentence.endswith(" again") for cause in one.causes):
-            one.causes = group.causes  # "again" is said only if it holds in every partition
-        if not any(loss.takeover for loss in one.losses) and any(loss.takeover for loss in group.losses):
-            one.causes = group.causes  # which says who was elected without the records
-        if (
-            _names_no_node(one)
-            and group.causes
-            and not _names_no_node(group)
-            and group.causes[0].kind == one.causes[0].kind
-        ):
-            one.causes = group.causes
-        one.rows += group.rows
-        one.findings += group.findings
-        one.losses += group.losses
-    return list(merged.values())
-
-
-def _names_no_node(group: _Group) -> bool:
-    return bool(group.causes) and group.causes[0].node is None
-
-
-def _findings(evidence: Evidence) -> _Keyed:
+def _findings(evidence: Evidence) -> Keyed:
     """Make one incident of what the simulator found: it stops at the first violation, and the rest follows from it."""
     own = [finding for finding in evidence.findings if finding.layer in OWN_LAYERS]
     if not evidence.findings:
@@ -158,7 +76,7 @@ def _findings(evidence: Evidence) -> _Keyed:
         row = {**_row(first), "evidence": None}
         losses = losses_in(evidence, [row])
         causes = causes_of(evidence, losses[0]) if losses else causes_of_row(evidence, row)
-    return [(("simulator", first.property_id), _Group(causes, [], list(evidence.findings)))]
+    return [(("simulator", first.property_id), Group(causes, [], list(evidence.findings)))]
 
 
 def _row(finding: Finding) -> dict[str, Any]:
@@ -173,7 +91,7 @@ def _row(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _with_others(evidence: Evidence, groups: list[_Group], rows: Sequence[Row]) -> list[_Group]:
+def _with_others(evidence: Evidence, groups: list[Group], rows: Sequence[Row]) -> list[Group]:
     """Add the anomalies that are no loss: to the loss that they retell, or else to incidents of their own."""
     losses = [group for group in groups if group.losses]
     simulated = next((group for group in groups if group.findings), None)
@@ -182,7 +100,7 @@ def _with_others(evidence: Evidence, groups: list[_Group], rows: Sequence[Row]) 
             simulated.rows += loss.rows
         groups, losses = [simulated], []
     hosts = [_as_host(group) for group in ([simulated] if simulated is not None else losses)]
-    own: _Keyed = []
+    own: Keyed = []
     for row in rows:
         if row["anomaly"] in LOST and row["topic"] is not None:
             continue
@@ -190,7 +108,7 @@ def _with_others(evidence: Evidence, groups: list[_Group], rows: Sequence[Row]) 
         if host is None:
             causes = causes_of_row(evidence, row) if row["topic"] is not None or row["broker"] is not None else ()
             if row["anomaly"] in COMMITS and not row["within_contract"]:
-                host = _with_same_fault(losses, causes)
+                host = with_same_fault(losses, causes)
             if [cause.kind for cause in causes] == ["acknowledged-early"]:
                 leader = ("acknowledged-early", causes[0].node)
                 host = next((loss for loss in losses if loss.early_leader == leader), None)
@@ -206,11 +124,11 @@ def _with_others(evidence: Evidence, groups: list[_Group], rows: Sequence[Row]) 
         if [cause.kind for cause in causes] == ["no-progress"] and causes[0].node is not None:
             # one node that fails in the same way, in any partition
             apart = (family, "no-progress", causes[0].node, _NUMBER.sub("#", causes[0].sentence))
-        key: Hashable = (family, row["within_contract"], _key(causes, apart))
+        key: Hashable = (family, row["within_contract"], key_of(causes, apart))
         if [cause.kind for cause in causes] == ["dirty-read"]:
             key = _shown_too_early(evidence, row, causes[0])
-        own.append((key, _Group(causes, [row])))
-    return [*groups, *_merged(own)]
+        own.append((key, Group(causes, [row])))
+    return [*groups, *merged(own)]
 
 
 def _shown_too_early(evidence: Evidence, row: Row, cause: Cause) -> Hashable:
@@ -221,48 +139,17 @@ def _shown_too_early(evidence: Evidence, row: Row, cause: Cause) -> Hashable:
     return ("dirty-read", row["within_contract"], leader, where)
 
 
-def _sides_united(groups: Sequence[_Group]) -> list[_Group]:
-    """Make one incident of violations and of what is within the contract, if their causes say the same there."""
-    united = [group for group in groups if not _is_allowed(group)]
-    for group in filter(_is_allowed, groups):
-        host = next((one for one in united if _are_alike(one, group)), None)
-        if host is None:
-            united.append(group)
-        else:
-            host.rows += group.rows
-            host.losses += group.losses
-    return united
-
-
-def _are_alike(group: _Group, other: _Group) -> bool:
-    said, also_said = ([(cause.kind, cause.sentence) for cause in one.causes] for one in (group, other))
-    stale, also_stale = (any(row["anomaly"] in STALE for row in one.rows) for one in (group, other))
-    where, also_where = ({(row["topic"], row["partition"]) for row in one.rows} for one in (group, other))
-    by_one_fault = len(group.causes) == 1 and bool(group.causes[0].faults) and _is_allowed(group) and _is_allowed(other)
-    return bool(said) and said == also_said and stale == also_stale and (by_one_fault or bool(where & also_where))
-
-
-def _is_allowed(group: _Group) -> bool:
-    return not group.findings and all(row["within_contract"] for row in group.rows)
-
-
-def _with_same_fault(losses: Iterable[_Group], causes: Sequence[Cause]) -> _Group | None:
-    """Return the loss by the fault that took what a group had committed, which is in a log as well."""
-    fault = causes[0].faults[:1] if causes else ()
-    return next((loss for loss in losses if fault and loss.causes and loss.causes[0].faults[:1] == fault), None)
-
-
 @dataclass
 class _Host:
     """A loss that may show itself by other anomalies, with what decides whether it does."""
 
-    group: _Group
+    group: Group
     first_lost: Mapping[tuple[object, object], int]
     """Topic and partition → the first lost offset."""
     began_ns: int | None
 
 
-def _as_host(group: _Group) -> _Host:
+def _as_host(group: Group) -> _Host:
     first: dict[tuple[object, object], int] = {}
     for row in group.rows:
         if row["anomaly"] in LOST and row["offset"] is not None:
@@ -275,7 +162,7 @@ def _as_host(group: _Group) -> _Host:
     return _Host(group, first, min((cause.at_ns for cause in group.causes if cause.at_ns is not None), default=None))
 
 
-def _host(hosts: Iterable[_Host], row: Row) -> _Group | None:
+def _host(hosts: Iterable[_Host], row: Row) -> Group | None:
     """Return the loss that an anomaly retells: same partition, not before the first lost offset, not earlier."""
     if row["anomaly"] not in SYMPTOMS or is_retried(row):
         return None
@@ -303,7 +190,7 @@ def _offset_in_question(row: Row) -> int | None:
     return offset
 
 
-def _incident(evidence: Evidence, group: _Group) -> Incident:
+def _incident(evidence: Evidence, group: Group) -> Incident:
     anomalies: dict[str, tuple[int, int]] = {}
     for row in group.rows:
         violations, within = anomalies.get(row["anomaly"], (0, 0))
@@ -359,7 +246,7 @@ def _stretches(places: Iterable[int]) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def _spans(group: _Group, name: str) -> tuple[Span, ...]:
+def _spans(group: Group, name: str) -> tuple[Span, ...]:
     """Return the partitions and offsets of the anomalies of one name."""
     offsets: dict[tuple[str | None, int | None], list[int]] = {}
     rows = [row for row in group.rows if row["anomaly"] == name]

@@ -110,15 +110,18 @@ class Evidence:
     def faults(self) -> tuple[Fault, ...]:
         """The faults that took effect, by their start; in a run without faults the crashes of its story.
 
-        With the kills of nodes that were down already, which only put their start off.
+        With the kills and restarts of nodes that were down already, which only change when they start.
         """
         rows = load_table(self._directory, "faults").table.to_pylist()
         read = (read_fault(row, is_lossy=self.is_lossy(row["kind"])) for row in rows)
         found = [fault for fault in read if fault is not None] or list(self._crashes())
         return tuple(sorted(found, key=lambda fault: (fault.started_ns, fault.number)))
 
-    def stories(self, numbers: Iterable[int]) -> list[str]:
-        """Return what faults did, by their numbers. Of a recipe: what those of its parts did that were needed."""
+    def stories(self, numbers: Iterable[int], *, in_brief: bool = False) -> list[str]:
+        """Return what faults did, by their numbers. Of a recipe: what those of its parts did that were needed.
+
+        In brief only the numbers of these parts.
+        """
         by_number = {fault.number: fault for fault in self.faults if fault.number}
         parts = {first: rest for first, *rest in self.needed.parts} if self.needed is not None else {}
         inside = self.needed.inside if self.needed is not None else ()
@@ -136,6 +139,9 @@ class Evidence:
         def of_recipe(number: int) -> str:
             kind = by_number[number].kind if number in by_number else ""
             aim = f" to {RECIPES[kind]}" if kind in RECIPES else ""
+            if in_brief:
+                named = enumeration([f"#{part}" for part in sorted(parts[number])])
+                return f"{A_RECIPE}{aim} (fault #{number}), which consists of {named}"
             return f"{A_RECIPE}{aim} (fault #{number}), in which {together(parts[number])}"
 
         return [

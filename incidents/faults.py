@@ -20,9 +20,14 @@ _OF_A_PARTITION = re.compile(
 _DISK_LOST = "disk lost"
 """In those of one that lost what was synced, too: the simulation calls that a loss of the page cache."""
 
+_ENDS = {"kill": "killed", "restart": "restarted"}
+"""Kinds of faults that may find their node down already."""
+
+FROM_BROKERS = "brokers"
+"""What is noted of a fault that cuts a node off from brokers alone."""
 
 _FROM = {
-    "brokers": "from the other brokers",
+    FROM_BROKERS: "from the other brokers",
     "nodes": "from the other nodes",
     "controllers": "from the controllers",
 }
@@ -72,8 +77,8 @@ class Fault(NamedTuple):
     @property
     def _whom_and_what(self) -> str:
         did = self._did
-        if self.kind == "kill" and self.detail == DOWN_ALREADY:
-            did = "was to be killed, but was down already,"
+        if self.kind in _ENDS and self.detail == DOWN_ALREADY:
+            did = f"was to be {_ENDS[self.kind]}, but was down already,"
         if len(self.targets) > 1:
             did = re.sub(r"^was\b", "were", re.sub(r"\bits\b", "their", did))
         return f"{nodes(self.targets)} {did}"
@@ -109,8 +114,8 @@ class Fault(NamedTuple):
 def read_fault(row: Mapping[str, Any], *, is_lossy: bool) -> Fault | None:
     """Return what a row of the table of faults tells; None of one that did not take effect.
 
-    A kill of a node that was down already only puts its start off: it counts. `is_lossy`: whether faults of this kind
-    may have taken what the run's system had written.
+    A kill or restart of a node that was down already only changes when it starts: it counts. `is_lossy`: whether faults
+    of this kind may have taken what the run's system had written.
     """
     noted = _noted(row["parameters"])
     if row["started_ns"] is None or not (row["took_hold"] or noted == DOWN_ALREADY):

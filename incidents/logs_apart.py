@@ -16,12 +16,12 @@ from common.wording import (
     nodes,
     partition_name,
 )
-from incidents.deeds import ENDING_A_PROCESS
+from incidents.deeds import CUTTING_OFF, ENDING_A_PROCESS
 from incidents.evidence import Evidence
-from incidents.faults import Fault
+from incidents.faults import FROM_BROKERS, Fault
 from incidents.lost_storage import SLACK_NS, set_of
 from incidents.model import Cause
-from incidents.partition_history import Sample
+from incidents.partition_history import PartitionHistory, Sample
 from incidents.takeovers import Loss, held
 
 UNCONDITIONAL = (
@@ -74,7 +74,14 @@ def _led_from_outside(evidence: Evidence, loss: Loss, leader: int) -> Cause | No
     """The broker that acknowledged the records led without being in the ISR: others held what came before them."""
     by, history = loss.acknowledged_by, evidence.history_of(loss.topic, loss.partition)
     led = [one for one in history.took_over if one.at_ns <= loss.first_ns and one.broker == by]
-    before = [sample for sample in history.leading if led and sample.at_ns < led[-1].at_ns and sample.broker != by]
+    before = [
+        sample
+        for sample in history.leading
+        if led
+        and sample.at_ns < led[-1].at_ns
+        and sample.broker != by
+        and not _is_own_belief(evidence, history, sample)
+    ]
     if not evidence.is_leader_race or by is None or not before or not before[-1].isr or by in before[-1].isr:
         return None
     last, since_ns = before[-1], led[-1].at_ns
@@ -106,6 +113,19 @@ def _led_from_outside(evidence: Evidence, loss: Loss, leader: int) -> Cause | No
         since_ns,
         by,
         tuple(dict.fromkeys(fault.number for fault, _ in numbered if fault.number)),
+    )
+
+
+def _is_own_belief(evidence: Evidence, history: PartitionHistory, sample: Sample) -> bool:
+    """Whether a leader was cut off when it was first seen with an ISR: others need not have heard of that one."""
+    since_ns = sample.at_ns
+    for one in reversed([earlier for earlier in history.leading if earlier.at_ns < sample.at_ns]):
+        if (one.broker, one.isr) != (sample.broker, sample.isr):
+            break
+        since_ns = one.at_ns
+    return any(
+        fault.kind in CUTTING_OFF and fault.detail != FROM_BROKERS
+        for fault in evidence.faults_on(sample.broker, since_ns, since_ns)
     )
 
 

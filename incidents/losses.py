@@ -188,7 +188,8 @@ def _never_had(
             lacked = f"Samples of broker {leader} after the acknowledgement show a log that ends at {count(end)}."
     elif back:
         lacked = f"{lacked} It {back[0].deed}, and may have cut its log when it came back."
-    spoken = (*seen, lacked, f"The ISR last seen before that election was {set_of(isr)}, the ELR {set_of(eligible)}.")
+    elr = "" if evidence.is_leader_race else f", the ELR {set_of(eligible)}"
+    spoken = (*seen, lacked, f"The ISR last seen before that election was {set_of(isr)}{elr}.")
 
     def cause(kind: str, sentence: str, allowed_by: str = "") -> Cause:
         return Cause(kind, sentence, spoken, takeover.seen_ns, leader, numbers, allowed_by)
@@ -202,7 +203,7 @@ def _never_had(
             away = evidence.faults_on(leader, loss.first_ns - SLACK_NS, takeover.seen_ns)
             numbers = tuple(dict.fromkeys((*numbers, *(fault.number for fault in away if fault.number))))
             unaware = (f"Broker {leader} {fault.deed}, and may not have known who led meanwhile." for fault in away)
-            spoken = (*spoken, UNCONDITIONAL, *unaware)
+            spoken = (*spoken, *_isr_at_first(history, takeover), UNCONDITIONAL, *unaware)
         outsider = f"broker {leader}, which was neither in the ISR nor eligible when last seen, was elected by"
         return [cause("unclean-election", f"{because}{outsider} {moment(takeover.seen_ns)}", allowed)]
     was_member = bool(at_ack) and leader in at_ack[-1].isr
@@ -214,6 +215,21 @@ def _never_had(
     return (
         [early, cause("wrong-cut", f"{elected} after it had cut them off its log")] if was_member else [joined, early]
     )
+
+
+def _isr_at_first(history: PartitionHistory, takeover: Takeover) -> list[str]:
+    """Say with which ISR a leader began, by its own log: if it was in that one, what was stored had changed."""
+    began = [
+        one
+        for one in history.took_over
+        if one.broker == takeover.leader and takeover.not_before_ns <= one.at_ns <= takeover.seen_ns
+    ]
+    return [
+        f"By its log broker {one.broker} began to lead at {moment(one.at_ns)} with the ISR {set_of(one.isr)}: what is"
+        " stored had changed by then."
+        for one in began[-1:]
+        if one.broker in one.isr
+    ]
 
 
 def _without_samples(evidence: Evidence, loss: Loss) -> list[Cause]:

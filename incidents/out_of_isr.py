@@ -78,7 +78,7 @@ def _put_out(evidence: Evidence, history: PartitionHistory) -> tuple[tuple[str, 
         return (), ()
     before, now = history.isrs[-2:]
     left = sorted({*before.isr} - {*now.isr})
-    since_ns = now.start_ns - _SHRINKS_NS
+    since_ns = max(now.start_ns - _SHRINKS_NS, before.start_ns)
     hit = {
         fault.number
         for broker in (*left, history.leading[-1].broker)

@@ -115,13 +115,16 @@ def partition_history(
     rows = _with_logged(sampled, logged)
     took_over = tuple(state for state in logged if state.role == "leader")
     leading, claims = _leading(rows, took_over)
+    # without leader epochs a log tells the moment and the ISR, and not where the replica's log ends
+    told = [_of_log(state) for state in took_over if state.log_end is None and state.leader_epoch is None]
+    led = list(merge(leading, told, key=itemgetter("at_ns")))
     silence_ns = 2 * _round_ns(sampled) + 1
     end_ns = rows[-1]["at_ns"] if rows else 0
     return PartitionHistory(
         topic,
         partition,
-        tuple(_merged_leaderships(_leaderships(leading, silence_ns, end_ns))),
-        tuple(_merged_isrs(_isrs(leading, end_ns))),
+        tuple(_merged_leaderships(_leaderships(led, silence_ns, end_ns))),
+        tuple(_merged_isrs(_isrs(led, end_ns))),
         tuple(_cuts(rows)),
         tuple(claims),
         tuple(_sample(row) for row in rows if row["broker"] is not None),

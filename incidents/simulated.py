@@ -110,6 +110,8 @@ def _cause(evidence: Evidence, finding: Finding, kind: str, sentence: str, *spok
     faults = _enabling(evidence, finding)
     known = evidence.needed is not None and bool(evidence.needed.needed or not evidence.needed.untested)
     what = "Faults that it needs" if known else "Faults before it"
+    if known and evidence.needed is not None and evidence.needed.parts:
+        what += ", a series as a whole"
     before = evidence.stories(fault.number for fault in sorted(faults, key=_start))
     enabling = [f"{what}: {'; '.join(before)}."] if before else []
     return Cause(

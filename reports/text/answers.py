@@ -143,7 +143,8 @@ def _records(run: Run, incident: Incident) -> Answer:
     said = (_record(run, row) for row in rows if row["offset"] is not None or row["value"])
     named = list(islice(dict.fromkeys(said), RECORDS_NAMED))  # several reads may have missed the same record
     if not named:
-        return Answer("Records", f"No single one: this is about {where(incident.spans)}.")
+        first = ", where the check saw it first" if incident.findings and incident.spans else ""
+        return Answer("Records", f"No single one: this is about {where(incident.spans)}{first}.")
     least = "at least " if name in incident.at_least else ""
     many = f"{least}{plural(total, 'violation')}" if violations and within else f"{least}{count(total)} in all"
     is_part = least or (name in CATALOGUE and table.num_rows < total)

@@ -75,11 +75,14 @@ def shrunk(run: Run) -> list[Answer]:
         return [Answer("Shrunk", f"The run {directory.name} beside this one is what is left of it.")]
     numbers = [fault.number for fault in evidence.faults if fault.number]
     stories = evidence.stories(known.needed if known is not None else numbers)
-    verb = "is" if len(stories) == 1 else "are"
-    enough = f"In a smaller run {plural(len(stories), 'fault')} {verb} enough" if stories else "No fault is needed"
     told = _FAULT_NUMBERS.sub("", "; ".join(stories))  # of the other run
-    what = f": {told}" if told and len(told) <= _LONGEST_SHRUNK else ""
-    text = f"{enough} for the same rule to break{what}. The run {directory.name} beside this one shows it."
+    if not stories:
+        enough = "No fault is needed for the same rule to break"
+    elif len(told) <= _LONGEST_SHRUNK:
+        enough = f"In a smaller run this is enough for the same rule to break: {told}"
+    else:
+        enough = f"In a smaller run {count(len(stories))} faults are enough for the same rule to break"
+    text = f"{enough}. The run {directory.name} beside this one shows it."
     return [Answer("Shrunk", text)]
 
 
@@ -99,8 +102,9 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
     if stories:
         if is_shrunk and sum(map(len, stories)) > _LONG_STORY:
             own = [number for number in needed.needed if number not in needed.inside]
-            items = (f"{_numbers(own)}, which the incident tells one by one",)
-            untold = True
+            untold = len(own) > FAULTS_NAMED
+            numbers = f"{_numbers(own)}, which the incident tells one by one"
+            items = (numbers,) if untold else tuple(evidence.stories(own, in_brief=True))
         else:
             items = tuple(stories)
         these = "it" if len(stories) == 1 else "these"

@@ -333,13 +333,14 @@ class SimulatedNemesis:
         self._opened(kind, (target,), lambda: self.cluster.start(target), fault.duration_ms, why)
 
     def _restart(self, fault: SimulatedFault, target: int) -> None:
+        why = DOWN_ALREADY if self._is_down(target)() else ""
         self.cluster.stop(target)
 
         def mend() -> None:
             self.cluster.kill(target)  # if its controlled shutdown took too long
             self.cluster.start(target)
 
-        self._opened("restart", (target,), mend, fault.duration_ms + 1_000)
+        self._opened("restart", (target,), mend, fault.duration_ms + 1_000, why)
 
     # --- network -----------------------------------------------------------------------------------------------------
 

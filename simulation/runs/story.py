@@ -79,6 +79,7 @@ class StoryRecorder(TraceRecorder):
         self._sent_to: dict[tuple[int, int], tuple[int, int]] = {}
         self._asked_from: dict[tuple[int, int], int] = {}
         self._standing: dict[int, dict[str, Standing]] = {}
+        self._ended: dict[int, int] = {}
 
     def after(self, cluster: SimulatedCluster, step: EventStep) -> None:
         """See `Observer.after`."""
@@ -100,6 +101,8 @@ class StoryRecorder(TraceRecorder):
         self.steps += [StoryStep(line, here) for line in lines]
         self._standing.setdefault(step.node_id, {}).update(changed)
         self._last_event = here
+        if ended:
+            self._ended[step.node_id] = here
         self._remember(step, here)
 
     def crashed(self, cluster: SimulatedCluster, node_id: int, lost_bytes: int) -> None:
@@ -110,6 +113,7 @@ class StoryRecorder(TraceRecorder):
         ordered = last is not None and last.node_id == NOBODY and last.at_us == cluster.now_us
         cause = len(self.steps) - 1 if ordered else None
         self._standing.pop(node_id, None)
+        self._ended[node_id] = len(self.steps)
         self.steps += [StoryStep(line, cause, ended=True) for line in self._new_lines()]
 
     def catch_up(self, log_entries: Sequence[tuple[int, int, str]]) -> None:
@@ -143,6 +147,8 @@ class StoryRecorder(TraceRecorder):
                 return self._timers.get((node, key)), None
             case FlushDone(token, _):
                 return self._flushes.pop((node, token), None), None
+            case Started() if node in self._ended:
+                return self._ended.pop(node), None  # it starts with what its end has left
         last = self.steps[-1].line if self.steps else None
         ordered = isinstance(event, Started | StopRequested) and last is not None and last.node_id == NOBODY
         return (len(self.steps) - 1 if ordered else None), None

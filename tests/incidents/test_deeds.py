@@ -53,6 +53,7 @@ def test_who_is_cut_off_is_told_with_from_whom(tmp_path, party, whom):
 def test_a_simulated_fault_is_told_with_what_it_noted_of_itself(tmp_path):
     """As of a setting its value, and of a kill that its node was down."""
     kinds = {1: ("kill", [3], "down already"), 2: ("kill", [3], ""), 3: ("changed-min-isr", [], "to 3")}
+    kinds[5] = ("restart", [3], "down already")
     faults = [fault(n, kind, on, n, 9, parameters=json.dumps({"what": what})) for n, (kind, on, what) in kinds.items()]
     faults += [fault(4, "kill", [3], 4, 9, parameters=text) for text in ("null", "{")]
     assert [one.story for one in Evidence(run_in(tmp_path, faults=faults)).faults] == [
@@ -60,6 +61,7 @@ def test_a_simulated_fault_is_told_with_what_it_noted_of_itself(tmp_path):
         "broker 3 was killed at 2.000 s (fault #2)",
         "min.insync.replicas was set to 3 at 3.000 s (fault #3)",
         *["broker 3 was killed at 4.000 s (fault #4)"] * 2,
+        "broker 3 was to be restarted, but was down already, at 5.000 s (fault #5)",
     ]
 
 

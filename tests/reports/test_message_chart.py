@@ -100,6 +100,15 @@ def test_a_played_schedule_stores_what_caused_each_step_and_the_logs_of_each_nod
         assert borders[-1] == state["log_end"]
 
 
+def test_a_node_that_starts_again_was_led_to_that_by_what_ended_it(tmp_path):
+    store_schedule_run(tmp_path, DIRECTED_SCHEDULES.files()["registration-changes-nothing"], flawed=True)
+    steps = load_story(tmp_path).steps
+    again = [step for index, step in enumerate(steps) if step.text == "starts" and any(
+        one.lane == step.lane and one.ended for one in steps[:index])]  # fmt: skip
+    assert again
+    assert all(steps[step.cause].lane == step.lane and steps[step.cause].ended for step in again)
+
+
 def test_a_played_schedule_stores_what_kind_of_message_each_is(played):
     steps = load_story(played).steps
     assert {step.message for step in steps} == {"", "request", "answer"}

@@ -360,7 +360,7 @@ def test_a_failure_that_was_shrunk_says_what_is_left_of_it(tmp_path):
     assert "Shrunk" not in told(run)  # it is there no more
     checked(tmp_path / "small", **{**SIMULATED, "faults": [fault(1, "pause", [3], 5, 9)]})
     assert told(run)["Shrunk"] == (
-        "In a smaller run 1 fault is enough for the same rule to break: broker 3 was paused at 5.000 s. The run small"
+        "In a smaller run this is enough for the same rule to break: broker 3 was paused at 5.000 s. The run small"
         " beside this one shows it."
     )
     needed.write(tmp_path / "small", Needed((), (1,), (), 3, 4))
@@ -371,6 +371,20 @@ def test_a_failure_that_was_shrunk_says_what_is_left_of_it(tmp_path):
     assert told(run)["Shrunk"] == short
     needed.write(tmp_path / "small", Needed((1,), (2,), (3,), 3, 4))
     assert told(run)["Shrunk"] == "The run small beside this one is what is left of it."
+
+
+def test_of_a_series_in_a_long_story_the_numbers_of_its_parts_are_told(tmp_path):
+    faults = [
+        fault(1 + n, "kill" if n else "follower-far-behind", [1 + n] if n else [], 3 + n, 4 + n) for n in range(9)
+    ]
+    run = checked(tmp_path / "run", **{**SIMULATED, "faults": faults})
+    needed.write(run, Needed(tuple(range(1, 10)), (), (), 3, 9, parts=((1, *range(3, 10)),)))
+    checked(tmp_path / "small", **SIMULATED)
+    needed.write_smallest(run, "small")
+    assert told(run)["Faults needed"].startswith(
+        "Needed: a series of faults to keep a follower from fetching, and then lose the others (fault #1), which"
+        " consists of #3, #4, #5, #6, #7, #8 and #9; broker 2 was killed at 4.000 s (fault #2)."
+    )
 
 
 @pytest.mark.parametrize("number", [3, 12])

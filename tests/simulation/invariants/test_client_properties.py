@@ -125,15 +125,15 @@ def test_a_committed_offset_with_another_record_that_a_consumer_gets_breaks_p_11
 def test_only_what_is_left_of_a_batch_after_an_unclean_election_is_compared_for_p_11(
     monkeypatch: pytest.MonkeyPatch, start: int, since_epoch: int, last: str, broken: bool
 ) -> None:
-    """Offset 2 is committed as the leader has it, offsets 0 and 1, which it has deleted, as another replica had them."""
+    """Offset 2 is committed as the leader has it; offsets 0 and 1, which it has deleted, as another replica had."""
     records = encode_batch([(None, value) for value in (b"a", b"b", b"c")], 0, 3, 0)
     (own,), other = batches_in(records), Batch(0, 2, 1, 0, -1, -1, -1, control=False)
     committed = [other, other, own if last == "own" else other]
     ghost, mirror = Ghost("log", 0, committed=committed, since_epoch=since_epoch), ReplicaMirror(1, start=start)
     failed = []
     monkeypatch.setattr(clients, "_protected", lambda *_: (ghost, mirror))
-    known = cast(Knowledge, SimpleNamespace(fail=lambda _, property_id, what: failed.append(property_id)))
-    broker = cast(BrokerMirror, SimpleNamespace(broker_id=1, mirrors={}))
+    known = cast("Knowledge", SimpleNamespace(fail=lambda _, property_id, what: failed.append(property_id)))
+    broker = cast("BrokerMirror", SimpleNamespace(broker_id=1, mirrors={}))
     part = FetchedPartition("log", 0, ErrorCode.NONE, 3, 3, 0, records)
     clients._read(known, broker, part, 2, 3)
     assert failed == (["P-11"] if broken else [])

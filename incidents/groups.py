@@ -1,0 +1,140 @@
+"""Groups anomalies and findings by their cause: what belongs to one incident."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from incidents.evidence import Evidence, Finding
+from incidents.model import Cause
+from incidents.reads import STALE
+from incidents.takeovers import Loss, held
+
+Row = Mapping[str, Any]
+
+
+@dataclass
+class Group:
+    """Rows and findings with one cause."""
+
+    causes: tuple[Cause, ...]
+    rows: list[Row] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
+
+    @property
+    def early_leader(self) -> tuple[str, int] | None:
+        """The leader that acknowledged too early what was lost: one mistake, whoever was elected then."""
+        by = {loss.acknowledged_by for loss in self.losses}
+        leader = next(iter(by)) if len(by) == 1 else None
+        is_early = [cause.kind for cause in self.causes] == ["acknowledged-early"]
+        return ("acknowledged-early", leader) if is_early and leader is not None else None
+
+
+Keyed = list[tuple[Hashable, Group]]
+
+
+def with_what_belongs_to_them(evidence: Evidence, losses: Keyed) -> Keyed:
+    """Count to a loss what its leader wrote instead and has lost, too, and what went in the same election."""
+    own: Keyed = []
+    others: Keyed = []
+    for key, group in losses:
+        of_host = next((of for of, host in losses if _came_of(evidence, host, group) or _went_with(host, group)), None)
+        (own if of_host is None else others).append((of_host or key, group))
+    return [*own, *others]
+
+
+def _came_of(evidence: Evidence, host: Group, group: Group) -> bool:
+    """Whether records were written after a loss of storage, and its leader alone still holds them."""
+    (before,), (after,) = host.losses, group.losses
+    return (
+        [cause.kind for cause in host.causes] == ["storage-loss"]
+        and [(cause.kind, cause.faults) for cause in group.causes] == [("diverged-log-kept", ())]
+        and (before.topic, before.partition) == (after.topic, after.partition)
+        and _is_allowed(host) == _is_allowed(group)
+        and after.first_ns >= (host.causes[0].at_ns or 0)
+        and set(held(evidence, after)) == {host.causes[0].node}
+    )
+
+
+def _went_with(host: Group, group: Group) -> bool:
+    """Whether one leader acknowledged both, and the next one had other records up to where the others were to be."""
+    (lacked,), (replaced,) = host.losses, group.losses
+    return (
+        lacked.takeover is not None
+        and replaced.takeover is None
+        and [cause.kind for cause in group.causes] == ["diverged-log-kept"]
+        and (lacked.topic, lacked.partition) == (replaced.topic, replaced.partition)
+        and _is_allowed(host) == _is_allowed(group)
+        and lacked.acknowledged_by is not None
+        and lacked.acknowledged_by == replaced.acknowledged_by
+        and replaced.first_ns <= lacked.first_ns <= lacked.takeover.seen_ns
+        and replaced.offsets[1] + 1 == lacked.takeover.log_end
+    )
+
+
+def key_of(causes: Sequence[Cause], otherwise: Hashable) -> Hashable:
+    """Return what incidents with one cause share: kind, node and guilty fault; without a fault they stay apart.
+
+    While a leadership changes no node is guilty, and of faults that came together none comes first.
+    """
+    if [cause.kind for cause in causes] == ["leader-change"] and causes[0].faults:
+        return ("leader-change", frozenset(causes[0].faults), causes[0].allowed_by)
+    if causes and causes[0].faults and causes[0].kind not in ("wrong-cut", "acknowledged-early", "joined-too-early"):
+        return tuple((cause.kind, cause.node, cause.faults[:1]) for cause in causes)
+    if [cause.kind for cause in causes] == ["diverged-log-kept"] and causes[0].node is not None:
+        return ("diverged-log-kept", causes[0].sentence)  # which names no partition
+    return otherwise
+
+
+def merged(keyed: Iterable[tuple[Hashable, Group]]) -> list[Group]:
+    """Make one group of those with the same key: of their causes the one that says most, or else the first."""
+    by_key: dict[Hashable, Group] = {}
+    for key, group in keyed:
+        one = by_key.setdefault(key, Group(group.causes))
+        if any(cause.sentence.endswith(" again") for cause in one.causes):
+            one.causes = group.causes  # "again" is said only if it holds in every partition
+        if not any(loss.takeover for loss in one.losses) and any(loss.takeover for loss in group.losses):
+            one.causes = group.causes  # which says who was elected without the records
+        if _names_a_node(one) is False and _names_a_node(group) and group.causes[0].kind == one.causes[0].kind:
+            one.causes = group.causes
+        one.rows += group.rows
+        one.findings += group.findings
+        one.losses += group.losses
+    return list(by_key.values())
+
+
+def _names_a_node(group: Group) -> bool | None:
+    return group.causes[0].node is not None if group.causes else None
+
+
+def sides_united(groups: Sequence[Group]) -> list[Group]:
+    """Make one incident of violations and of what is within the contract, if their causes say the same there."""
+    united = [group for group in groups if not _is_allowed(group)]
+    for group in filter(_is_allowed, groups):
+        host = next((one for one in united if _are_alike(one, group)), None)
+        if host is None:
+            united.append(group)
+        else:
+            host.rows += group.rows
+            host.losses += group.losses
+    return united
+
+
+def _are_alike(group: Group, other: Group) -> bool:
+    said, also_said = ([(cause.kind, cause.sentence) for cause in one.causes] for one in (group, other))
+    stale, also_stale = (any(row["anomaly"] in STALE for row in one.rows) for one in (group, other))
+    where, also_where = ({(row["topic"], row["partition"]) for row in one.rows} for one in (group, other))
+    by_one_fault = len(group.causes) == 1 and bool(group.causes[0].faults) and _is_allowed(group) and _is_allowed(other)
+    return bool(said) and said == also_said and stale == also_stale and (by_one_fault or bool(where & also_where))
+
+
+def _is_allowed(group: Group) -> bool:
+    return not group.findings and all(row["within_contract"] for row in group.rows)
+
+
+def with_same_fault(losses: Iterable[Group], causes: Sequence[Cause]) -> Group | None:
+    """Return the loss by the fault that took what a group had committed, which is in a log as well."""
+    fault = causes[0].faults[:1] if causes else ()
+    return next((loss for loss in losses if fault and loss.causes and loss.causes[0].faults[:1] == fault), None)
