@@ -26,6 +26,8 @@ from broker.core.messages import (
 from broker.core.messages.errors import ErrorCode
 from broker.core.records import uncompressed, unfolded
 from broker.core.replica import intake
+from simulation.engine.node_views import brokers as brokers_up
+from simulation.examination import reading
 from simulation.examination.examiner import Examiner, WrongAnswer, errors_of
 from simulation.scenario.configuration import EXAMINATIONS
 from simulation.scenario.phases import SimulationOutcome
@@ -125,6 +127,29 @@ def test_advice_that_does_not_go_by_the_racks_is_found(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(follower_reads, "preferred_replica", advised)
     assert examined("reading", racks=2).failed_property == ("P-E2" if to else None)
+
+
+@pytest.mark.parametrize(("hidden", "broken"), [(0, None), (1, "P-E2")])
+def test_of_a_follower_that_has_deleted_more_only_what_it_still_has_is_asked(
+    monkeypatch: pytest.MonkeyPatch, hidden: int, broken: str | None
+) -> None:
+    """As after an unclean election of a leader that had deleted less; a batch that it should show is missed, though."""
+    honest, read = reading._read_nearby, reading._shown
+    deleted = []
+
+    def nearby(examiner: Any, cluster: Any, replica: Any, follower: int, rack: str) -> None:
+        log = dict(brokers_up(cluster))[follower].replicas[replica.topic, replica.partition].log
+        if replica.high_watermark > 2 and log.start_offset == 0:
+            log.advance_start(2)
+            deleted.append(follower)
+            shown = iter((0, hidden))
+            monkeypatch.setattr(reading, "_shown", lambda records: " ".join(read(records).split()[next(shown) :]))
+        honest(examiner, cluster, replica, follower, rack)
+        monkeypatch.setattr(reading, "_shown", read)
+
+    monkeypatch.setattr(reading, "_read_nearby", nearby)
+    assert examined("reading", racks=2).failed_property == broken
+    assert deleted
 
 
 def test_a_consumer_without_a_rack_that_is_sent_to_a_follower_breaks_p_13(monkeypatch: pytest.MonkeyPatch) -> None:
