@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -19,6 +20,7 @@ from broker.core.messages import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     ElectLeadersResponse,
+    FetchRequest,
     MetadataBroker,
     MetadataResponse,
     MetadataTopic,
@@ -26,7 +28,6 @@ from broker.core.messages import (
 from broker.core.messages.errors import ErrorCode
 from broker.core.records import uncompressed, unfolded
 from broker.core.replica import intake
-from simulation.engine.node_views import brokers as brokers_up
 from simulation.examination import reading
 from simulation.examination.examiner import Examiner, WrongAnswer, errors_of
 from simulation.scenario.configuration import EXAMINATIONS
@@ -129,27 +130,28 @@ def test_advice_that_does_not_go_by_the_racks_is_found(monkeypatch: pytest.Monke
     assert examined("reading", racks=2).failed_property == ("P-E2" if to else None)
 
 
-@pytest.mark.parametrize(("hidden", "broken"), [(0, None), (1, "P-E2")])
+@pytest.mark.parametrize(("of_follower", "as_expected"), [("c d", True), ("d", False), ("", False)])
 def test_of_a_follower_that_has_deleted_more_only_what_it_still_has_is_asked(
-    monkeypatch: pytest.MonkeyPatch, hidden: int, broken: str | None
+    monkeypatch: pytest.MonkeyPatch, of_follower: str, as_expected: bool
 ) -> None:
-    """As after an unclean election of a leader that had deleted less; a batch that it should show is missed, though."""
-    honest, read = reading._read_nearby, reading._shown
-    deleted = []
+    """As after an unclean election of a leader that had deleted less; P-D1 judges who deletes what nobody asked for."""
+    asked = []
 
-    def nearby(examiner: Any, cluster: Any, replica: Any, follower: int, rack: str) -> None:
-        log = dict(brokers_up(cluster))[follower].replicas[replica.topic, replica.partition].log
-        if replica.high_watermark > 2 and log.start_offset == 0:
-            log.advance_start(2)
-            deleted.append(follower)
-            shown = iter((0, hidden))
-            monkeypatch.setattr(reading, "_shown", lambda records: " ".join(read(records).split()[next(shown) :]))
-        honest(examiner, cluster, replica, follower, rack)
-        monkeypatch.setattr(reading, "_shown", read)
+    def fetched(_examiner: Any, _cluster: Any, broker: int, request: FetchRequest) -> Any:
+        asked.append(request.partitions[0].fetch_offset)
+        return SimpleNamespace(partitions=(SimpleNamespace(records=of_follower if broker == 2 else "c d"),))
 
-    monkeypatch.setattr(reading, "_read_nearby", nearby)
-    assert examined("reading", racks=2).failed_property == broken
-    assert deleted
+    def log_from(start: int) -> Any:
+        return SimpleNamespace(topic="t", partition=0, broker_id=1, log=SimpleNamespace(start_offset=start))
+
+    follower = SimpleNamespace(replicas={("t", 0): log_from(3)})
+    monkeypatch.setattr(reading, "brokers_up", lambda _: [(2, follower)])
+    monkeypatch.setattr(reading, "_fetched", fetched)
+    monkeypatch.setattr(reading, "_shown", str)
+    examiner, found = Examiner(0, producers_expire=False), []
+    monkeypatch.setattr(examiner, "expect", lambda _about, told, expected: found.append(told == expected))
+    reading._read_nearby(examiner, cast("Any", None), log_from(0), 2, "rack 0")
+    assert (asked, found) == ([3, 3], [as_expected])
 
 
 def test_a_consumer_without_a_rack_that_is_sent_to_a_follower_breaks_p_13(monkeypatch: pytest.MonkeyPatch) -> None:
