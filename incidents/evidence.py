@@ -21,6 +21,7 @@ from common.wording import enumeration, labelled
 from history.contract import CRASHING_FIRST, ENDING_KINDS, LOSSY_KINDS
 from history.reader import load_table
 from incidents import needed, node_logs
+from incidents.conditions import isr_conditions
 from incidents.deeds import A_RECIPE, OF_CLOCKS, RECIPES
 from incidents.faults import Fault, read_fault
 from incidents.logged_states import ENVIRONMENTS, LoggedState, logged_states
@@ -225,6 +226,14 @@ class Evidence:
     def needed(self) -> Needed | None:
         """The faults that a simulated failure needs; None for a real run, or where that was not tried."""
         return needed.read(self._directory)
+
+    def waited_for(self, fault: Fault) -> str:
+        """How small an ISR a fault waited for to begin, as a clause; empty if it did not wait for one."""
+        return "" if fault.entry is None else self._isr_conditions.get(fault.entry, "")
+
+    @cached_property
+    def _isr_conditions(self) -> Mapping[int, str]:
+        return isr_conditions(self._directory)
 
     def feature(self, name: str) -> int | None:
         """The level of a feature at which the cluster was seen to run; None if that was not looked at."""

@@ -49,6 +49,8 @@ class Fault(NamedTuple):
     """What a simulated one noted of itself: "to 3" of a setting, `DOWN_ALREADY` of a node; from whom one is cut off."""
     held_ns: int | None = None
     """When it was seen to have taken hold; until then its targets may still answer."""
+    entry: int | None = None
+    """Its place in the run's schedule."""
 
     @property
     def deed(self) -> str:
@@ -130,6 +132,7 @@ def read_fault(row: Mapping[str, Any], *, is_lossy: bool) -> Fault | None:
         partition_of_file(row["evidence"] or ""),
         noted,
         row["held_ns"],
+        row["schedule_entry"],
     )
 
 

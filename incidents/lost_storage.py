@@ -22,8 +22,8 @@ KNOWN_GAP = "a known gap of the protocol"
 """What a cause says, in `allowed_by`, of a loss that the protocol does not prevent."""
 
 UNLESS_ELR = (
-    f"Without eligible leader replicas (ELR, KIP-966) this is {KNOWN_GAP}; with them it would be a bug"
-    " of the implementation. No sample of this run shows an ELR."
+    f"Without eligible leader replicas (ELR, KIP-966) this is {KNOWN_GAP}, which switching them on closes; with them it"
+    " is a bug of the implementation. Which of the two, this run has not recorded; no sample of it shows an ELR."
 )
 """What is said of a loss that only ELR prevents, where nothing shows whether it is in force."""
 
@@ -49,6 +49,8 @@ def storage_loss(
     until = f"before fault #{fault.number}" if fault.number else "before that"
     name = partition_name(history.topic, history.partition)
     last = f"The ISR of {name} last seen {until} was {set_of(isr)}, at {moment(before[-1].at_ns)}." if isr else ""
+    condition = evidence.waited_for(fault)
+    waited = [f"Fault #{fault.number} was to begin once {condition}; samples may be late to show that."]
     away = [] if takeover.leads_on else _kept_away(evidence, loss, takeover, fault, before)
     acknowledged = "acknowledged them alone, " if alone else ""
     numbers = (fault.number, *(excuse.number for excuse, _ in away)) if fault.number else ()
@@ -58,7 +60,13 @@ def storage_loss(
     return Cause(
         "storage-loss",
         f"broker {leader} {acknowledged}{fault.deed} and {then}",
-        (*seen, *([last] if last else []), *(sentence for _, sentence in away), *_cuts_after(history, loss, takeover)),
+        (
+            *seen,
+            *([last] if last else []),
+            *(waited if condition else []),
+            *(sentence for _, sentence in away),
+            *_cuts_after(history, loss, takeover),
+        ),
         fault.started_ns,
         leader,
         tuple(dict.fromkeys(numbers)),

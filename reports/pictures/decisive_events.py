@@ -156,7 +156,7 @@ def _changes(before: Sample | None, now: Sample, *, has_led: bool) -> list[str]:
     marks = (None if before is None else before.high_watermark, now.high_watermark)
     if marks[0] is not None and marks[1] is not None and marks[1] < marks[0]:
         told.append(f"its high watermark went back from {count(marks[0])} to {count(marks[1])}")
-    if before is not None and before.isr != now.isr:
+    if before is not None and before.isr != now.isr and now.isr:  # a follower tells none
         told.append(f"ISR {list(now.isr)}")
     if before is not None and before.elr != now.elr:
         told.append(f"ELR {list(now.elr)}")

@@ -91,7 +91,7 @@ def _whose_mistake(run: Run, incident: Incident, needed: Needed | None) -> str:
     if incident.findings and allowed_by:
         return f"The protocol's, not this implementation's. {allowed_by} No flaw is planted."
     if allowed_by.endswith(UNLESS_ELR):
-        return f"The protocol's or the broker software's, not the configuration's or the clients'. {allowed_by}"
+        return f"The protocol's, or else the broker software's; not the clients'. {allowed_by}"
     if KNOWN_GAP in allowed_by:
         return f"The protocol's, not this implementation's. {allowed_by}"
     if kinds == {"node-crash"} and all((cause.node or 0) >= FIRST_SERVER for cause in incident.causes):
@@ -191,7 +191,9 @@ def _missed(rows: Sequence[Mapping[str, Any]], total: int, *, at_least: bool) ->
     server = f", answered by broker {first['broker']}," if len(by) == 1 and first["broker"] is not None else ""
     if len({(row["topic"], row["partition"], row["value"]) for row in rows}) == 1:
         return f"{capital(least)}{plural(total, 'read')}{server} did not return {record}."
-    return f"{capital(least)}{plural(total, 'read')}{server} missed records; the first did not return {record}."
+    end = details_of(first).get("answered_end")
+    ended = f": its answer ended at offset {count(end)}" if isinstance(end, int) else ""
+    return f"{capital(least)}{plural(total, 'read')}{server} missed records; the first did not return {record}{ended}."
 
 
 def _answered(first: Mapping[str, Any], total: int, *, at_least: bool) -> str:

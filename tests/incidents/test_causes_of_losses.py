@@ -88,7 +88,7 @@ def test_a_fault_that_put_a_replica_out_of_the_isr_is_one_of_those_that_made_the
 @pytest.mark.parametrize(
     ("level", "said"),
     [
-        (None, "No sample of this run shows an ELR."),
+        (None, "no sample of it shows an ELR."),
         (
             0,
             "(eligible.leader.replicas.version=0), which would forbid that: it is a known gap of the protocol",
@@ -392,6 +392,21 @@ def test_what_a_leader_wrote_instead_of_what_it_had_lost_belongs_to_that_loss(tm
     assert len(found) == number
     assert found[0].cause.kind == "storage-loss"
     assert ("lost-read" in found[0].anomalies) == (number == 1)
+
+
+@pytest.mark.parametrize(("number", "told"), [(7, True), (8, False), (None, False)])
+def test_a_fault_that_waited_for_a_small_isr_says_how_small_it_was(tmp_path, number, told):
+    """Entry 7 of the schedule waits, entry 8 does not; samples show two members until the fault begins."""
+    when = {"condition": "isr-at-most", "partition": 0, "value": 1}
+    entries = [{"entry": 7, "when": when}, {"entry": 8, "when": None}, {"entry": 9, "when": {"condition": "x"}}, 3]
+    (tmp_path / "schedule.json").write_text(json.dumps({"entries": entries[:3]}))
+    cluster = [leads(9, 3, 0, 20, (1, 3)), leads(15, 3, 1, 10, (3,))]
+    faults = [fault(3, "page-cache-loss", [3], 12, 14, schedule_entry=number)]
+    incident = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)]))
+    waited = "Fault #3 was to begin once the ISR of partition 0 had at most 1 member; samples may be late to show that."
+    assert (waited in incident.cause.evidence) == told
+    (tmp_path / "schedule.json").write_text(json.dumps({"entries": entries}))
+    assert only(tmp_path).cause.kind == "storage-loss"  # what cannot be read is not there
 
 
 def test_a_first_sample_from_before_the_acknowledgement_shows_no_election(tmp_path):

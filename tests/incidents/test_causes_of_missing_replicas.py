@@ -141,3 +141,11 @@ def test_a_replica_that_was_moved_away_is_not_asked_for(tmp_path):
 def test_nobody_is_blamed_while_another_replica_is_down(tmp_path):
     cause = cause_of(tmp_path, [*samples(), follows(20, 4, 1, 4, 60)])
     assert cause.sentence == "the ISR did not become full again after broker 3 was paused at 10.000 s (fault #7)"
+
+
+@pytest.mark.parametrize(("back_s", "faults"), [(19, (7,)), (22, ())])
+def test_a_fault_after_which_the_replica_was_back_in_the_isr_has_not_put_it_out(tmp_path, back_s, faults):
+    """Broker 3 is paused from 10 s to 20 s, is out of the ISR at 15 s, back at `back_s`, and out again at 24 s."""
+    members = [(9, (1, 2, 3)), (15, (1, 2)), (back_s, (1, 2, 3)), (24, (1, 2))]
+    before = [leads(at_s, 1, 4, 9, isr) for at_s, isr in members]
+    assert cause_of(tmp_path, [*before, *samples()]).faults == faults

@@ -270,3 +270,45 @@ def test_records_that_no_sample_but_its_own_cut_shows_were_cut_off(tmp_path):
     assert "broker 3 cut them off its log at 38.000 s, and was then elected" in incident.headline
     assert incident.cause.faults == (6, 7)
     assert "Broker 3 was killed at 32.000 s (fault #6), before it cut its log." in incident.cause.evidence
+
+
+def lost_by_one_replaced(directory, *, cut_off_s=40, by=1):
+    """Broker 2 is cut off, and takes broker 1, which leads next, out of its ISR; then broker 2 leads again.
+
+    Broker 1 has acknowledged offsets 15 and 16, of which broker 2 has others, and offset 17, which broker 2 lacks.
+    """
+    began = [(1, "t-0: leads, ISR [1, 2, 3], high watermark 0"), (59, "t-0: leads, ISR [2, 3], high watermark 15")]
+    logged(directory, 2, *began)
+    logged(directory, 1, (46, "t-0: leads, ISR [1, 3], high watermark 15"))
+    cluster = [leads(at_s, broker, -1, end, members) for at_s, broker, end, members in (
+        (30, 2, 17, (1, 2, 3)), (42, 2, 17, (2,)), (45, 2, 17, (2,)), (47, 1, 18, (1, 3)), (50, 1, 18, (1, 3)),
+        (60, 2, 17, (2, 3)), (61, 2, 30, (2, 3)),
+    )]  # fmt: skip
+    logs = [{"topic": "t", "partition": 0, "leader_epoch": -1, "offset": at, "broker": broker, "value": value}
+            for at in (15, 16, 17) for broker, value in ((1, 1000 + at), (2, 7))]  # fmt: skip
+    faults = [fault(5, "isolate", [1], 12, 29), fault(6, "isolate", [2], cut_off_s, 47)]
+    anomalies = [lost(at, 48 + at / 100, broker=by if at == 17 else 1) for at in (15, 16, 17)]
+    return diagnose(run_in(directory, runs=[OF_ZK], cluster=cluster, logs=logs, faults=faults, anomalies=anomalies))
+
+
+def test_what_a_new_leader_has_other_records_of_went_in_the_election_in_which_it_lacked_the_rest(tmp_path):
+    (incident,) = lost_by_one_replaced(tmp_path)
+    assert incident.anomalies["lost-acked-write"] == (3, 0)
+    assert incident.cause.node == 2
+    assert "which was neither in the ISR nor eligible when last seen, was elected" in incident.cause.sentence
+
+
+@pytest.mark.parametrize("other", [{"by": 3}, {"cut_off_s": 43}])
+def test_what_need_not_have_gone_in_that_election_is_an_incident_of_its_own(tmp_path, other):
+    """Another broker acknowledged it; or the ISR of broker 2 is from before it was cut off."""
+    assert len(lost_by_one_replaced(tmp_path, **other)) == 2
+
+
+def test_without_epochs_a_leader_leads_from_when_its_log_says_so(tmp_path):
+    """Broker 2 still calls itself leader in a sample at 11 s."""
+    logged(tmp_path, 2, (1, "t-0: leads, ISR [1, 2], high watermark 0"))
+    logged(tmp_path, 1, (10, "t-0: leads, ISR [1], high watermark 15"))
+    cluster = [leads(9, 2, -1, 15, (1, 2)), leads(11, 2, -1, 15, (2,)), leads(12, 1, -1, 16, (1,))]
+    history = Evidence(run_in(tmp_path, runs=[OF_ZK], cluster=cluster)).history_of("t", 0)
+    assert (history.leader_at(9_500_000_000).leader, history.leader_at(10_500_000_000).leader) == (2, 1)
+    assert [isr.isr for isr in history.isrs] == [(1, 2), (1,)]

@@ -1,0 +1,90 @@
+"""A reader that missed an acknowledged write: who led, what was committed, and which faults kept others from it."""
+
+import json
+
+import pytest
+
+from incidents import diagnose
+from tests.incidents.stored import S, fault, leads, lost, run_in
+
+EARLY = "Broker 1 acknowledged offset 15 at 10.000 s, and at 11.000 s its high watermark was still 12"
+HIT = "Broker 2, in the ISR [1, 2] last seen before, was killed at 9.500 s (fault #4): it may not have had the write."
+HAD_TO = "Broker 1, which led before, was killed at 10.500 s (fault #4): another broker had to lead."
+CHANGING = "the leadership of the partition was changing at the time"
+
+
+def missed(*, at_s=12, asked_s=None, status="ok", because="", within_contract=False):
+    """A read that missed at `at_s` what broker 1 had acknowledged at 10 s, at offset 15."""
+    witness = {"offset": 15, "node": 1, "completed_ns": 10 * S, "status": status}
+    operation = {} if asked_s is None else {"operation": {"invoked_ns": int(asked_s * S)}}
+    evidence = json.dumps({"witness": witness, "stale_because": because, **operation})
+    return lost(12, at_s, anomaly="stale-read", broker=1, evidence=evidence, within_contract=within_contract)
+
+
+def cause_of(directory, row, cluster, *faults):
+    (incident,) = diagnose(run_in(directory, cluster=cluster, anomalies=[row], faults=faults))
+    return incident.causes[0]
+
+
+@pytest.mark.parametrize(("high_watermark", "told"), [(12, True), (15, True), (16, False)])
+def test_a_high_watermark_that_is_not_beyond_the_write_shows_that_it_was_acknowledged_early(
+    tmp_path, high_watermark, told
+):
+    cluster = [leads(at, 1, 4, 20, (1, 2), high_watermark) for at in (9, 11, 13)]
+    cause = cause_of(tmp_path, missed(), cluster)
+    assert cause.kind == "acknowledged-early"
+    assert any(line.startswith(EARLY.replace("still 12", f"still {high_watermark}")) for line in cause.evidence) == told
+
+
+@pytest.mark.parametrize(
+    ("hit", "named"),
+    [
+        (fault(4, "kill", [2], 9.5, 20), True),
+        (fault(4, "kill", [3], 9.5, 20), False),  # no member of the ISR
+        (fault(4, "kill", [2], 8, 9.8), False),  # it was over
+        (fault(4, "kill", [2], 10.5, 20), False),  # it came later
+        (fault(4, "kill", [1], 9.5, 20), False),  # the leader itself
+    ],
+)
+def test_the_fault_that_kept_a_member_of_the_isr_from_an_early_acknowledgement_is_named(tmp_path, hit, named):
+    cluster = [leads(at, 1, 4, 20, (1, 2), 12) for at in (9, 11, 13)]
+    cause = cause_of(tmp_path, missed(), cluster, hit)
+    assert (HIT in cause.evidence, cause.faults) == ((True, (4,)) if named else (False, ()))
+
+
+@pytest.mark.parametrize(("asked_s", "kinds"), [(10.5, {"acknowledged-early"}), (11.5, {"stale-leader", "new-leader"})])
+def test_a_sample_after_a_read_has_begun_shows_who_led_then(tmp_path, asked_s, kinds):
+    """Broker 1 was last seen at 11 s; broker 2 leads from 17 s on."""
+    cluster = [leads(9, 1, 4, 20, (1, 2), 12), leads(11, 1, 4, 20, (1, 2), 12), leads(17, 2, 5, 20, (2,))]
+    (incident,) = diagnose(run_in(tmp_path, cluster=cluster, anomalies=[missed(asked_s=asked_s)]))
+    assert {cause.kind for cause in incident.causes} == kinds
+
+
+@pytest.mark.parametrize(
+    ("kind", "until_s", "told"), [("kill", 18, True), ("kill", 11, False), ("slow-network", 18, False)]
+)
+def test_a_fault_that_kept_the_leader_from_leading_on_made_another_one_lead(tmp_path, kind, until_s, told):
+    """The answer came at 15 s."""
+    cluster = [leads(9, 1, 0, 20, (1, 2)), leads(20, 2, 1, 20, (2,))]
+    row = missed(at_s=15, because=CHANGING, within_contract=True)
+    cause = cause_of(tmp_path, row, cluster, fault(4, kind, [1], 10.5, until_s))
+    assert cause.kind == "leader-change"
+    assert (HAD_TO in cause.evidence) == told
+    assert "Broker 1 acknowledged the write at 10.000 s." in cause.evidence
+
+
+@pytest.mark.parametrize(
+    ("started_s", "held", "told"),
+    [
+        (9.9, {"held_ns": int(10.2 * S)}, True),
+        (9.9, {"held_ns": int(9.95 * S)}, False),
+        (9.9, {}, True),
+        (8, {}, False),
+    ],
+)
+def test_a_broker_that_acknowledged_while_a_fault_took_hold_was_not_ended_yet(tmp_path, started_s, held, told):
+    cluster = [leads(7, 1, 0, 20, (1, 2)), leads(20, 2, 1, 20, (2,))]
+    row = missed(at_s=15, because=CHANGING, within_contract=True)
+    cause = cause_of(tmp_path, row, cluster, fault(4, "page-cache-loss", [1], started_s, 18, **held))
+    meanwhile = "Broker 1 acknowledged the write at 10.000 s, while fault #4 took hold."
+    assert (meanwhile in cause.evidence) == told
