@@ -16,7 +16,7 @@ from incidents.evidence import Evidence, Finding, as_the_simulator_found
 from incidents.groups import Group, Keyed, key_of, merged, sides_united, with_same_fault, with_what_belongs_to_them
 from incidents.headlines import gravest, headline
 from incidents.losses import causes_of
-from incidents.model import Cause, Incident, Span
+from incidents.model import Cause, Election, Incident, Span
 from incidents.reads import COMMITS, NOT_IDEMPOTENT, OF_ANSWERS, STALE, causes_of_row, details_of, is_retried
 from incidents.simulated import OWN_LAYERS, causes_of_finding
 from incidents.takeovers import LOST, losses_in
@@ -210,7 +210,7 @@ def _incident(evidence: Evidence, group: Group) -> Incident:
         within_contract=all(violations == 0 for violations, _ in anomalies.values()),
         anomalies=dict(sorted(anomalies.items(), key=lambda pair: _rank(pair[0]))),
         spans=spans,
-        causes=with_known_gaps(evidence, group.causes),
+        causes=with_known_gaps(evidence, _of_the_election(evidence, group, election)),
         at_ns=min(times, default=None),
         findings=tuple(str(finding) for finding in group.findings),
         election=election,
@@ -219,6 +219,20 @@ def _incident(evidence: Evidence, group: Group) -> Incident:
     known = sum(row["anomaly"] == name for row in group.rows)
     known = known or sum(finding.property_id == name for finding in group.findings)
     return _worded(incident, first=known if known < sum(anomalies[name]) else 0)
+
+
+def _of_the_election(evidence: Evidence, group: Group, election: Election | None) -> tuple[Cause, ...]:
+    """Return a group's causes, a single one with the evidence of the partition of the decisive election."""
+    if election is None or len(group.causes) != 1:
+        return group.causes
+    cause = group.causes[0]
+    for loss in group.losses:
+        if (loss.topic, loss.partition) == (election.topic, election.partition) and loss.takeover is not None:
+            own = causes_of(evidence, loss)
+            if [(one.kind, one.node) for one in own] == [(cause.kind, cause.node)]:
+                faults = tuple(dict.fromkeys((*cause.faults, *own[0].faults)))
+                return (replace(cause, evidence=own[0].evidence, faults=faults),)
+    return group.causes
 
 
 def _worded(incident: Incident, *, first: int) -> Incident:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -54,7 +56,7 @@ def answers(run: Run) -> tuple[Answer, ...]:
         faults_of(run, incident, evidence),
         *shrunk(run),
         Answer("Whose mistake", _whose_mistake(run, incident, evidence.needed)),
-        _records(run, incident),
+        _with_notation(_records(run, incident)),
     )
 
 
@@ -124,6 +126,16 @@ def _of_flaws(flaws: Sequence[str], needed: Needed | None) -> str:
         f"That of {named}, in a test of Harrow's own broker: the same simulation without {'it' if one else 'them'} has"
         f" no failure ({tries})."
     )
+
+
+_OF_WORKER = re.compile(r"\bvalue \d+:\d+")
+
+
+def _with_notation(answer: Answer) -> Answer:
+    """Say what a value with a colon is, where an answer names one."""
+    if _OF_WORKER.search(answer.text) is None:
+        return answer
+    return replace(answer, text=f"{answer.text} A value w:n is number n of client worker w.")
 
 
 # --- the records -----------------------------------------------------------------------------------------------------

@@ -324,6 +324,13 @@ def test_a_record_that_several_reads_missed_is_named_once_and_who_answered_them(
     assert records.text == told
 
 
+@pytest.mark.parametrize(("value", "told"), [(7, False), ((1 << 40) + 7, True)])
+def test_the_number_of_a_value_of_another_worker_is_explained(tmp_path, value, told):
+    run = checked(tmp_path, **{**LOST_PAGE_CACHE, "anomalies": [lost(15, 10, value=value)]})
+    *_, records = answers(load_run(run))
+    assert records.text.endswith("A value w:n is number n of client worker w.") == told
+
+
 @pytest.mark.parametrize(("number", "told"), [(1, ""), (2, "No single one: 2 answers. The first: ")])
 def test_answers_are_told_by_what_the_checkers_say_of_the_first_and_not_as_writes(tmp_path, number, told):
     said = "Process 16 asked for the end of t-0 at 43.594 s, and the answer by broker 1 was 572."
