@@ -13,7 +13,16 @@ from history.reader import load_table
 from incidents.early_designs import with_known_gaps
 from incidents.elections import decisive_election
 from incidents.evidence import Evidence, Finding, as_the_simulator_found
-from incidents.groups import Group, Keyed, key_of, merged, sides_united, with_same_fault, with_what_belongs_to_them
+from incidents.groups import (
+    Group,
+    Keyed,
+    key_of,
+    leaders_united,
+    merged,
+    sides_united,
+    with_same_fault,
+    with_what_belongs_to_them,
+)
 from incidents.headlines import gravest, headline
 from incidents.losses import causes_of
 from incidents.model import Cause, Election, Incident, Span
@@ -46,7 +55,7 @@ def diagnose(directory: Path, totals: Totals | None = None) -> list[Incident]:
     table = as_the_simulator_found(load_table(directory, "anomalies").table, evidence.findings).to_pylist()
     rows: list[Row] = [{**row, _PLACE: place} for place, row in enumerate(table)]
     groups = merged([*with_what_belongs_to_them(evidence, _losses(evidence, rows)), *_findings(evidence)])
-    groups = sides_united(_with_others(evidence, groups, rows))
+    groups = sides_united(leaders_united(_with_others(evidence, groups, rows)))
     found = [_incident(evidence, group) for group in groups if group.rows or group.findings]
     found = _with_totals(found, totals or {})
     return sorted(found, key=_gravity)[:INCIDENTS_MAX]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from common.wording import count, moment, partition_name
+from common.wording import count, moment, nodes, partition_name
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.lost_storage import set_of
@@ -48,10 +49,22 @@ def acknowledged_early(evidence: Evidence, row: Row, details: Mapping[str, Any])
         return Cause("dirty-read", showed_too_much(node), (led,), since_ns, node)
     behind = _high_watermark(history, node, since_ns, offset)
     away = _members_hit(evidence, before[0], since_ns)
-    sentence = f"broker {node} acknowledged writes before they were committed, and showed readers only what was"
+    sentence = _sentence([node])
     spoken = (*behind, led, *(sentence for _, sentence in away))
     faults = tuple(dict.fromkeys(fault.number for fault, _ in away if fault.number))
     return Cause("acknowledged-early", sentence, spoken, since_ns, node, faults)
+
+
+def by_several(causes: Sequence[Cause]) -> Cause:
+    """Return one cause for early acknowledgements by several leaders: what speaks for each, one after the other."""
+    leaders = [cause.node for cause in causes if cause.node is not None]
+    evidence = tuple(line for cause in causes for line in cause.evidence)
+    faults = tuple(dict.fromkeys(number for cause in causes for number in cause.faults))
+    return replace(causes[0], sentence=_sentence(leaders), evidence=evidence, faults=faults)
+
+
+def _sentence(leaders: Sequence[int]) -> str:
+    return f"{nodes(leaders)} acknowledged writes before they were committed, and showed readers only what was"
 
 
 def showed_too_much(broker: int | None) -> str:

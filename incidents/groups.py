@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from incidents.early_acknowledgement import by_several
 from incidents.evidence import Evidence, Finding
 from incidents.model import Cause
 from incidents.reads import STALE
@@ -107,6 +108,24 @@ def merged(keyed: Iterable[tuple[Hashable, Group]]) -> list[Group]:
 
 def _names_a_node(group: Group) -> bool | None:
     return group.causes[0].node is not None if group.causes else None
+
+
+def leaders_united(groups: Sequence[Group]) -> list[Group]:
+    """Make one group of stale answers by several leaders that acknowledged too early: one mistake, whoever leads."""
+    alike = [group for group in groups if _is_of_early_answers(group)]
+    if len(alike) < 2:
+        return list(groups)
+    first, *others = alike
+    first.causes = (by_several([group.causes[0] for group in alike]),)
+    for other in others:
+        first.rows += other.rows
+    return [group for group in groups if group not in others]
+
+
+def _is_of_early_answers(group: Group) -> bool:
+    is_early = [cause.kind for cause in group.causes] == ["acknowledged-early"]
+    only_answers = not group.losses and not group.findings and all(row["anomaly"] in STALE for row in group.rows)
+    return is_early and only_answers and not _is_allowed(group)
 
 
 def sides_united(groups: Sequence[Group]) -> list[Group]:

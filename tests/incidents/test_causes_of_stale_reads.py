@@ -88,3 +88,18 @@ def test_a_broker_that_acknowledged_while_a_fault_took_hold_was_not_ended_yet(tm
     cause = cause_of(tmp_path, row, cluster, fault(4, "page-cache-loss", [1], started_s, 18, **held))
     meanwhile = "Broker 1 acknowledged the write at 10.000 s, while fault #4 took hold."
     assert (meanwhile in cause.evidence) == told
+
+
+@pytest.mark.parametrize(("second", "incidents"), [(2, 1), (None, 2)])
+def test_what_several_leaders_acknowledged_too_early_is_one_incident(tmp_path, second, incidents):
+    """Broker 1 leads partition 0, broker 2 partition 1. Where no leader of that is sampled, nothing shows it."""
+    cluster = [leads(at, 1, 4, 20, (1, 3), 12) for at in (9, 11, 13)]
+    cluster += [leads(at, 2, 4, 20, (2, 3), 12, partition=1) for at in (9, 11, 13) if second]
+    witness = {"offset": 15, "node": 2, "completed_ns": 10 * S}
+    other = lost(12, 12, 1, anomaly="stale-read", broker=2, evidence=json.dumps({"witness": witness}))
+    faults = [fault(4, "kill", [3], 9.5, 20)]
+    found = diagnose(run_in(tmp_path, cluster=cluster, anomalies=[missed(), other], faults=faults))
+    assert len(found) == incidents
+    if second:
+        assert "brokers 1 and 2 acknowledged writes before they were committed" in found[0].headline
+        assert (found[0].anomalies["stale-read"], found[0].cause.faults) == ((2, 0), (4,))
