@@ -26,11 +26,12 @@ from incidents.groups import (
 from incidents.headlines import gravest, headline
 from incidents.losses import causes_of
 from incidents.model import Cause, Election, Incident, Span
-from incidents.reads import COMMITS, NOT_IDEMPOTENT, OF_ANSWERS, STALE, causes_of_row, details_of, is_retried
+from incidents.reads import COMMITS, NOT_IDEMPOTENT, OF_ANSWERS, STALE, causes_of_row, is_retried
+from incidents.rows import Row, details_of
 from incidents.simulated import OWN_LAYERS, causes_of_finding
 from incidents.takeovers import LOST, losses_in
+from incidents.uncommitted import EARLY
 
-Row = Mapping[str, Any]
 Totals = Mapping[str, tuple[int, int]]
 
 SYMPTOMS: Final = frozenset({
@@ -134,18 +135,11 @@ def _with_others(evidence: Evidence, groups: list[Group], rows: Sequence[Row]) -
             # one node that fails in the same way, in any partition
             apart = (family, "no-progress", causes[0].node, _NUMBER.sub("#", causes[0].sentence))
         key: Hashable = (family, row["within_contract"], key_of(causes, apart))
-        if [cause.kind for cause in causes] == ["dirty-read"]:
-            key = _shown_too_early(evidence, row, causes[0])
+        if [cause.kind for cause in causes] == ["dirty-read"]:  # by one leader, in any partition
+            where = (row["topic"], row["partition"]) if causes[0].node is None else None
+            key = ("dirty-read", row["within_contract"], causes[0].node, where)
         own.append((key, Group(causes, [row])))
     return [*groups, *merged(own)]
-
-
-def _shown_too_early(evidence: Evidence, row: Row, cause: Cause) -> Hashable:
-    """What one leader showed too early is one incident, in any partition, and so is who missed it later."""
-    led = evidence.history_of(row["topic"], row["partition"]).leader_at(cause.at_ns or 0)
-    leader = led.leader if cause.node is None and led is not None else cause.node
-    where = (row["topic"], row["partition"]) if leader is None else ()
-    return ("dirty-read", row["within_contract"], leader, where)
 
 
 @dataclass
@@ -232,7 +226,7 @@ def _incident(evidence: Evidence, group: Group) -> Incident:
 
 def _of_the_election(evidence: Evidence, group: Group, election: Election | None) -> tuple[Cause, ...]:
     """Return a group's causes, a single one with the evidence of the partition of the decisive election."""
-    if election is None or len(group.causes) != 1:
+    if election is None or len(group.causes) != 1 or group.causes[0].kind in EARLY:
         return group.causes
     cause = group.causes[0]
     for loss in group.losses:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from incidents.early_acknowledgement import by_several
 from incidents.evidence import Evidence, Finding
 from incidents.model import Cause
 from incidents.reads import STALE
+from incidents.rows import Row
 from incidents.takeovers import Loss, held
-
-Row = Mapping[str, Any]
+from incidents.uncommitted import EARLY, by_several
 
 
 @dataclass
@@ -111,21 +109,26 @@ def _names_a_node(group: Group) -> bool | None:
 
 
 def leaders_united(groups: Sequence[Group]) -> list[Group]:
-    """Make one group of stale answers by several leaders that acknowledged too early: one mistake, whoever leads."""
-    alike = [group for group in groups if _is_of_early_answers(group)]
-    if len(alike) < 2:
-        return list(groups)
-    first, *others = alike
-    first.causes = (by_several([group.causes[0] for group in alike]),)
-    for other in others:
-        first.rows += other.rows
-    return [group for group in groups if group not in others]
+    """Make one group of what leaders acknowledged, or showed, before it was committed: one mistake, whoever leads.
+
+    Of acknowledgements only those that answers contradict: what was lost was lost in an election of its own.
+    """
+    found = list(groups)
+    for kind in sorted(EARLY):
+        alike = [group for group in found if [cause.kind for cause in group.causes] == [kind] and _is_united(group)]
+        for other in alike[1:]:
+            alike[0].rows += other.rows
+            alike[0].losses += other.losses
+        if len(alike) > 1:
+            alike[0].causes = (by_several([group.causes[0] for group in alike]),)
+        found = [group for group in found if group not in alike[1:]]
+    return found
 
 
-def _is_of_early_answers(group: Group) -> bool:
-    is_early = [cause.kind for cause in group.causes] == ["acknowledged-early"]
-    only_answers = not group.losses and not group.findings and all(row["anomaly"] in STALE for row in group.rows)
-    return is_early and only_answers and not _is_allowed(group)
+def _is_united(group: Group) -> bool:
+    only_answers = not group.losses and all(row["anomaly"] in STALE for row in group.rows)
+    is_read = group.causes[0].kind == "dirty-read"
+    return not group.findings and not _is_allowed(group) and (is_read or only_answers)
 
 
 def sides_united(groups: Sequence[Group]) -> list[Group]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from common.wording import (
     count,
@@ -19,6 +20,7 @@ from incidents.lost_storage import SLACK_NS, set_of, storage_loss
 from incidents.model import Cause
 from incidents.partition_history import NO_LEADER, PartitionHistory, Sample
 from incidents.takeovers import Loss, Takeover, holders_of_all
+from incidents.uncommitted import leader_then
 
 
 def causes_of(evidence: Evidence, loss: Loss) -> tuple[Cause, ...]:
@@ -183,9 +185,10 @@ def _never_had(
     sampled = bool(lacking)
     lacked = f"No sample shows that broker {leader} ever had them."
     if sampled:
-        lacked = f"Samples of broker {leader} after the acknowledgement show a log without them."
+        since = "acknowledgement" if loss.was_acknowledged else "read"
+        lacked = f"Samples of broker {leader} after the {since} show a log without them."
         if (end := max(sample.log_end or 0 for sample in lacking)) > loss.offsets[0]:
-            lacked = f"Samples of broker {leader} after the acknowledgement show a log that ends at {count(end)}."
+            lacked = f"Samples of broker {leader} after the {since} show a log that ends at {count(end)}."
     elif back:
         lacked = f"{lacked} It {back[0].deed}, and may have cut its log when it came back."
     elr = "" if evidence.is_leader_race else f", the ELR {set_of(eligible)}"
@@ -209,6 +212,8 @@ def _never_had(
     was_member = bool(at_ack) and leader in at_ack[-1].isr
     kind, deed = _early(loss)
     early = cause(kind, f"they were {deed} before broker {leader} had them; {elected}")
+    if kind == "dirty-read":
+        early = replace(early, node=leader_then(history, loss.first_ns))
     joined = cause("joined-too-early", f"broker {leader} joined the ISR without them; {elected}")
     if sampled:
         return [early] if was_member else [joined]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,13 +9,12 @@ from common.wording import as_sentence, in_leader_epoch, moment, nodes, partitio
 from history.contract import CRASHING_FIRST
 from incidents import out_of_isr
 from incidents.deeds import ENDING_A_PROCESS
-from incidents.early_acknowledgement import acknowledged_early, showed_too_much
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.model import Cause
 from incidents.partition_history import LeaderStretch, PartitionHistory
-
-Row = Mapping[str, Any]
+from incidents.rows import Row, details_of
+from incidents.uncommitted import acknowledged_early, shown_early
 
 STALE = frozenset({"stale-read", "end-offset-regression"})
 OF_ANSWERS = frozenset({"leader-change", "stale-leader", "new-leader"})
@@ -42,15 +40,6 @@ _OLD_MAY_SERVE = "A leader that was replaced and cannot know it yet may serve ol
 _NEW_MAY_HOLD_BACK = "A leader may hold back what it does not know to be committed, as a new one does at first (HW-6)."
 
 
-def details_of(row: Row) -> Mapping[str, Any]:
-    """Return the evidence of an anomaly; empty if it cannot be read."""
-    try:
-        found = json.loads(row["evidence"] or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def causes_of_row(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
     """Return the cause of an anomaly that is no loss, or the candidates; empty if nothing is known."""
     name = row["anomaly"]
@@ -61,7 +50,7 @@ def causes_of_row(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
     if name == "unavailable":
         return (_unavailable(evidence, row),)
     if name == "dirty-read":
-        return (_simple(evidence, row, "dirty-read", showed_too_much(row["broker"])),)
+        return (shown_early(evidence, row),)
     if name == "corrupt-record":
         return (_damaged(evidence, row),)
     if (name in ("duplicate", "wrong-offset")) and details_of(row).get("resent"):

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from incidents.evidence import Evidence
 from incidents.partition_history import PartitionHistory, Sample
-
-Row = Mapping[str, Any]
+from incidents.rows import Row
 
 LOST = ("lost-acked-write", "lost-read", "P-12")
 """Anomalies that say that a record is gone."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from common.wording import count, moment, nodes, partition_name, plural
 from history.processes import number_name, process_name
 from incidents.partition_history import PartitionHistory, Sample
-from incidents.reads import details_of
+from incidents.rows import details_of
 from incidents.takeovers import LOST
 from reports.data.joined import UNKNOWN, Joined
 from reports.data.stored_run import Run, integers, is_one_of, rows_where

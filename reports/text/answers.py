@@ -21,7 +21,8 @@ from incidents.headlines import gravest
 from incidents.lost_storage import KNOWN_GAP, UNLESS_ELR
 from incidents.model import where
 from incidents.needed import Needed
-from incidents.reads import NOT_IDEMPOTENT, details_of
+from incidents.reads import NOT_IDEMPOTENT
+from incidents.rows import details_of
 from reports.data.stored_run import Run, is_one_of, rows_where
 from reports.text.anomaly_groups import section_of
 from reports.text.answer import Answer

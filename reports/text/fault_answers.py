@@ -10,13 +10,13 @@ from common.wording import capital, count, moment, nodes, plural
 from history.contract import DOWN_ALREADY
 from history.protocol import failure_sentences
 from incidents import Cause, Incident
-from incidents.early_acknowledgement import MAY_LACK_IT
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.headlines import gravest
 from incidents.needed import Needed, smallest
 from incidents.partition_history import NO_LEADER
 from incidents.reads import ANOTHER_HAD_TO_LEAD
+from incidents.uncommitted import MAY_LACK_IT
 from reports.data.stored_run import Run
 from reports.text.answer import Answer
 

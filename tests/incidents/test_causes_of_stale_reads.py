@@ -5,7 +5,7 @@ import json
 import pytest
 
 from incidents import diagnose
-from tests.incidents.stored import S, fault, leads, lost, run_in
+from tests.incidents.stored import S, fault, follows, leads, lost, run_in
 
 EARLY = "Broker 1 acknowledged offset 15 at 10.000 s, and at 11.000 s its high watermark was still 12"
 HIT = "Broker 2, in the ISR [1, 2] last seen before, was killed at 9.500 s (fault #4): it may not have had the write."
@@ -103,3 +103,27 @@ def test_what_several_leaders_acknowledged_too_early_is_one_incident(tmp_path, s
     if second:
         assert "brokers 1 and 2 acknowledged writes before they were committed" in found[0].headline
         assert (found[0].anomalies["stale-read"], found[0].cause.faults) == ((2, 0), (4,))
+
+
+def test_records_that_were_shown_too_early_and_lost_are_of_the_mistake_of_who_showed_them(tmp_path):
+    """Broker 1 shows offset 15, and is killed; broker 2 is elected without it, and shows offset 30 of partition 1."""
+    cluster = [leads(9.8, 1, 4, 20, (1, 2), 12), follows(10.5, 2, 1, 4, 15), leads(11.5, 2, 5, 15, (2,))]
+    cluster += [leads(at, 2, 4, 40, (2, 3), 25, partition=1) for at in (9, 33)]
+    sampled = json.dumps({"sampled_ns": 31 * S, "sampled_high_watermark": 26})
+    rows = [
+        lost(15, 10, anomaly="lost-read"),
+        lost(30, 30, 1, anomaly="dirty-read", broker=2, evidence=sampled),
+        lost(31, 30, 1, anomaly="dirty-read", broker=2),
+    ]
+    faults = [fault(4, "kill", [1], 11, 20), fault(5, "isolate", [3], 29, 32)]
+    (incident,) = diagnose(run_in(tmp_path, cluster=cluster, anomalies=rows, faults=faults))
+    assert incident.cause.sentence == "brokers 1 and 2 showed readers records above their high watermarks"
+    assert set(incident.anomalies) == {"lost-read", "dirty-read"}
+    evidence = " ".join(incident.cause.evidence)
+    for told in (
+        "They were read before broker 2 had them; broker 1 was killed at 11.000 s (fault #4), and broker 2 was",
+        "Broker 2 showed a reader offset 30 by 30.000 s, and at 31.000 s its high watermark was still 26:",
+        "Broker 3, in the ISR [2, 3] last seen before, was cut off at 29.000 s (fault #5): it may not have had",
+    ):
+        assert told in evidence
+    assert incident.cause.faults == (4, 5)
