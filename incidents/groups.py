@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from incidents.evidence import Evidence, Finding
 from incidents.model import Cause
@@ -120,7 +120,9 @@ def leaders_united(groups: Sequence[Group]) -> list[Group]:
             alike[0].rows += other.rows
             alike[0].losses += other.losses
         if len(alike) > 1:
-            alike[0].causes = (by_several([group.causes[0] for group in alike]),)
+            cause = by_several([group.causes[0] for group in alike])
+            told = [group.causes[0].sentence for group in alike if group.losses]  # with the election
+            alike[0].causes = (replace(cause, sentence=told[0]) if told else cause,)
         found = [group for group in found if group not in alike[1:]]
     return found
 

@@ -20,7 +20,7 @@ from incidents.lost_storage import SLACK_NS, set_of, storage_loss
 from incidents.model import Cause
 from incidents.partition_history import NO_LEADER, PartitionHistory, Sample
 from incidents.takeovers import Loss, Takeover, holders_of_all
-from incidents.uncommitted import leader_then
+from incidents.uncommitted import shown_early
 
 
 def causes_of(evidence: Evidence, loss: Loss) -> tuple[Cause, ...]:
@@ -168,8 +168,9 @@ def _never_had(
     at_ack = [sample for sample in history.leading if sample.at_ns <= loss.last_ns]
     before = [sample for sample in history.leading if sample.at_ns < takeover.seen_ns]
     previous = before[-1].broker if before else None
-    isr = before[-1].isr if before else ()
-    eligible = before[-1].elr if before else ()
+    last = _newest(history, takeover.seen_ns)
+    isr = last.isr if last is not None else ()
+    eligible = last.elr if last is not None else ()
     hit = evidence.faults_on(previous, loss.last_ns - SLACK_NS, takeover.seen_ns) if previous is not None else []
     blame = hit[-1:] if previous != leader else []
     because = f"broker {previous} {blame[0].deed}, and " if blame else ""
@@ -213,13 +214,31 @@ def _never_had(
     kind, deed = _early(loss)
     early = cause(kind, f"they were {deed} before broker {leader} had them; {elected}")
     if kind == "dirty-read":
-        early = replace(early, node=leader_then(history, loss.first_ns))
+        early = _shown(evidence, loss, early, elected)
     joined = cause("joined-too-early", f"broker {leader} joined the ISR without them; {elected}")
     if sampled:
         return [early] if was_member else [joined]
     return (
         [early, cause("wrong-cut", f"{elected} after it had cut them off its log")] if was_member else [joined, early]
     )
+
+
+def _newest(history: PartitionHistory, before_ns: int) -> Sample | None:
+    """The last sample of a leader, or one of a follower that tells the ISR of a later leader epoch."""
+    led = [sample for sample in history.leading if sample.at_ns < before_ns][-1:]
+    told = [sample for sample in history.samples if sample.at_ns < before_ns and sample.isr]
+    later = [sample for sample in told if not led or sample.leader_epoch > led[0].leader_epoch]
+    return max(later, key=lambda sample: (sample.leader_epoch, sample.at_ns), default=led[0] if led else None)
+
+
+def _shown(evidence: Evidence, loss: Loss, early: Cause, elected: str) -> Cause:
+    """Return the cause of a loss of what had only been read: who showed it, and who was elected without it."""
+    by = shown_early(evidence, min(loss.rows, key=lambda row: (row["at_ns"] or 0, row["offset"] or 0)))
+    if by.node is None:
+        return replace(early, node=None)
+    sentence = f"broker {by.node} showed them to readers above its high watermark; {elected} without them"
+    faults = tuple(dict.fromkeys((*early.faults, *by.faults)))
+    return replace(early, sentence=sentence, node=by.node, evidence=(*by.evidence, *early.evidence), faults=faults)
 
 
 def _isr_at_first(history: PartitionHistory, takeover: Takeover) -> list[str]:

@@ -221,7 +221,7 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
         _OLD_MAY_SERVE if row["within_contract"] else "",
     )
     too_early = (
-        "had not been seen to catch up"
+        "had not been seen to pass the write"
         if row["within_contract"] or details.get("asked") != "latest"
         else "had not caught up, and named the end of its log all the same"
     )

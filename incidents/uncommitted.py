@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from common.wording import as_sentence, count, moment, nodes, partition_name
+from common.wording import count, moment, nodes, partition_name
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.lost_storage import set_of
@@ -78,15 +78,9 @@ def leader_then(history: PartitionHistory, at_ns: int) -> int | None:
 def by_several(causes: Sequence[Cause]) -> Cause:
     """Return one cause for the same mistake of several leaders: what speaks for each, one after the other."""
     leaders = [cause.node for cause in causes if cause.node is not None]
-    evidence = tuple(line for cause in causes for line in (*_elsewise(cause), *cause.evidence))
+    evidence = tuple(line for cause in causes for line in cause.evidence)
     faults = tuple(dict.fromkeys(number for cause in causes for number in cause.faults))
     return replace(causes[0], sentence=_SENTENCES[causes[0].kind](leaders), evidence=evidence, faults=faults)
-
-
-def _elsewise(cause: Cause) -> Sequence[str]:
-    """What a cause says besides who did what all of them did."""
-    usual = _SENTENCES[cause.kind]([] if cause.node is None else [cause.node])
-    return () if cause.sentence == usual else (as_sentence(cause.sentence),)
 
 
 def showed_too_much(broker: int | None) -> str:
@@ -133,7 +127,7 @@ def _still_below(history: PartitionHistory, node: int, since_ns: int, offset: ob
 
 def _below(deed: str, offset: int, at_ns: int, high_watermark: int) -> str:
     still = f"at {moment(at_ns)} its high watermark was still {count(high_watermark)}"
-    return f"{deed.format(offset=count(offset))}, and {still}: what lies below that is committed, and no more."
+    return f"{deed.format(offset=count(offset))}, and {still}, the end of what it knew to be committed."
 
 
 def _members_hit(evidence: Evidence, leader: Sample, at_ns: int) -> list[tuple[Fault, str]]:

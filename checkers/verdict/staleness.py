@@ -120,7 +120,7 @@ def stale_because() -> Column:
         )
         .when(
             (stale.asked == "poll") & ~acknowledged_itself & ~fn.coalesce(caught_up, fn.lit(False)),
-            fn.lit("the leader was new, and its high watermark had not been seen to catch up"),
+            fn.lit("the leader was new, and its high watermark had not been seen to pass the write"),
         )
     )
 

@@ -66,7 +66,8 @@ def divergence_excuse(generation: str) -> str:
 
 def reassignment_excuse(generation: str) -> str:
     """Why a protocol version may end a reassignment too early; "" if it may not."""
-    return "" if generation == "K5" else "it ends once the added replicas are in sync, at once if none is added, B-55"
+    excuse = "a reassignment ends once the added replicas are in sync, at once if none is added, B-55"
+    return "" if generation == "K5" else excuse
 
 
 def with_excuse(what: str, generation: str, excuse: str) -> str:

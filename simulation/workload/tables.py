@@ -14,6 +14,7 @@ from common.atomic_files import replacing
 from history.contract import DOWN_ALREADY
 from history.schema import TABLES
 from simulation.engine.event_queue import MS
+from simulation.faults.recipes import STEPS
 from simulation.scenario.phases import SimulationOutcome
 from simulation.workload.clients import TOPIC
 from simulation.workload.making import MODEL
@@ -78,8 +79,9 @@ def _rows(run: Recorded) -> dict[str, Iterable[Row]]:
         "commits": history.commits,
         "ownerships": history.ownerships,
         "faults": [
-            (*row[:5], row.started_ns, row.ended_ns, row.planned, what != DOWN_ALREADY, row.ended_ns is not None, said)
+            (*row[:5], row.started_ns, ended_ns, row.planned, what != DOWN_ALREADY, ended_ns is not None, said)
             for row in history.faults
+            for ended_ns in [_ended_ns(row, history.faults)]
             for what, said in [_noted(row)]
         ],
         "cluster": [(*sample, None) for sample in run.samples],  # without the LastKnownELR
@@ -115,6 +117,15 @@ def _settings(run: Recorded) -> Row:
         bool(run.outcome.faults),
         UNAVAILABLE_AFTER_MS,
         json.dumps(configuration.to_json()),
+    )
+
+
+def _ended_ns(row: FaultRow, faults: Sequence[FaultRow]) -> int | None:
+    """When a fault ended: a recipe, which only begins others, with the last of its parts."""
+    if row.kind not in STEPS:
+        return row.ended_ns
+    return max(
+        (part.ended_ns for part in faults if part.planned == row.planned and part.ended_ns), default=row.ended_ns
     )
 
 

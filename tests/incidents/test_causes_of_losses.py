@@ -313,7 +313,7 @@ def test_what_was_only_read_was_shown_too_early(tmp_path):
     cluster = [leads(9, 1, 0, 20, (1, 2, 3)), follows(10.5, 2, 1, 0, 12), leads(15, 2, 1, 12, (2, 3))]
     read_only = only(run_in(tmp_path / "read", cluster=cluster, anomalies=[lost(15, 10, anomaly="lost-read")])).cause
     assert read_only.kind == "dirty-read"
-    assert "they were read before broker 2 had them" in read_only.sentence
+    assert "broker 1 showed them to readers above its high watermark; broker 2 was elected" in read_only.sentence
     both = [lost(15, 10), lost(16, 10, anomaly="lost-read")]
     assert only(run_in(tmp_path / "both", cluster=cluster, anomalies=both)).cause.kind == "acknowledged-early"
 
