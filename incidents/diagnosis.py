@@ -139,6 +139,7 @@ def _with_others(evidence: Evidence, groups: list[Group], rows: Sequence[Row]) -
             where = (row["topic"], row["partition"]) if causes[0].node is None else None
             key = ("dirty-read", row["within_contract"], causes[0].node, where)
         own.append((key, Group(causes, [row])))
+    own.sort(key=lambda keyed: _rank(keyed[1].rows[0]["anomaly"]))  # a group has the causes of its gravest anomaly
     return [*groups, *merged(own)]
 
 

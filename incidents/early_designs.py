@@ -12,14 +12,14 @@ from incidents.model import Cause
 _CUTS = "a follower cuts its log to its high watermark, which lags behind what is committed"
 _COMPARES_ENDS = "logs are compared by their ends alone"
 
-_REPLACED = "a leader that was replaced, and does not know that, goes on to write the ISR and to acknowledge (Z-02)"
+_REPLACED = "a leader that was replaced, and does not know that, goes on to"
 _WITHOUT_EPOCHS = {"wrong-cut": f"{_CUTS} (Z-01)", "diverged-log-kept": f"{_COMPARES_ENDS} (Z-04 and Z-05)"}
 
 _KNOWN = {
     "zk-v1": {
         **_WITHOUT_EPOCHS,
-        "unclean-election": _REPLACED,
-        "acknowledged-early": _REPLACED,
+        "unclean-election": f"{_REPLACED} write the ISR, and may write itself into it (Z-02)",
+        "acknowledged-early": f"{_REPLACED} acknowledge (Z-02)",
     },
     "zk-v2": _WITHOUT_EPOCHS,
     "C1": {
@@ -30,6 +30,8 @@ _KNOWN = {
 }
 """Protocol version of Harrow's own broker → kind of cause → what it does, with the flaw's number in the documents."""
 
+GAP_OF_ZOOKEEPER = "(Z-"
+"""What is in `allowed_by` of a gap that the designs on ZooKeeper have in steps that later ones do not take."""
 
 _BY_ENDS = ("zk-v1", "zk-v2", "C1")
 _STUCK = {

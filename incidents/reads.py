@@ -8,7 +8,7 @@ from typing import Any
 from common.wording import as_sentence, in_leader_epoch, moment, nodes, partition_name
 from history.contract import CRASHING_FIRST
 from incidents import out_of_isr
-from incidents.deeds import ENDING_A_PROCESS
+from incidents.deeds import CUTTING_OFF, ENDING_A_PROCESS
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.model import Cause
@@ -32,6 +32,11 @@ TWO_WROTE = "two brokers wrote in one leader epoch"
 
 ANOTHER_HAD_TO_LEAD = "another broker had to lead"
 """What evidence says of a fault that kept the leader from leading on."""
+
+MAY_NOT_COMMIT = "without followers it may have been unable to commit"
+"""What evidence says of a fault that cut off the leader that answered."""
+
+_KEEPS_FROM_LEADING = frozenset({"pause", "isolate", *ENDING_A_PROCESS, *CRASHING_FIRST})
 
 _GROUPS_TOPIC = "__consumer_offsets"
 """Where Kafka-protocol brokers keep what groups have committed."""
@@ -182,12 +187,16 @@ def _of_group(evidence: Evidence, row: Row) -> Cause:
     )
 
 
-def _before_and_after(history: PartitionHistory, gap: LeaderStretch) -> str:
-    """Say who led before and after a stretch in which no leader was seen, as far as samples show."""
-    before = [one for one in history.leaderships if one.end_ns <= gap.start_ns and one.leader >= 0][-1:]
-    after = [one for one in history.leaderships if one.start_ns >= gap.end_ns and one.leader >= 0][:1]
-    said = [f"broker {one.leader} did before" for one in before] + [f"broker {one.leader} after" for one in after]
-    return f"; {' and '.join(said)}" if said else ""
+def _gap(history: PartitionHistory, gap: LeaderStretch, name: str) -> str:
+    """Say between which samples none shows who led, and whom these show."""
+    before = [sample for sample in history.leading if sample.at_ns <= gap.start_ns][-1:]
+    after = [sample for sample in history.leading if sample.at_ns >= gap.end_ns][:1]
+    since_ns = before[0].at_ns if before else gap.start_ns
+    said = [f"the last one before shows broker {one.broker}" for one in before]
+    said += [f"the next one broker {one.broker}{' again' if before[:1] and before[0].broker == one.broker else ''}"
+             for one in after]  # fmt: skip
+    around = f": {', '.join(said)}" if said else ""
+    return f"Between {moment(since_ns)} and {moment(gap.end_ns)} no sample shows who led {name}{around}."
 
 
 def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
@@ -202,8 +211,7 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
     if led is not None and led.leader >= 0:
         lines.append(f"At {moment(at_ns)} broker {led.leader} led {name}{in_leader_epoch(led.leader_epoch)}.")
     elif led is not None:
-        around = _before_and_after(history, led)
-        lines.append(f"From {moment(led.start_ns)} to {moment(led.end_ns)} no sample shows who led {name}{around}.")
+        lines.append(_gap(history, led, name))
     near = _near(evidence, at_ns, server)
     faults = tuple(fault.number for fault in near[:2] if fault.number)
     lines.append(
@@ -278,11 +286,12 @@ def _while_it_changed(
     else:
         allowed = f"{_OLD_MAY_SERVE} {_NEW_MAY_HOLD_BACK} Which of the two it was, no sample shows."
     after = f" after {lasting[0].story}" if lasting else ""
-    wrote = [_acknowledgement(writer, since_ns, lasting)] if operation.get("status") == "ok" else []
+    is_write = row["anomaly"] != "end-offset-regression"
+    wrote = [_acknowledgement(writer, since_ns, lasting)] if is_write and operation.get("status") == "ok" else []
     return Cause(
         "leader-change",
         f"the leadership was changing{after}",
-        (*lines, *wrote, *(_of_former_leader(fault, before, at_ns) for fault in lasting)),
+        (*lines, *wrote, *(_while_changing(fault, before, server, at_ns) for fault in lasting)),
         row["at_ns"],
         None,
         tuple(fault.number for fault in lasting if fault.number),
@@ -300,12 +309,14 @@ def _acknowledgement(writer: object, at_ns: int, lasting: Iterable[Fault]) -> st
     return f"Broker {writer} acknowledged the write at {moment(at_ns)}{meanwhile}."
 
 
-def _of_former_leader(fault: Fault, before: int | None, at_ns: int) -> str:
-    """What a fault means while a leadership changes: one that keeps who led before from leading makes it change."""
-    keeps = fault.kind in {"pause", "isolate", *ENDING_A_PROCESS, *CRASHING_FIRST} and fault.touches(at_ns, at_ns)
-    if before is None or before not in fault.targets or not keeps:
-        return as_sentence(fault.story)
-    return f"Broker {before}, which led before, {fault.deed}: {ANOTHER_HAD_TO_LEAD}."
+def _while_changing(fault: Fault, before: int | None, server: int | None, at_ns: int) -> str:
+    """What a fault means while a leadership changes: for who led before, and for who answers."""
+    lasts = fault.touches(at_ns, at_ns)
+    if before is not None and before in fault.targets and lasts and fault.kind in _KEEPS_FROM_LEADING:
+        return f"Broker {before}, the leader when the write was acknowledged, {fault.deed}: {ANOTHER_HAD_TO_LEAD}."
+    if server is not None and server in fault.targets and lasts and fault.kind in CUTTING_OFF:
+        return f"Broker {server}, which answered, {fault.deed}: {MAY_NOT_COMMIT}."
+    return as_sentence(fault.story)
 
 
 def _node_lost(row: Row) -> Cause:

@@ -209,7 +209,7 @@ def _claims(history: PartitionHistory) -> str:
     for at_ns, broker, epoch in history.claims:
         spans.setdefault((broker, epoch), []).append(at_ns)
     claims = [
-        f"broker {broker} still called itself leader of epoch {epoch} at {moment(times[0])}"
+        f"broker {broker} still called itself leader{f' of epoch {epoch}' if epoch >= 0 else ''} at {moment(times[0])}"
         + (f", for {duration(times[-1] - times[0])}" if len(times) > 1 else "")
         for (broker, epoch), times in sorted(spans.items())
     ]

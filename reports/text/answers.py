@@ -18,6 +18,7 @@ from history.processes import number_name
 from incidents import Incident
 from incidents.evidence import Evidence
 from incidents.headlines import gravest
+from incidents.logs_apart import UNCONDITIONAL
 from incidents.lost_storage import KNOWN_GAP, UNLESS_ELR
 from incidents.model import where
 from incidents.needed import Needed
@@ -96,7 +97,8 @@ def _whose_mistake(run: Run, incident: Incident, needed: Needed | None) -> str:
     if allowed_by.endswith(UNLESS_ELR):
         return f"The protocol's, or else the broker software's; not the clients'. {allowed_by}"
     if KNOWN_GAP in allowed_by:
-        return f"The protocol's, not this implementation's. {allowed_by}"
+        may = any(UNCONDITIONAL in cause.evidence for cause in incident.causes)
+        return f"{'Most likely the' if may else 'The'} protocol's, not this implementation's. {allowed_by}"
     if kinds == {"node-crash"} and all((cause.node or 0) >= FIRST_SERVER for cause in incident.causes):
         return (
             "ZooKeeper's: the node that ended is one of its servers, in which these brokers keep their metadata."

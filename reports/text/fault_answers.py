@@ -15,7 +15,7 @@ from incidents.faults import Fault
 from incidents.headlines import gravest
 from incidents.needed import Needed, smallest
 from incidents.partition_history import NO_LEADER
-from incidents.reads import ANOTHER_HAD_TO_LEAD
+from incidents.reads import ANOTHER_HAD_TO_LEAD, MAY_NOT_COMMIT
 from incidents.uncommitted import MAY_LACK_IT
 from reports.data.stored_run import Run
 from reports.text.answer import Answer
@@ -35,7 +35,7 @@ _BEHIND, _BEFORE = "Faults behind it", "Faults before it"
 """What an answer is called that names faults of which evidence shows what they did, and one where it shows nothing."""
 _AWAY = (
     *("could not be elected", "before that election", "may not have known who led", "before it cut its log"),
-    *("and then broker", " led by ", MAY_LACK_IT, ANOTHER_HAD_TO_LEAD),
+    *("and then broker", " led by ", MAY_LACK_IT, ANOTHER_HAD_TO_LEAD, MAY_NOT_COMMIT),
 )
 """How evidence says that a fault kept a node from being elected or from a write, let another lead, or cut its log."""
 
@@ -212,7 +212,9 @@ def _by_evidence(incident: Incident, evidence: Evidence, before: Sequence[Fault]
     near = guilty or (cause.faults if cause is not None else ())
     it = "it" if len(near) == 1 else "them"
     if guilty:
-        rest = [fault.number for fault in before if fault.number and fault.number not in guilty]
+        also = [number for number in (cause.faults if cause is not None else ()) if number not in guilty]
+        rest = [fault.number for fault in before if fault.number and fault.number not in (*guilty, *also)]
+        near_it = f" Near it, too: {'; '.join(evidence.stories(sorted(also)))}." if also else ""
         others = (
             f" What else came before it ({_numbers(rest)}) may have played a part; no evidence shows it."
             if rest
@@ -220,7 +222,10 @@ def _by_evidence(incident: Incident, evidence: Evidence, before: Sequence[Fault]
         )
         those = "this one" if len(guilty) == 1 else "these"
         story = capital("; ".join(evidence.stories(guilty)))
-        return _BEHIND, f"{story}. The evidence points to {those}; the run was not repeated without {it}.{others}"
+        return (
+            _BEHIND,
+            f"{story}. The evidence points to {those}; the run was not repeated without {it}.{near_it}{others}",
+        )
     story = capital("; ".join(evidence.stories(sorted(near))))
     if near and cause is not None and cause.kind == "node-crash":
         which = "the last fault" if len(near) == 1 else "the last faults"

@@ -11,6 +11,7 @@ from history.anomalies import CATALOGUE
 from history.protocol import failure_sentences
 from incidents import Cause, Incident, Span
 from incidents.causes import KINDS
+from incidents.early_designs import GAP_OF_ZOOKEEPER
 from incidents.headlines import gravest
 from incidents.reads import NOT_IDEMPOTENT
 from reports.data.stored_run import Run
@@ -132,7 +133,8 @@ def _within(span: Span | None, row: Mapping[str, Any]) -> bool:
 
 def _cause(cause: Cause) -> ShownCause:
     kind = KINDS.get(cause.kind)
-    return ShownCause(cause, kind.summary if kind else "", kind.rules if kind else "")
+    rules = kind.rules if kind and GAP_OF_ZOOKEEPER not in cause.allowed_by else ""
+    return ShownCause(cause, kind.summary if kind else "", rules)
 
 
 def _seen_as(incident: Incident, listed: set[str]) -> tuple[tuple[str, str, str], ...]:

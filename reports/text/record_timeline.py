@@ -197,5 +197,7 @@ def _leaders(history: PartitionHistory, since_ns: int | None, gone_ns: int | Non
         if number and gone_ns is not None and leadership.start_ns > gone_ns:
             return
         seen = f"{node(leadership.leader)} observed as leader of {name}{in_leader_epoch(leadership.leader_epoch)}"
-        text = f"from then on no sample shows who led {name}" if leadership.leader == NO_LEADER else seen
+        until = "" if leadership is history.leaderships[-1] else f" until {moment(leadership.end_ns)}"
+        unseen = f"from then on{until} no sample shows who led {name}"
+        text = unseen if leadership.leader == NO_LEADER else seen
         yield TimelineEvent(leadership.start_ns, text, "cluster")
