@@ -74,7 +74,7 @@ def log_picture(
     window = range(first, first + BEFORE + AFTER + 1)
     acknowledged = _acknowledged(joined, topic, partition, window)
     if value is None:
-        value = next(iter(acknowledged.get(offset, ())), None)
+        value = acknowledged_at(joined, topic, partition, offset)
     brokers = sorted({broker for broker in logs.column("broker").to_pylist() if broker is not None})
     dumps = {broker: _dump(logs, broker, window) for broker in brokers}
     common = {each: _most_common(each, dumps, acknowledged) for each in window}
@@ -85,6 +85,11 @@ def log_picture(
         cells = tuple(_cell(each, records, log_end, common, offset, value) for each in window)
         rows.append(LogRow(broker, cells, log_end, high_watermark))
     return LogPicture(topic, partition, offset, value, tuple(rows))
+
+
+def acknowledged_at(joined: Joined, topic: str, partition: int, offset: int) -> int | None:
+    """Return the value that was acknowledged first at an offset; None if none was."""
+    return next(iter(_acknowledged(joined, topic, partition, range(offset, offset + 1)).get(offset, ())), None)
 
 
 def _acknowledged(joined: Joined, topic: str, partition: int, window: range) -> dict[int, tuple[int, ...]]:

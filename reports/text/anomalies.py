@@ -18,7 +18,7 @@ from incidents.partition_history import PartitionHistory
 from reports.data.joined import UNKNOWN, Joined
 from reports.data.stored_run import Run, is_one_of, rows_where
 from reports.data.suspects import suspects
-from reports.pictures.replica_logs import AFTER, LogPicture, LogRow, log_picture
+from reports.pictures.replica_logs import AFTER, LogPicture, LogRow, acknowledged_at, log_picture
 from reports.text.anomaly_groups import AnomalyExplanation, AnomalyGroup, PartitionKey
 from reports.text.incidents import incidents_of_record, promise_of
 from reports.text.record_timeline import TimelineEvent, record_timeline
@@ -167,6 +167,9 @@ def _explanation(run: Run, joined: Joined, history_of: HistoryOf, row: dict[str,
     history = history_of(topic, partition)
     offset = row["offset"] if row["offset"] is not None else _offset_of(run, value)
     about_record = row["anomaly"] in CATALOGUE and CATALOGUE[row["anomaly"]].about_record
+    if row["anomaly"] == "divergent-replicas" and offset is not None:  # which of their records it should be
+        promised = acknowledged_at(joined, topic, partition, offset)
+        value = value if promised is None else promised
     picture = log_picture(run, joined, topic, partition, offset, value) if about_record and offset is not None else None
     if value is None and picture is not None:
         value = picture.value
@@ -202,6 +205,7 @@ def _explained(
         picture=picture,
         evidence=_readable(evidence),
         row=row,
+        is_dated=reference is not None,
     )
 
 

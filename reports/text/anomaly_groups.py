@@ -27,6 +27,8 @@ class AnomalyExplanation:
     """The id of its place in the page."""
     incidents: tuple[int, ...] = ()
     """The numbers of the incidents that it belongs to."""
+    is_dated: bool = True
+    """Whether it is known when it happened."""
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,22 @@ def test_the_page_names_the_record_the_replica_and_the_fault(pages, stored_runs)
     assert any("sought" in cell and "differs" in cell for cell in cells)
 
 
+@pytest.mark.parametrize("acknowledged", [True, False])
+def test_of_records_that_differ_the_one_that_was_acknowledged_is_the_one_in_question(copy_of, acknowledged):
+    """The row has the record of broker 1, which has another one there; when it was written is not known."""
+    directory = copy_of("invalid")
+    anomalies = read_table(directory, "anomalies")
+    row = next(row for row in anomalies.to_pylist() if row["anomaly"] == "divergent-replicas")
+    (stored,) = table_directory(directory, "anomalies").glob("*.parquet")
+    pq.write_table(pa.Table.from_pylist([{**row, "value": 987_654_321}], schema=anomalies.schema), stored)
+    if not acknowledged:
+        shutil.rmtree(directory / "history" / "sends")
+    page = page_of(directory)
+    missing = [attributes["class"] for tag, attributes in page.elements if "missing" in attributes.get("class", "")]
+    assert len(missing) == (3 if acknowledged else 4)  # the key of the picture, and the replicas without it
+    assert "do not tell when it happened" in page.text
+
+
 def test_what_is_within_the_contract_stands_apart_from_violations(pages):
     headings = [text for tag, text in pages["invalid"].texts if tag in ("h3", "span")]
     assert headings.index("lost-acked-write") < headings.index("The contract")
