@@ -248,8 +248,8 @@ def opened(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, replica: Repli
         batches, wrong = read_on(mirror, log, ghost)
         if wrong:
             known.fail(ghost, "P-3", f"broker {mirror.holder} finds {wrong} on its disk")
-        # the process before may have ended while it appended as the leader
-        own = [one for one in batches if ghost.authors.get(one.epoch) == mirror.holder]
+        # the process before may have ended while it appended as the leader, maybe the first batch of its epoch
+        own = [one for one in batches if ghost.authors.setdefault(one.epoch, mirror.holder) == mirror.holder]
         _note_taken_anew(known, ghost, mirror, log, own)
     skip_deleted(mirror, log)  # the step in which the process before ended may have deleted more
     check_epochs(known, ghost, mirror, replica)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -10,7 +11,10 @@ from broker.core.broker_node.requests import deletion
 from broker.core.log.producer_state import ACCEPT, CachedBatch, ProducerState, ProducerStates
 from broker.core.replica.state import Replica, Role
 from simulation.engine.cluster import EventStep, SimulatedCluster
+from simulation.invariants import replicas
 from simulation.invariants.expiry import TAKEN_TWICE, Idle, SeenProducers, is_excused
+from simulation.invariants.ghost import Batch, Ghost, ReplicaMirror
+from simulation.invariants.knowledge import Knowledge
 from simulation.runs.failures import findings
 from simulation.runs.sweep import simulate
 from simulation.scenario.configuration import SimulatedFault
@@ -180,3 +184,23 @@ def test_a_broker_that_has_stopped_forgets_nobody_while_its_node_is_a_voter_stil
 def test_what_a_replica_had_forgotten_is_remembered_when_its_files_are_found_again() -> None:
     """In this seed a replica is unassigned while its directory fails, and its files are opened by the next process."""
     assert not simulate(21009174, {"search": "mixed"}, observed=True).findings
+
+
+@pytest.mark.parametrize(("authors", "noted"), [({}, True), ({4: 3}, True), ({4: 2}, False)])
+def test_a_process_that_died_in_its_first_append_as_the_leader_had_forgotten_the_producer(
+    monkeypatch: pytest.MonkeyPatch, authors: dict[int, int], noted: bool
+) -> None:
+    """The batch is found when the next process starts; one that another broker wrote was fetched, and not taken."""
+    found = Batch(6, 8, 4, 0, 7, 0, 0, control=False)
+    for name in ("_shown_again", "skip_deleted", "check_epochs"):
+        monkeypatch.setattr(replicas, name, lambda *_: None)
+    monkeypatch.setattr(replicas, "read_on", lambda *_: ([found], ""))
+    monkeypatch.setattr(replicas, "first_difference", lambda *_: 0)
+    ghost, mirror = Ghost("keyed", 0, authors=authors), ReplicaMirror(3)
+    mirror.producers.forgotten = {7: 5}
+    log = SimpleNamespace(truncations=0, compacted_offset=0, end_offset=9, start_offset=0)
+    replica = SimpleNamespace(log=log, high_watermark=0)
+    known = SimpleNamespace(producers_expire=True)
+    replicas.opened(cast("Knowledge", known), ghost, mirror, cast("Replica", replica))
+    assert ghost.taken_anew == ({(4, 6): 5} if noted else {})
+    assert ghost.authors == {4: authors.get(4, 3)}
