@@ -62,7 +62,9 @@ def stepped(known: Knowledge, step: EventStep, incarnation: int, now_us: int) ->
         waiting[event.request_id] = now_us, event
     elif event.__class__ is Disconnected:
         assert isinstance(event, Disconnected)
-        open_requests.given_up += [(at_us, now_us, one) for at_us, one in _closed(open_requests, event.connection)]
+        ended = _closed(open_requests, event.connection)
+        if not _has_ended(known, event.connection):  # else it does not ask again
+            open_requests.given_up += [(at_us, now_us, one) for at_us, one in ended]
     for effect in step.effects:
         if effect.__class__ is Reply:
             assert isinstance(effect, Reply)
@@ -72,6 +74,12 @@ def stepped(known: Knowledge, step: EventStep, incarnation: int, now_us: int) ->
         elif effect.__class__ is CloseConnection:
             assert isinstance(effect, CloseConnection)
             _closed(open_requests, effect.connection)
+
+
+def _has_ended(known: Knowledge, sender: int) -> bool:
+    """Whether a connection ended with the process of the node that had opened it."""
+    machine = known.cluster.machines.get(sender)
+    return machine is not None and machine.node is None
 
 
 def _closed(open_requests: OpenRequests, connection: int) -> list[tuple[int, RequestReceived]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -22,7 +22,8 @@ from broker.core.messages import (
 )
 from broker.core.messages.groups import HeartbeatRequest, OffsetCommitRequest, SyncGroupRequest
 from broker.core.messages.refusals import ADMINISTRATION
-from broker.core.ports.events import RequestReceived
+from broker.core.ports.events import Disconnected, RequestReceived
+from simulation.engine.cluster import EventStep
 from simulation.engine.event_queue import MS
 from simulation.invariants.knowledge import Knowledge
 from simulation.invariants.progress import requests
@@ -129,6 +130,18 @@ def test_a_former_controller_keeps_no_elections(
     state = SimpleNamespace(active=active, elections={5: "asked"} if elections else {})
     monkeypatch.setattr(requests, "controllers", lambda _cluster: [(100, state)])
     assert broken_by(lambda: requests.check(knowledge, knowledge.cluster, 0, works=True)) == breaks
+
+
+@pytest.mark.parametrize(("runs", "given_up"), [(True, 1), (False, 0)])
+def test_a_sender_whose_process_has_ended_has_not_given_up(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, runs: bool, given_up: int
+) -> None:
+    """It asks no more: that it got no answer harms nobody."""
+    sender = SimpleNamespace(node=object() if runs else None)
+    monkeypatch.setattr(knowledge.cluster, "machines", {1: sender})
+    for at_us, event in ((20_000 * MS, RequestReceived(5, 1, REPORT)), (21_900 * MS, Disconnected(1))):
+        requests.stepped(knowledge, cast("EventStep", SimpleNamespace(node_id=100, event=event, effects=[])), 0, at_us)
+    assert len(knowledge.unanswered[100].given_up) == given_up
 
 
 @pytest.mark.parametrize(
