@@ -238,7 +238,7 @@ def _racks(examiner: Examiner, cluster: SimulatedCluster, topic: str, number: in
 def _read_nearby(examiner: Examiner, cluster: SimulatedCluster, replica: Replica, follower: int, rack: str) -> None:
     """A follower shows a consumer in its rack what the leader shows: up to where the first of their segments ends.
 
-    It may have deleted more than a leader that an unclean election chose (P-2), and shows what it still has.
+    It may have deleted more than a leader that an unclean election chose, and shows what it still has.
     """
     its_own = dict(brokers_up(cluster))[follower].replicas.get((replica.topic, replica.partition))
     begins = max(replica.log.start_offset, its_own.log.start_offset if its_own is not None else 0)
