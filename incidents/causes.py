@@ -50,7 +50,7 @@ _ROWS: Final = (
         "A follower applied an answer that did not fit the leader epoch, or the log end, that it had.",
         "TR-5, TR-6",
     ),
-    Kind("unclean-election", "A replica was elected that was not eligible when that was last seen.", "EL-3, EL-4"),
+    Kind("unclean-election", "A replica was elected that had not been eligible when last seen.", "EL-3, EL-4"),
     Kind("wrong-recovery", "An unclean recovery chose a replica that lacks committed records.", "UR-5, UR-6, UR-7"),
     Kind("eligibility", "The controller kept wrong sets of eligible replicas.", "ELR-1, ELR-2, ELR-4"),
     Kind("fenced-member", "A fenced broker was a leader or a member of an ISR.", "AP-8, HB-3, HB-4"),

@@ -208,7 +208,10 @@ def _never_had(
             numbers = tuple(dict.fromkeys((*numbers, *(fault.number for fault in away if fault.number))))
             unaware = (f"Broker {leader} {fault.deed}, and may not have known who led meanwhile." for fault in away)
             spoken = (*spoken, *_isr_at_first(history, takeover), UNCONDITIONAL, *unaware)
-        outsider = f"broker {leader}, which was neither in the ISR nor eligible when last seen, was elected by"
+        members = (
+            "not in the ISR last seen" if evidence.is_leader_race else "neither in the ISR nor eligible when last seen"
+        )
+        outsider = f"broker {leader}, which was {members}, was elected by"
         return [cause("unclean-election", f"{because}{outsider} {moment(takeover.seen_ns)}", allowed)]
     was_member = bool(at_ack) and leader in at_ack[-1].isr
     kind, deed = _early(loss)
@@ -249,8 +252,8 @@ def _isr_at_first(history: PartitionHistory, takeover: Takeover) -> list[str]:
         if one.broker == takeover.leader and takeover.not_before_ns <= one.at_ns <= takeover.seen_ns
     ]
     return [
-        f"By its log broker {one.broker} began to lead at {moment(one.at_ns)} with the ISR {set_of(one.isr)}: what is"
-        " stored had changed by then."
+        f"By its log broker {one.broker} began to lead at {moment(one.at_ns)} with the ISR {set_of(one.isr)}:"
+        " somebody had stored that by then."
         for one in began[-1:]
         if one.broker in one.isr
     ]

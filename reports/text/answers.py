@@ -49,7 +49,7 @@ def answers(run: Run) -> tuple[Answer, ...]:
         promise += f" Here that is within {bound_ms / 1000:g} s."
     if incident.within_contract and {cause.kind for cause in incident.causes} != {NOT_IDEMPOTENT}:
         promise += (
-            " The contract, which is what this cluster's documents and settings promise, has exceptions: this is one."
+            " The contract, which is what this cluster's documents and settings promise, makes an exception here."
         )
     promised = [Answer("The rule" if incident.within_contract else "Promised", promise)] if promise else []
     return (
@@ -166,7 +166,7 @@ def _records(run: Run, incident: Incident) -> Answer:
     which = "among them" if is_part else "the first"
     first = f"{many}; {which}: " if total > len(named) or least else ""
     if name not in CATALOGUE and any(span.length > 1 for span in incident.spans):  # one finding about several
-        first = f"Those of {where(incident.spans)}; the first: "
+        first = f"The records of {where(incident.spans)}; the first: "
     listed = name in CATALOGUE or rows
     text = f"{first}{'; '.join(named)}."
     more = "more of them" if first and (total > len(named) or least) else "more"

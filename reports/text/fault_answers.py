@@ -77,7 +77,7 @@ def shrunk(run: Run) -> list[Answer]:
     stories = evidence.stories(known.needed if known is not None else numbers)
     told = _FAULT_NUMBERS.sub("", "; ".join(stories))  # of the other run
     if not stories:
-        enough = "No fault is needed for the same rule to break"
+        enough = "In a smaller run the same rule breaks without a fault"
     elif len(told) <= _LONGEST_SHRUNK:
         enough = f"In a smaller run this is enough for the same rule to break: {told}"
     else:
@@ -121,10 +121,12 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
         else:
             sentences.append(f"With {alone} the failure occurs again. {left_out}: then it occurred {tries}.")
         if others:
-            named = "the other fault" if len(others) == 1 else f"the other {count(len(others))} faults"
-            them = "it" if len(others) == 1 else "them"
-            sentences.append(f"Not needed: {named} before the violation; without {them} it occurs, too.")
-            if not untold and (near := _nearest(incident, evidence, others)):
+            one = len(others) == 1
+            named = (
+                evidence.stories(others)[0] if one else f"the other {count(len(others))} faults before the violation"
+            )
+            sentences.append(f"Not needed: {named}; without {'it' if one else 'them'} it occurs, too.")
+            if not untold and not one and (near := _nearest(incident, evidence, others)):
                 sentences.append(f"In this run there were also, in effect then or shortly before: {'; '.join(near)}.")
             in_headline = [number for number in others if f"fault #{number})" in incident.headline]
             if in_headline:

@@ -295,7 +295,7 @@ def test_what_a_new_leader_has_other_records_of_went_in_the_election_in_which_it
     (incident,) = lost_by_one_replaced(tmp_path)
     assert incident.anomalies["lost-acked-write"] == (3, 0)
     assert incident.cause.node == 2
-    assert "which was neither in the ISR nor eligible when last seen, was elected" in incident.cause.sentence
+    assert "which was not in the ISR last seen, was elected" in incident.cause.sentence
 
 
 @pytest.mark.parametrize("other", [{"by": 3}, {"cut_off_s": 43}])

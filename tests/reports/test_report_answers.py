@@ -107,7 +107,7 @@ def test_without_faults_none_was_needed(tmp_path):
         ),
         (
             Needed((2,), (1,), (), 3, 9, again=1),
-            " and 3 with others. Not needed: the other fault before the violation; without it it occurs, too.",
+            " and 3 with others. Not needed: broker 2 was killed at 3.000 s (fault #1); without it it occurs, too.",
         ),
         (Needed((), (1, 2), (), 3, 4), "No fault was needed: it occurs without faults #1, #2, too."),
         (Needed((), (), (), 3, 4), "No fault was needed: none had begun by then."),
@@ -151,7 +151,7 @@ def test_a_finding_about_several_records_names_them_all(tmp_path):
     what = "log-0: broker 3 of epoch 4 is in the ISR (ISR [1, 3], ELR []) and has nothing at 5, where 5…5 is committed"
     found = [{"layer": "invariant", "property_id": "P-2", "what": f"{what}; it lacks the committed offsets 5 to 8"}]
     *_, records = answers(load_run(checked(tmp_path, **{**SIMULATED, "findings": found})))
-    assert records.text.startswith("Those of log-0 (offsets 5\N{EN DASH}8); the first: ")
+    assert records.text.startswith("The records of log-0 (offsets 5\N{EN DASH}8); the first: ")
 
 
 def test_a_recipe_is_one_fault_with_its_parts(tmp_path):
@@ -371,7 +371,7 @@ def test_a_failure_that_was_shrunk_says_what_is_left_of_it(tmp_path):
         " beside this one shows it."
     )
     needed.write(tmp_path / "small", Needed((), (1,), (), 3, 4))
-    assert told(run)["Shrunk"].startswith("No fault is needed for the same rule to break. The run small")
+    assert told(run)["Shrunk"].startswith("In a smaller run the same rule breaks without a fault. The run small")
     checked(tmp_path / "small", **{**SIMULATED, "faults": [fault(1 + n, "pause", [3], n, 9) for n in range(30)]})
     needed.write(tmp_path / "small", Needed(tuple(range(1, 31)), (), (), 3, 4))
     short = "In a smaller run 30 faults are enough for the same rule to break. The run small beside this one shows it."

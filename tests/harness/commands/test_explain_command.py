@@ -64,7 +64,10 @@ def test_the_seed_and_what_it_shrinks_to_are_both_stored_with_a_report(shrunk: E
     (smallest,) = places(shrunk.lines, "smallest")
     assert smallest.startswith("0 faults, ")
     assert ", 1 partition, 1 send, " in smallest
-    assert f"No fault is needed for the same rule to break. The run {small.parent.name} beside" in whole.read_text()
+    assert (
+        f"In a smaller run the same rule breaks without a fault. The run {small.parent.name} beside"
+        in whole.read_text()
+    )
     spec = json.loads((small.parent / "spec.json").read_text())
     assert spec["configuration"]["operations"] == 1
     assert spec["reproduce"].startswith("harrow sim --schedule store/runs/")
