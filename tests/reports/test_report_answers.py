@@ -20,7 +20,7 @@ from reports.text.answers import answers
 from reports.text.explanation import explain_run
 from reports.text.incidents import shown_incidents
 from reports.text.summary import summarize
-from tests.incidents.stored import fault, follows, leads, lost, run_in, settings
+from tests.incidents.stored import S, fault, follows, leads, lost, run_in, settings
 
 LOST_PAGE_CACHE = {
     "cluster": [leads(9, 3, 0, 20, (3,)), leads(15, 3, 1, 10, (3,))],
@@ -60,6 +60,19 @@ def checked(directory, **rows):
 
 def told(directory):
     return {answer.question: answer.whole for answer in answers(load_run(directory))}
+
+
+def test_a_fault_that_the_cause_names_without_saying_what_it_did_was_near(tmp_path):
+    """Broker 1, which acknowledged, is killed before broker 2 answers; what a fault on broker 3 did is not known."""
+    because = {"stale_because": "the leadership of the partition was changing at the time"}
+    evidence = json.dumps({**because, "witness": {"node": 1, "completed_ns": 10 * S, "offset": 15, "status": "ok"}})
+    row = lost(12, 15, anomaly="stale-read", broker=2, evidence=evidence, within_contract=True)
+    faults = [fault(1, "pause", [2], 2, 3), fault(2, "kill", [1], 10.5, 18), fault(3, "slow-disk", [3], 14, 18)]
+    cluster = [leads(9, 1, 0, 20, (1, 2)), leads(20, 2, 1, 20, (2,))]
+    text = told(checked(tmp_path, cluster=cluster, anomalies=[row], faults=faults))["Faults behind it"]
+    assert text.startswith("Broker 1 was killed at 10.500 s (fault #2). The evidence points to this one;")
+    assert "Near it, too: broker 3 had its disk slowed down at 14.000 s (fault #3)." in text
+    assert text.endswith("What else came before it (fault #1) may have played a part; no evidence shows it.")
 
 
 def test_the_fault_that_the_cause_rests_on_made_it_possible_and_the_others_only_came_before(tmp_path):
