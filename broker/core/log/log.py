@@ -111,8 +111,6 @@ class Log:
         self._segments = Segments(parts.segments)
         self._rewritten = rewritten
         self._cut_files: tuple[str, ...] = ()  # cut, and not synced since
-        if parts.recovery.truncated_bytes:
-            self._cut_files = (self._segments.last.name,)
         self.directory = directory
         self.config = config
         self.epochs = parts.epochs

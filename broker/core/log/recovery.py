@@ -142,6 +142,7 @@ def _recover(files: Files, directory: str, segments: list[Segment], start_offset
         if reason:
             truncated += size - segment.size
             segment.truncate(segment.size)
+            files.sync(segment.name)  # else a power failure may bring it back, below what is synced later (ST-6)
             break
     for segment in reversed(segments[kept:]):
         truncated += files.size(segment.name)

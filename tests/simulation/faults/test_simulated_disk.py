@@ -202,3 +202,23 @@ def test_a_clean_stop_after_a_cut_leaves_nothing_of_what_was_cut_off(cut_to: int
     disk.lose_power(Survival.NOTHING, ChoiceSequence(given={})["disk"], names(*[1] * 20))
     reopened = Log.open(disk, "t-0", config, clean=True)
     assert (reopened.end_offset, reopened.epochs.entries) == (cut_to, ((1, 0),))
+
+
+def test_what_a_recovery_cut_off_does_not_come_back_below_records_that_were_synced_later() -> None:
+    """A torn batch is cut off; the process is killed before it syncs that, and the next one rolls, and syncs."""
+    disk, config = SimulatedDisk(), LogConfig(segment_bytes=200)
+    batch = encode_batch([(None, b"value")], base_offset=0, leader_epoch=0, timestamp_ms=0)
+    log = Log.open(disk, "t-0", config, clean=True)
+    log.append_as_leader(batch, 0)
+    log.append_as_leader(batch, 0)
+    (name,) = (f"t-0/{one}" for one in disk.list("t-0") if one.endswith(".log"))
+    disk.append(name, batch[:50])
+    disk.sync(name)
+    assert Log.open(disk, "t-0", config, clean=False, recovery_point=2).recovery.truncated_bytes == 50
+    log = Log.open(disk, "t-0", config, clean=False, recovery_point=2)
+    for _ in range(2):
+        log.append_as_leader(batch, 0)
+    assert len(log.segment_offsets) == 2
+    log.sync()
+    disk.lose_power(Survival.NOTHING, ChoiceSequence(given={})["disk"], names(*[1] * 9))
+    assert Log.open(disk, "t-0", config, clean=False).end_offset == 4
