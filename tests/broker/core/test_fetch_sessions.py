@@ -19,10 +19,11 @@ def cluster() -> Cluster:
 
 
 class Reader:
-    """A consumer that keeps a session with broker 1."""
+    """A reader that keeps a session with a broker."""
 
-    def __init__(self, cluster: Cluster, **fields: object) -> None:
+    def __init__(self, cluster: Cluster, at_broker: int = 1, **fields: object) -> None:
         self.cluster = cluster
+        self.at_broker = at_broker
         self.fields = {"max_wait_ms": 10, **fields}
         self.session_id = 0
         self.epoch = 0
@@ -35,7 +36,7 @@ class Reader:
             forgotten=tuple((TOPIC, "", partition) for partition in forgotten),
             **{**self.fields, **fields},  # type: ignore[arg-type]
         )
-        response = self.cluster.call(1, request)
+        response = self.cluster.call(self.at_broker, request)
         assert isinstance(response, FetchResponse)
         if response.error_code == ErrorCode.NONE:
             self.session_id = response.session_id
@@ -209,3 +210,27 @@ def test_a_follower_whose_session_is_gone_sends_all_partitions_again() -> None:
     node.state.fetch_sessions.sessions.clear()  # type: ignore[attr-defined]
     assert cluster.produce(leader, 1, 2, 3) == ErrorCode.NONE
     cluster.run_until(cluster.is_whole)
+
+
+def test_a_session_at_rest_of_an_earlier_incarnation_is_not_counted_after_a_fetch_of_a_later_one() -> None:
+    """FE-5: the leader need not have heard of the later one; their requests may overtake each other."""
+    cluster = Cluster(brokers=2, min_insync_replicas=1)
+    cluster.create_topic(factor=2)
+    cluster.run_until(cluster.is_whole)
+    leader = cluster.leader()
+    follower = 3 - leader
+    earlier_epoch = cluster.broker_epoch(follower)
+    cluster.held = lambda source, target, message: source == follower  # its own fetches would be of the earlier one
+    earlier, later = (
+        Reader(cluster, at_broker=leader, replica_id=follower, replica_epoch=epoch)
+        for epoch in (earlier_epoch, earlier_epoch + 1)
+    )
+    part = at(0, current_leader_epoch=int(str(cluster.replica(leader)["leader_epoch"])))
+    assert partitions(earlier.fetch(part)) == [0]
+    assert partitions(earlier.fetch()) == []
+    assert later.fetch(part).partitions[0].error_code == ErrorCode.NONE
+    (refused,) = earlier.fetch().partitions
+    assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    node = cluster.machines[leader].node
+    assert node is not None
+    assert node.state.replicas[TOPIC, 0].remotes[follower].broker_epoch == earlier_epoch + 1  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from broker.core.messages import NO_PREFERRED_REPLICA, FetchedPartition, FetchPartition, FetchRequest
+from broker.core.messages import NO_PREFERRED_REPLICA, UNKNOWN, FetchedPartition, FetchPartition, FetchRequest
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import Image
 from broker.core.replica.state import Replica
@@ -153,10 +153,14 @@ def rest_of(replica: Replica, replica_id: int, bound: int, offset: int) -> Rest 
     """
     if offset < bound:
         return None
-    if replica_id >= 0 and (replica_id not in replica.isr or replica_id not in replica.remotes):
-        return None  # each fetch of a follower outside of the ISR is a chance to expand it
+    incarnation = UNKNOWN
+    if replica_id >= 0:
+        if replica_id not in replica.isr or replica_id not in replica.remotes:
+            return None  # each fetch of a follower outside of the ISR is a chance to expand it
+        incarnation = replica.remotes[replica_id].broker_epoch  # a later one may fetch in another session (FE-5)
     log = replica.log
-    return replica.role, replica.leader_epoch, log.end_offset, log.start_offset, replica.high_watermark, replica.isr
+    bounds = (log.end_offset, log.start_offset, replica.high_watermark)
+    return replica.role, replica.leader_epoch, *bounds, replica.isr, incarnation
 
 
 def record_rest(entry: SessionPartition, part: FetchedPartition, rest: Rest | None) -> None:
