@@ -86,6 +86,8 @@ _BY_FAMILY: Final = (("P-R", "quorum"), ("P-G", "groups"), ("V-", "no-progress")
 
 def causes_of_finding(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
     """Return the cause that a finding shows, or the candidates."""
+    if finding.property_id == "P-6" and "had synced up to" in finding.what:
+        return (_as_found(evidence, finding, "wrong-cut"),)
     judge = _DECIDED_BY_MORE.get(finding.property_id)
     if judge is not None:
         return judge(evidence, finding)

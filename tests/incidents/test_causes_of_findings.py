@@ -312,3 +312,10 @@ def test_the_place_of_a_finding_is_where_its_record_is_not_where_an_earlier_one_
     found = [{"layer": "history", "property_id": "reordered-send", "what": what}]
     (finding,) = Evidence(run_in(tmp_path, findings=found)).findings
     assert (finding.partition, finding.offset, finding.value) == (0, 101, 126)
+
+
+def test_a_log_that_has_lost_what_it_had_synced_is_blamed_on_its_own_broker(tmp_path):
+    """Nobody ordered that, and no fault may take what was synced."""
+    cause = cause_of(tmp_path, "P-6", "log-0: broker 2 had synced up to 38 and opened its log with the end 34")
+    assert (cause.kind, cause.node) == ("wrong-cut", 2)
+    assert "broker 2 had synced up to 38 and opened its log with the end 34" in cause.sentence
