@@ -18,10 +18,10 @@ from incidents.groups import (
     Keyed,
     key_of,
     leaders_united,
+    losses_together,
     merged,
     sides_united,
     with_same_fault,
-    with_what_belongs_to_them,
 )
 from incidents.headlines import gravest, headline
 from incidents.losses import causes_of
@@ -55,7 +55,7 @@ def diagnose(directory: Path, totals: Totals | None = None) -> list[Incident]:
     evidence = Evidence(directory)
     table = as_the_simulator_found(load_table(directory, "anomalies").table, evidence.findings).to_pylist()
     rows: list[Row] = [{**row, _PLACE: place} for place, row in enumerate(table)]
-    groups = merged([*with_what_belongs_to_them(evidence, _losses(evidence, rows)), *_findings(evidence)])
+    groups = merged([*losses_together(evidence, _losses(evidence, rows)), *_findings(evidence)])
     groups = sides_united(leaders_united(_with_others(evidence, groups, rows)))
     found = [_incident(evidence, group) for group in groups if group.rows or group.findings]
     found = _with_totals(found, totals or {})

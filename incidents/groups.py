@@ -34,8 +34,8 @@ class Group:
 Keyed = list[tuple[Hashable, Group]]
 
 
-def with_what_belongs_to_them(evidence: Evidence, losses: Keyed) -> Keyed:
-    """Count to a loss what its leader wrote instead and has lost, too, and what went in the same election."""
+def losses_together(evidence: Evidence, losses: Keyed) -> Keyed:
+    """Give a loss the key of another, if its records were written instead of those, or went in the same election."""
     own: Keyed = []
     others: Keyed = []
     for key, group in losses:
