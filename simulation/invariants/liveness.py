@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from broker.core.broker_node.state import BrokerState
+from broker.core.controller.requests.partitions import STRANDED
 from broker.core.metadata.records import PartitionState
 from broker.core.replica.state import Role
 from simulation.engine.cluster import SimulatedCluster
 from simulation.engine.node_views import brokers, every_partition, leading
-from simulation.invariants.properties import Violation
+from simulation.invariants.properties import Violation, waiting_excuse, with_excuse
 
 
 def unmet(cluster: SimulatedCluster, when: str) -> Violation:
@@ -32,8 +33,16 @@ def _unmet(cluster: SimulatedCluster) -> tuple[str, str]:
     for topic, number, partition in every_partition(cluster):
         found = _unmet_by(topic, number, partition, by_id)
         if found is not None:
-            return found
+            return found[0], _with_excuse(cluster, controller.settings.generation, partition, found[1])
     return "V-4", "the cluster is not whole"
+
+
+def _with_excuse(cluster: SimulatedCluster, generation: str, partition: PartitionState, what: str) -> str:
+    """Excuse a partition without a leader of which no replica is remembered, after an operator gave up all of these."""
+    remembered = partition.isr or partition.elr or partition.last_known_elr
+    if partition.leader >= 0 or remembered or STRANDED.name not in cluster.marks:
+        return what
+    return with_excuse(what, generation, waiting_excuse(generation))
 
 
 def _unmet_by(

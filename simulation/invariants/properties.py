@@ -70,6 +70,14 @@ def reassignment_excuse(generation: str) -> str:
     return "" if generation == "K5" else excuse
 
 
+def waiting_excuse(generation: str) -> str:
+    """Why a protocol version may leave a partition without a leader of which nobody is remembered; "" if it may not.
+
+    An operator who accepts losses may give up all that are known to be complete; K5 asks the others for their logs.
+    """
+    return "without a recovery manager it waits for an operator, EL-8" if generation == "K4" else ""
+
+
 def with_excuse(what: str, generation: str, excuse: str) -> str:
     """The text of a violation that is a documented flaw of the protocol version."""
     return f"{what} ({_DOCUMENTED} {generation}: {excuse})" if excuse else what

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from broker.core.controller.requests.partitions import STRANDED
+from broker.core.metadata.records import PartitionState
 from simulation.engine.choices import ChoiceSequence
 from simulation.engine.cluster import EventStep, Observer, SimulatedCluster
+from simulation.invariants import liveness
 from simulation.invariants.liveness import unmet
-from simulation.invariants.properties import Violation
+from simulation.invariants.properties import Violation, is_documented
 from simulation.scenario.configuration import SimulatedFault
 from simulation.scenario.phases import SimulationOutcome
 from simulation.scenario.scenario import run
@@ -62,3 +67,22 @@ def test_replicas_that_never_fetch_break_v_4_or_v_5() -> None:
 
 def test_a_violation_knows_its_property() -> None:
     assert str(Violation("V-4", "not whole")) == "V-4: not whole"
+
+
+@pytest.mark.parametrize(
+    ("generation", "state", "stranded", "documented"),
+    [
+        ("K4", {}, True, True),
+        ("K5", {}, True, False),  # it asks the others for their logs
+        ("K4", {}, False, False),  # nobody had accepted losses
+        ("K4", {"last_known_elr": (2,)}, True, False),
+        ("K4", {"elr": (2,)}, True, False),
+        ("K4", {"isr": (2,), "leader": 2}, True, False),
+    ],
+)
+def test_only_a_partition_of_which_an_operator_gave_up_all_may_wait_for_one(
+    generation: str, state: dict[str, object], stranded: bool, documented: bool
+) -> None:
+    partition = PartitionState((1, 2, 3), (), -1, 4, 5)._replace(**state)
+    cluster = cast("SimulatedCluster", SimpleNamespace(marks={STRANDED.name: 1} if stranded else {}))
+    assert is_documented(liveness._with_excuse(cluster, generation, partition, "it waits")) == documented

@@ -32,6 +32,7 @@ from broker.core.ports.marks import sometimes
 REFUSED_TARGET = sometimes("reassignment refused: no sensible target (RA-1)")
 REFUSED_SIZE = sometimes("reassignment refused: it would change the replication factor")
 REFUSED_STRANDED = sometimes("reassignment refused: it would leave too few complete replicas (RA-6)")
+STRANDED = sometimes("reassignment: leaves too few complete replicas, as losses are accepted (RA-6)")
 NONE_RUNNING = sometimes("reassignment refused: none to cancel (RA-6)")
 ALREADY_THERE = sometimes("reassignment: the replicas are as wanted")
 
@@ -114,11 +115,10 @@ def _apply(
     isr = tuple(member for member in before.isr if member in after.replicas)
     allowed = losses_accepted(controller, topic)
     min_isr = min(min_isr_of(controller, topic), len(after.replicas))
-    if not allowed and controller.rules.reassignment.strands(
-        (before.isr, before.elr, before.last_known_elr), after.replicas, min_isr
-    ):
-        controller.runtime.mark(REFUSED_STRANDED)
-        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, impossible  # RA-6, KAFKA-14424, KAFKA-14808
+    if controller.rules.reassignment.strands((before.isr, before.elr, before.last_known_elr), after.replicas, min_isr):
+        controller.runtime.mark(STRANDED if allowed else REFUSED_STRANDED)
+        if not allowed:
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, impossible  # RA-6, KAFKA-14424, KAFKA-14808
     if after == before:
         controller.runtime.mark(ALREADY_THERE)
         return ErrorCode.NONE, None
