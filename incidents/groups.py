@@ -39,19 +39,26 @@ def losses_together(evidence: Evidence, losses: Keyed) -> Keyed:
     own: Keyed = []
     others: Keyed = []
     for key, group in losses:
-        of_host = next((of for of, host in losses if _came_of(evidence, host, group) or _went_with(host, group)), None)
+        beside = ((other, host) for other, host in losses if _are_of_one_partition(host, group))
+        hosts = (other for other, host in beside if _came_of(evidence, host, group) or _went_with(host, group))
+        of_host = next(hosts, None)
         (own if of_host is None else others).append((of_host or key, group))
     return [*own, *others]
 
 
+def _are_of_one_partition(group: Group, other: Group) -> bool:
+    """Whether two losses are of one partition, and both violations, or both within the contract."""
+    (loss,), (another,) = group.losses, other.losses
+    same_place = (loss.topic, loss.partition) == (another.topic, another.partition)
+    return same_place and _is_allowed(group) == _is_allowed(other)
+
+
 def _came_of(evidence: Evidence, host: Group, group: Group) -> bool:
     """Whether records were written after a loss of storage, and its leader alone still holds them."""
-    (before,), (after,) = host.losses, group.losses
+    (after,) = group.losses
     return (
         [cause.kind for cause in host.causes] == ["storage-loss"]
         and [(cause.kind, cause.faults) for cause in group.causes] == [("diverged-log-kept", ())]
-        and (before.topic, before.partition) == (after.topic, after.partition)
-        and _is_allowed(host) == _is_allowed(group)
         and after.first_ns >= (host.causes[0].at_ns or 0)
         and set(held(evidence, after)) == {host.causes[0].node}
     )
@@ -64,8 +71,6 @@ def _went_with(host: Group, group: Group) -> bool:
         lacked.takeover is not None
         and replaced.takeover is None
         and [cause.kind for cause in group.causes] == ["diverged-log-kept"]
-        and (lacked.topic, lacked.partition) == (replaced.topic, replaced.partition)
-        and _is_allowed(host) == _is_allowed(group)
         and lacked.acknowledged_by is not None
         and lacked.acknowledged_by == replaced.acknowledged_by
         and replaced.first_ns <= lacked.first_ns <= lacked.takeover.seen_ns
@@ -96,16 +101,14 @@ def merged(keyed: Iterable[tuple[Hashable, Group]]) -> list[Group]:
             one.causes = group.causes  # "again" is said only if it holds in every partition
         if not any(loss.takeover for loss in one.losses) and any(loss.takeover for loss in group.losses):
             one.causes = group.causes  # which says who was elected without the records
-        if _names_a_node(one) is False and _names_a_node(group) and group.causes[0].kind == one.causes[0].kind:
-            one.causes = group.causes
+        if one.causes and group.causes:
+            first, other = one.causes[0], group.causes[0]
+            if first.kind == other.kind and first.node is None and other.node is not None:
+                one.causes = group.causes
         one.rows += group.rows
         one.findings += group.findings
         one.losses += group.losses
     return list(by_key.values())
-
-
-def _names_a_node(group: Group) -> bool | None:
-    return group.causes[0].node is not None if group.causes else None
 
 
 def leaders_united(groups: Sequence[Group]) -> list[Group]:
@@ -121,8 +124,8 @@ def leaders_united(groups: Sequence[Group]) -> list[Group]:
             alike[0].losses += other.losses
         if len(alike) > 1:
             cause = by_several([group.causes[0] for group in alike])
-            told = [group.causes[0].sentence for group in alike if group.losses]  # with the election
-            alike[0].causes = (replace(cause, sentence=told[0]) if told else cause,)
+            of_losses = [group.causes[0].sentence for group in alike if group.losses]  # which name the election
+            alike[0].causes = (replace(cause, sentence=of_losses[0]) if of_losses else cause,)
         found = [group for group in found if group not in alike[1:]]
     return found
 

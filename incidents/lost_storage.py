@@ -50,7 +50,7 @@ def storage_loss(
     name = partition_name(history.topic, history.partition)
     last = f"The ISR of {name} last seen {until} was {set_of(isr)}, at {moment(before[-1].at_ns)}." if isr else ""
     condition = evidence.waited_for(fault)
-    waited = [f"Fault #{fault.number} was to begin once {condition}; samples may be late to show that."]
+    waited = f"Fault #{fault.number} was to begin once {condition}; samples may be late to show that."
     away = [] if takeover.leads_on else _kept_away(evidence, loss, takeover, fault, before)
     acknowledged = "acknowledged them alone, " if alone else ""
     numbers = (fault.number, *(excuse.number for excuse, _ in away)) if fault.number else ()
@@ -63,7 +63,7 @@ def storage_loss(
         (
             *seen,
             *([last] if last else []),
-            *(waited if condition else []),
+            *([waited] if condition else []),
             *(sentence for _, sentence in away),
             *_cuts_after(history, loss, takeover),
         ),

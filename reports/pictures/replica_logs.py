@@ -74,7 +74,7 @@ def log_picture(
     window = range(first, first + BEFORE + AFTER + 1)
     acknowledged = _acknowledged(joined, topic, partition, window)
     if value is None:
-        value = acknowledged_at(joined, topic, partition, offset)
+        value = next(iter(acknowledged.get(offset, ())), None)
     brokers = sorted({broker for broker in logs.column("broker").to_pylist() if broker is not None})
     dumps = {broker: _dump(logs, broker, window) for broker in brokers}
     common = {each: _most_common(each, dumps, acknowledged) for each in window}
