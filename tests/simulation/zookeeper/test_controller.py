@@ -310,7 +310,7 @@ def test_a_random_seed_of_the_second_step_keeps_what_its_leader_does_not_have_an
     found = {
         generation: {
             one.property_id
-            for one in simulate(1700007, {"generation": generation, "side_topics": False}, observed=True).findings
+            for one in simulate(1700015, {"generation": generation, "side_topics": False}, observed=True).findings
         }
         for generation in (C2, C3)
     }
