@@ -10,6 +10,8 @@ from typing import Any
 
 FILE_NAME = "needed.json"
 SMALLEST_NAME = "smallest.json"
+FEW = 3
+"""As many faults as this may be needed together, though they do not suffice with other random choices."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,19 @@ class Needed:
     def inside(self) -> frozenset[int]:
         """Those that are parts of a recipe, and not faults of their own."""
         return frozenset(number for _, *rest in self.parts for number in rest)
+
+    @property
+    def own(self) -> tuple[int, ...]:
+        """The needed ones that are faults of their own, and not parts of a recipe."""
+        return tuple(number for number in self.needed if number not in self.inside)
+
+    @property
+    def is_chance(self) -> bool:
+        """Whether leaving faults out has not told which of them matter: with any one gone, chance does something else.
+
+        So it is where many are left, and with other random choices all of them together did not suffice either.
+        """
+        return self.again == 0 and len(self.own) > FEW
 
 
 def write(directory: Path, needed: Needed) -> None:

@@ -114,7 +114,10 @@ def _cause(evidence: Evidence, finding: Finding, kind: str, sentence: str, *spok
     what = "Faults that it needs" if known else "Faults before it"
     if known and evidence.needed is not None and evidence.needed.parts:
         what += ", a series as a whole"
-    before = evidence.stories(fault.number for fault in sorted(faults, key=_start))
+    is_chance = known and evidence.needed is not None and evidence.needed.is_chance
+    if is_chance:
+        what = "Faults without any one of which, and with the same random choices, it does not occur"
+    before = evidence.stories((fault.number for fault in sorted(faults, key=_start)), in_brief=is_chance)
     enabling = [f"{what}: {'; '.join(before)}."] if before else []
     return Cause(
         kind,

@@ -68,6 +68,8 @@ class DecisiveSeconds(NamedTuple):
     """Of the last step."""
     left_out: int
     """Steps that are not in the chart."""
+    unlisted: int
+    """Lost records of the incident that the table of anomalies does not list, so that the chart lacks them."""
     story: Story
 
 
@@ -125,7 +127,8 @@ def _chart(
     story = Story(_steps(kept), before, focus, _WORDS, span)
     title = partition_name(history.topic, history.partition)
     times = [event.at_ns for event, _ in kept]
-    return DecisiveSeconds(number, incident.headline, title, min(times), max(times), left_out, story)
+    unlisted = max(0, sum(incident.anomalies[name]) - len(rows)) if lost.values else 0
+    return DecisiveSeconds(number, incident.headline, title, min(times), max(times), left_out, unlisted, story)
 
 
 def _rows(run: Run, number: int, incident: Incident, name: str) -> list[Mapping[str, Any]]:

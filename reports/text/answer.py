@@ -18,6 +18,8 @@ class Answer:
     """What the text introduces with a colon, one by one; each without a full stop."""
     rest: str = ""
     """What is said after these."""
+    page: str = ""
+    """The address of another run's page, relative to this one's."""
 
     @property
     def whole(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from urllib.parse import quote
 
 from common.wording import capital, count, moment, nodes, plural
 from history.contract import DOWN_ALREADY
@@ -69,10 +70,11 @@ def shrunk(run: Run) -> list[Answer]:
     directory = smallest(run.directory)
     if directory is None:
         return []
+    page = f"../{quote(directory.name)}/report.html"
     evidence = Evidence(directory)
     known = evidence.needed
     if known is not None and known.untested:
-        return [Answer("Shrunk", f"The run {directory.name} beside this one is what is left of it.")]
+        return [Answer("Shrunk", f"The run {directory.name} beside this one is what is left of it.", page=page)]
     numbers = [fault.number for fault in evidence.faults if fault.number]
     stories = evidence.stories(known.needed if known is not None else numbers)
     told = _FAULT_NUMBERS.sub("", "; ".join(stories))  # of the other run
@@ -83,7 +85,7 @@ def shrunk(run: Run) -> list[Answer]:
     else:
         enough = f"In a smaller run {count(len(stories))} faults are enough for the same rule to break"
     text = f"{enough}. The run {directory.name} beside this one shows it."
-    return [Answer("Shrunk", text)]
+    return [Answer("Shrunk", text, page=page)]
 
 
 def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_for: str, *, is_shrunk: bool) -> Answer:
@@ -100,8 +102,10 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
     items: tuple[str, ...] = ()
     untold = False
     if stories:
+        if needed.is_chance:
+            return _by_chance(incident, evidence, needed, what_for)
         if is_shrunk and sum(map(len, stories)) > _LONG_STORY:
-            own = [number for number in needed.needed if number not in needed.inside]
+            own = needed.own
             untold = len(own) > FAULTS_NAMED
             numbers = f"{_numbers(own)}, which the incident tells one by one"
             items = (numbers,) if untold else tuple(evidence.stories(own, in_brief=True))
@@ -152,6 +156,28 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
     if items:
         return Answer(question, f"Needed{what_for}:", "faults", "all faults", items, told)
     return Answer(question, told, "faults", "all faults")
+
+
+def _by_chance(incident: Incident, evidence: Evidence, needed: Needed, what_for: str) -> Answer:
+    """Say that leaving faults out did not tell which of them matter, and which of them were near."""
+    series_begun = {first for first, *_ in needed.parts}
+    single = [fault for fault in evidence.faults if fault.number in needed.needed and fault.number not in series_begun]
+    named = [fault.story for fault in single if f"fault #{fault.number})" in incident.headline]
+    near = _nearest(incident, evidence, [fault.number for fault in single])
+    near = [story for story in near if story not in named]
+    series = ", a series as one," if needed.parts else ""
+    sentences = [f"{capital('; '.join(named))}, as the headline says."] if named else []
+    if near:
+        sentences.append(f"In effect at the violation or shortly before: {'; '.join(near)}.")
+    sentences.append(
+        f"Leaving faults out does not tell which of {count(len(needed.own))} matter{what_for}. With these{series} and"
+        " the same random choices (delays and the like) the failure occurs again, and without any one of them it"
+        " does not; but with other random choices it occurred with all of them in none of"
+        f" {count(needed.redraws)} simulations: what is left out moves everything after it."
+    )
+    if needed.not_needed:
+        sentences.append(f"Without {_numbers(needed.not_needed)} it occurs, too.")
+    return Answer("Faults needed", " ".join(sentences), "faults", "all faults")
 
 
 def _nearest(incident: Incident, evidence: Evidence, among: Sequence[int]) -> list[str]:

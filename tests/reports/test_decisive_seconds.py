@@ -232,6 +232,20 @@ def test_a_chart_is_bounded_and_keeps_the_evidence(stored_runs, monkeypatch):
     assert 0 < folded <= chart.left_out
 
 
+def test_lost_records_that_the_table_does_not_list_are_counted_beside_the_chart(copy_of):
+    directory = copy_of("invalid")
+    assert of_losses(directory).unlisted == 0
+    said = "are not in the table of anomalies, and not in this chart"
+    assert said not in render(directory).read_text()
+    run = load_run(directory)
+    results = {**run.results, "incidents": [one.to_json() for one in run.incidents]}
+    (counts,) = (one["anomalies"] for one in results["incidents"] if "lost-acked-write" in one["anomalies"])
+    counts["lost-acked-write"]["violations"] += 1_200
+    (directory / "results.json").write_text(json.dumps(results))
+    assert of_losses(directory).unlisted == 1_200
+    assert f"Of the incident's lost records 1,200 {said}." in render(directory).read_text()
+
+
 @pytest.mark.parametrize(("shows", "kept"), [({"took_over": True}, True), ({"was_cut": True}, True), ({}, False)])
 def test_a_takeover_or_a_cut_is_a_step_however_many_others_are_nearer(shows, kept):
     far = Event(9_000, 1, "far", **shows)

@@ -185,6 +185,29 @@ def test_a_recipe_is_one_fault_with_its_parts(tmp_path):
     assert incident.cause.faults == (1, 2, 3, 4, 5)
 
 
+def test_where_chance_decides_more_than_many_faults_none_of_them_is_told_as_needed(tmp_path):
+    """The headline's fault is told first, and what is left by leaving out without its parts."""
+    faults = [fault(1 + n, "kill" if n else "follower-far-behind", [1 + n % 3] if n else [], 3, 4) for n in range(7)]
+    tried = {"needed": (1, 2, 3, 4, 5), "not_needed": (6, 7), "untested": (), "redraws": 3, "simulations": 9}
+    needed.write(tmp_path, Needed(**tried, parts=((1, 2),), again=0))
+    run = checked(tmp_path, **{**SIMULATED, "faults": faults})
+    text = told(run)["Faults needed"]
+    assert "Leaving faults out does not tell which of 4 matter. With these, a series as one, and the same" in text
+    assert text.endswith(
+        "in none of 3 simulations: what is left out moves everything after it. Without faults #6, #7 it occurs, too."
+    )
+    assert "Needed" not in text
+    (incident,) = load_run(run).incidents
+    assert incident.cause.evidence[-1].startswith(
+        "Faults without any one of which, and with the same random choices, it does not occur: a series of faults to"
+        " keep a follower from fetching, and then lose the others (fault #1), which consists of #2; broker 3"
+    )
+    needed.write(run, Needed(**tried, parts=((1, 2),), again=1))
+    assert told(run)["Faults needed"].startswith("Needed: a series of faults")
+    needed.write(run, Needed(**{**tried, "needed": (1, 2, 3)}, again=0))
+    assert told(run)["Faults needed"].startswith("Needed: ")
+
+
 def test_the_cause_of_a_simulated_failure_leads_to_the_faults_that_it_needs_alone(tmp_path):
     needed.write(tmp_path, Needed((2,), (1,), (), 3, 9))
     (incident,) = diagnose(run_in(tmp_path, **SIMULATED))
@@ -383,6 +406,8 @@ def test_a_failure_that_was_shrunk_says_what_is_left_of_it(tmp_path):
         "In a smaller run this is enough for the same rule to break: broker 3 was paused at 5.000 s. The run small"
         " beside this one shows it."
     )
+    (small,) = (one for one in answers(load_run(run)) if one.question == "Shrunk")
+    assert small.page == "../small/report.html"
     needed.write(tmp_path / "small", Needed((), (1,), (), 3, 4))
     assert told(run)["Shrunk"].startswith("In a smaller run the same rule breaks without a fault. The run small")
     checked(tmp_path / "small", **{**SIMULATED, "faults": [fault(1 + n, "pause", [3], n, 9) for n in range(30)]})
