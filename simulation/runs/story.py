@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from broker.core.messages import FetchRequest, FetchResponse
+from broker.core.messages import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
+from broker.core.metadata.records import METADATA_TOPIC
 from broker.core.ports.coordination import Coordinated
 from broker.core.ports.events import (
     Disconnected,
@@ -95,7 +96,7 @@ class StoryRecorder(TraceRecorder):
         if (own is not None and own.text != METADATA) or what:
             noise = ""
         if own is None or (own.text == METADATA and what):
-            own = Line(cluster.now_us, step.node_id, what or noise, source)
+            own = Line(cluster.now_us, step.node_id, what or _words_of_noise(step.event, noise), source)
         here = len(self.steps)
         self.steps.append(StoryStep(own, cause, noise, changed or None, ended, _message(step.event)))
         self.steps += [StoryStep(line, here) for line in lines]
@@ -252,6 +253,25 @@ def _message(event: Event) -> str:
         case RequestFailed():
             return "lost"
     return ""
+
+
+def _words_of_noise(event: Event, noise: str) -> str:
+    """Tell noise as a step by itself, which it is where something came of it: of a fetch also from where."""
+    match event:
+        case RequestReceived(_, _, FetchRequest(partitions=())):
+            return "fetch of what its session names, from where that stands"
+        case RequestReceived(_, _, FetchRequest() as request):
+            wanted = (f"{_name(part)} from {part.fetch_offset}" for part in request.partitions)
+            return f"fetch of {', '.join(wanted)}"
+        case ResponseReceived(_, FetchResponse(partitions=(_, *_) as answered)):
+            return f"{noise}: {', '.join(f'{_name(part)}, high watermark {part.high_watermark}' for part in answered)}"
+    return noise
+
+
+def _name(part: FetchPartition | FetchedPartition) -> str:
+    if part.topic == METADATA_TOPIC:
+        return "metadata"
+    return f"p{part.partition}" if part.topic == TOPIC else f"{part.topic or 'another topic'} {part.partition}"
 
 
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")

@@ -100,6 +100,13 @@ def test_a_played_schedule_stores_what_caused_each_step_and_the_logs_of_each_nod
         assert borders[-1] == state["log_end"]
 
 
+def test_a_fetch_that_brought_nothing_says_of_what_and_from_where(played):
+    fetches = [step for step in load_story(played).steps if step.noise == "fetch without data"]
+    asked = {step.text for step in fetches if step.message == "request"}
+    assert asked
+    assert all(re.fullmatch(r"fetch of (metadata|p\d+) from \d+(, (metadata|p\d+) from \d+)*", text) for text in asked)
+
+
 def test_a_node_that_starts_again_was_led_to_that_by_what_ended_it(tmp_path):
     store_schedule_run(tmp_path, DIRECTED_SCHEDULES.files()["registration-changes-nothing"], flawed=True)
     steps = load_story(tmp_path).steps
