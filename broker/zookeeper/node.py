@@ -61,6 +61,10 @@ class _AsCheckpointed(StorageRules):
         """No: the designs go on from the smaller one of checkpoint and log end, and cut to that."""
         return False
 
+    def syncs_cuts(self) -> bool:
+        """No: no election of theirs ranks logs by their ends."""
+        return False
+
 
 class ZooKeeperNode:
     """A broker. Drive it with `handle`; its state is in `state`."""

@@ -367,7 +367,8 @@ class Log:
         """TR-3: cut off everything from the batch that contains `offset`; the new log end offset.
 
         A batch without records that only fills offsets is cut within. Below the log start all is dropped, and the log
-        restarts at `offset` (TR-4). The cut is not durable: after a power failure the truncated records may be back.
+        restarts at `offset` (TR-4). Unless the rules make the cut durable, a power failure may bring back what was cut
+        off (UR-16).
         """
         if offset < self.start_offset:
             self.truncate_fully(offset)
@@ -382,7 +383,6 @@ class Log:
         end_offset = offset if header.is_filler else header.base_offset
         self._rewritten.extend(header.base_offset, self.end_offset)
         self._end_at(end_offset)
-        self._not_synced_since_cut((segment.name,))
         self._segments.delete_after(segment)
         segment.truncate(batch.position)
         if header.base_offset < end_offset:
@@ -390,6 +390,10 @@ class Log:
             self._files.append(segment.name, data)
             segment.add(end_offset - 1, len(data), header.max_timestamp)
             self.flushed_offset = min(self.flushed_offset, header.base_offset)
+        if self.config.rules.syncs_cuts():
+            self._files.sync(segment.name)
+        else:
+            self._not_synced_since_cut((segment.name,))
         if self.config.rules.cuts_epochs_with_log():
             self.epochs.truncate_from_end(end_offset)
         if self.producers.states and self.config.rules.restores_producers():

@@ -65,9 +65,15 @@ class _CompleteWhenAdded(ReassignmentRules):
         return bool(isr) and set(moved.adding) <= set(isr)
 
 
+class _CutsNotSynced(StorageRules):
+    def syncs_cuts(self) -> bool:
+        """Without UR-16: no election ranks logs by their ends."""
+        return False
+
+
 def k4() -> Rules:
     """KIP-966 part 1: ELR and clean-shutdown detection, without the recovery manager."""
-    return replace(k5(), elections=_LastLeaderKnown(), reassignment=_CompleteWhenAdded())
+    return replace(k5(), elections=_LastLeaderKnown(), reassignment=_CompleteWhenAdded(), storage=_CutsNotSynced())
 
 
 # --- K3: 3.5 ---------------------------------------------------------------------------------------------------------

@@ -23,6 +23,12 @@ class StorageRules:
         """
         return True
 
+    def syncs_cuts(self) -> bool:
+        """UR-16: a cut is on the disk before the log goes on. Records of a later epoch that came back would win a
+        recovery, which ranks logs by their ends, over what was committed in their place.
+        """
+        return True
+
     def marks_before_stopping(self) -> bool:
         """BL-8: the clean-shutdown marker is the last file written, not the first (KAFKA-15375)."""
         return False

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from broker.core.log.log import Log, LogConfig
 from broker.core.records import encode_batch, iterate_headers
+from broker.core.rules.generations import GENERATIONS
 from tests.support.memory_files import MemoryFiles
 
-CONFIG = LogConfig(segment_bytes=250, index_interval_bytes=100)
+CONFIG = LogConfig(segment_bytes=250, index_interval_bytes=100, rules=GENERATIONS["K4"]().storage)
+"""As before UR-16: a cut is not synced at once."""
 BATCHES = 12
 
 

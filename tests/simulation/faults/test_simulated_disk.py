@@ -8,6 +8,7 @@ import pytest
 
 from broker.core.log.log import Log, LogConfig
 from broker.core.records import encode_batch
+from broker.core.rules.generations import GENERATIONS
 from simulation.engine.choices import ChoiceSequence, Stream
 from simulation.engine.disk import InterruptedChange, PowerFailed, SimulatedDisk, Survival
 
@@ -222,3 +223,16 @@ def test_what_a_recovery_cut_off_does_not_come_back_below_records_that_were_sync
     log.sync()
     disk.lose_power(Survival.NOTHING, ChoiceSequence(given={})["disk"], names(*[1] * 9))
     assert Log.open(disk, "t-0", config, clean=False).end_offset == 4
+
+
+@pytest.mark.parametrize(("generation", "end"), [("K5", 2), ("K4", 4)])
+def test_what_a_follower_cut_off_comes_back_where_no_recovery_ranks_logs(generation: str, end: int) -> None:
+    """UR-16: it is of a later epoch than what the present leader has there, so that K5 would elect it."""
+    disk, config = SimulatedDisk(), LogConfig(rules=GENERATIONS[generation]().storage)
+    log = Log.open(disk, "t-0", config, clean=True)
+    for _ in range(4):
+        log.append_as_leader(encode_batch([(None, b"value")], base_offset=0, leader_epoch=0, timestamp_ms=0), 6)
+    log.sync()
+    assert log.truncate_to(2) == 2
+    disk.lose_power(Survival.NOTHING, ChoiceSequence(given={})["disk"], names(*[1] * 9))
+    assert Log.open(disk, "t-0", config, clean=False).end_offset == end
