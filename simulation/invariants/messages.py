@@ -76,6 +76,6 @@ def sent(known: Knowledge, broker: BrokerMirror, state: BrokerState, step: Event
             elif effect.channel == REPLICATION:
                 of_leaders.asked(broker, state, effect)
             elif effect.request.__class__ in controllers_asked.CHECKED:
-                controllers_asked.sent(known, broker, effect)
+                controllers_asked.sent(known, broker, effect, step.event)
             elif known.administered.forwarded:
                 passed_on.sent(known, broker.broker_id, effect)

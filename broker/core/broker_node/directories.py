@@ -125,18 +125,19 @@ def may_hold(broker: BrokerState, state: PartitionState) -> bool:
 
 def report(broker: BrokerState) -> None:
     """KIP-858: report to the controller the offline replicas that its metadata does not show yet."""
-    if broker.is_reporting or broker.broker_epoch < 0:
+    if broker.reporting or broker.broker_epoch < 0:
         return
     unknown = []
     for (topic, partition), topic_id in broker.offline.items():
         state = broker.image.partition(topic, partition)
         if state is not None and broker.broker_id in state.replicas and broker.broker_id not in state.offline:
             unknown.append((LOST_DIRECTORY, topic_id, partition))
+    unknown = [one for one in unknown if one not in broker.reported]
     if unknown:
-        broker.is_reporting = True
+        broker.reporting = tuple(unknown)
         broker.runtime.send(
             broker.controller_id,
-            AssignReplicasToDirsRequest(broker.broker_id, broker.broker_epoch, tuple(unknown)),
+            AssignReplicasToDirsRequest(broker.broker_id, broker.broker_epoch, broker.reporting),
             channel=CONTROL,
             timeout_ms=broker.settings.request_timeout_ms,
             purpose=REPORT,
@@ -144,9 +145,14 @@ def report(broker: BrokerState) -> None:
 
 
 def reported(broker: BrokerState, response: AssignReplicasToDirsResponse | None) -> None:
-    """Handle the controller's answer: it has recorded the replicas, or the report is repeated."""
+    """Handle the controller's answer: it has recorded the replicas, or the report is repeated.
+
+    What is unknown to it by metadata that came meanwhile is reported then.
+    """
     if response is not None and response.error_code == ErrorCode.NONE:
-        broker.is_reporting = False
+        broker.reported += broker.reporting
+        broker.reporting = ()
+        report(broker)
     else:
         broker.runtime.set_timer((REPORT,), broker.settings.metadata_retry_backoff_ms)
 
@@ -154,7 +160,7 @@ def reported(broker: BrokerState, response: AssignReplicasToDirsResponse | None)
 def report_again(broker: BrokerState) -> None:
     """The retry timer of `reported`."""
     broker.runtime.mark(REPORT_REPEATED)
-    broker.is_reporting = False
+    broker.reporting = ()
     report(broker)
 
 

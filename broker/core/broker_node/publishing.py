@@ -217,6 +217,7 @@ def publish(broker: BrokerState) -> None:
     _remove(broker, [replica for replica in broker.replicas.values() if not _assigned(image, replica)])
     for topic_name, number in [key for key, topic_id in broker.offline.items() if not _keeps(broker, key, topic_id)]:
         del broker.offline[topic_name, number]
+    broker.reported = ()  # what these metadata do not show is reported again
     directories.report(broker)
     compaction.plan(broker)
     broker.published = True

@@ -106,7 +106,8 @@ class BrokerState:
     has_unread_directories: bool = False  # one failed before its contents were known
     offline: dict[tuple[str, int], str] = field(default_factory=dict)  # partitions without a usable log -> topic id
     lost: list[Replica] = field(default_factory=list)  # just failed; waiting requests must be answered
-    is_reporting: bool = False  # a report of offline replicas to the controller is open
+    reporting: tuple[tuple[str, str, int], ...] = ()  # offline replicas in the report to the controller that is open
+    reported: tuple[tuple[str, str, int], ...] = ()  # in those that it accepted since the last metadata
     coordinator: GroupCoordinator = field(default_factory=GroupCoordinator)
     compaction: CompactionSchedule = field(default_factory=CompactionSchedule)
 

@@ -34,8 +34,8 @@ CHECKED = frozenset({*_ONE_AT_A_TIME, BrokerHeartbeatRequest, FetchRequest})
 """Requests that a broker sends to controllers, and to leaders."""
 
 
-def sent(known: Knowledge, broker: BrokerMirror, effect: Send) -> None:
-    """P-70, P-74 and V-29, when a broker has sent a request to a controller."""
+def sent(known: Knowledge, broker: BrokerMirror, effect: Send, event: Event) -> None:
+    """P-70, P-74 and V-29, when a broker has sent a request to a controller. What `event` answers is over."""
     kind = effect.request.__class__
     asking = broker.asking
     if kind is BrokerHeartbeatRequest:
@@ -65,7 +65,8 @@ def sent(known: Knowledge, broker: BrokerMirror, effect: Send) -> None:
             (topic_id, partition) for _, topic_id, partition in effect.request.assignments
         )
     if kind in _ONE_AT_A_TIME or (kind is FetchRequest and effect.channel == METADATA):
-        open_kinds = {other for other, _ in asking.open.values()}
+        answered = event.request_id if isinstance(event, (RequestFailed, ResponseReceived)) else -1
+        open_kinds = {other for number, (other, _) in asking.open.items() if number != answered}
         if kind in _ONE_AT_A_TIME and kind in open_kinds:
             raise Violation(
                 "P-70", f"broker {broker.broker_id} sends {effect.request}, and another one of these is under way"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from broker.core.broker_node import directories, replication
-from broker.core.messages import AssignReplicasToDirsRequest, MetadataRequest
+from broker.core.broker_node import directories, publishing, replication
+from broker.core.messages import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse, MetadataRequest
+from broker.core.messages.errors import ErrorCode
 from broker.core.ports.events import Exit, Send, SetTimer, StopRequested
 from broker.core.ports.files import StorageError, directory_of
 from broker.core.replica.state import Role
@@ -61,8 +62,33 @@ def test_one_report_of_a_failed_directory_is_under_way_at_a_time() -> None:
     cluster.send(cluster.leader(lost[1]), 5, partition=lost[1])
     cluster.run_until(lambda: bool(sent))
     directories.report(state)
-    assert state.is_reporting
+    assert state.reporting
     assert not [effect for effect in state.runtime.take_effects() if "AssignReplicas" in repr(effect)]
+
+
+def test_what_metadata_that_came_during_a_report_do_not_show_is_reported_after_it() -> None:
+    """KIP-858: at once, and not with the next metadata, which may be far."""
+    state = in_two_directories().machines[1].node.state
+    first, second, *_ = state.replicas
+    state.offline[first] = state.replicas[first].topic_id
+
+    def reported() -> list[int]:
+        sent = [effect.request for effect in state.runtime.take_effects() if isinstance(effect, Send)]
+        return [
+            number for one in sent if isinstance(one, AssignReplicasToDirsRequest) for _, _, number in one.assignments
+        ]
+
+    directories.report(state)
+    assert reported() == [first[1]]
+    state.offline[second] = state.replicas[second].topic_id
+    directories.report(state)
+    assert not reported()
+    directories.reported(state, AssignReplicasToDirsResponse(ErrorCode.NONE))
+    assert reported() == [second[1]]  # the first is recorded, and will be in the metadata
+    directories.reported(state, AssignReplicasToDirsResponse(ErrorCode.NONE))
+    assert not reported()
+    publishing.publish(state)
+    assert sorted(reported()) == sorted({first[1], second[1]})
 
 
 def test_a_replica_of_a_failed_directory_has_no_role_any_more() -> None:

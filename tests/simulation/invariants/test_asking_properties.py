@@ -196,9 +196,18 @@ def test_two_reports_at_a_time_break_p_70(
 
     def send_all() -> None:
         for number, request in enumerate(requests):
-            sent(knowledge, broker, asked(number, request))
+            sent(knowledge, broker, asked(number, request), Disconnected(7))
 
     assert broken_by(send_all) == broken
+
+
+@pytest.mark.parametrize("answered", [0, 1])
+def test_a_report_that_is_answered_in_this_step_is_over(knowledge: Knowledge, answered: int) -> None:
+    broker = BrokerMirror(1)
+    sent(knowledge, broker, asked(0, REPORT), Disconnected(7))
+    assert broken_by(lambda: sent(knowledge, broker, asked(2, REPORT), RequestFailed(answered, "late"))) == (
+        "P-70" if answered else None
+    )
 
 
 def test_a_check_that_comes_too_soon_breaks_p_71(monkeypatch: pytest.MonkeyPatch) -> None:
