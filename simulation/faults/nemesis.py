@@ -96,7 +96,8 @@ class SimulatedNemesis:
         why: str = "",
         lasts: Callable[[], bool] | None = None,
     ) -> None:
-        """`lasts`: whether it goes on. What another fault's end undoes, too, has ended then, and not when it is due."""
+        """`lasts`: whether it goes on. What another fault has undone has ended then, and not when it is due."""
+        self._note_what_ended()
         number = self._next
         self._next += 1
         self.cluster.say(_describe(kind, targets, why))
@@ -112,15 +113,18 @@ class SimulatedNemesis:
         kind, targets, undo, started_us, why, place = opened
         self._lasting.pop(number, None)
         self._as_part_of(place, undo)
-        for other in [other for other, lasts in self._lasting.items() if not lasts()]:
-            del self._lasting[other]
-            self._ended_us[other] = self.cluster.now_us
+        self._note_what_ended()
         ended_us = self._ended_us.pop(number, self.cluster.now_us)
         if self.cluster.now_us - started_us > MS:
             self.cluster.say(f"end of {_describe(kind, targets, why)}")
         self.history.faults.append(
             FaultRow(number, kind, targets, json.dumps({"what": why}), started_us * MS, ended_us * MS, place)
         )
+
+    def _note_what_ended(self) -> None:
+        for other in [other for other, lasts in self._lasting.items() if not lasts()]:
+            del self._lasting[other]
+            self._ended_us[other] = self.cluster.now_us
 
     def heal(self) -> None:
         """Heal all faults; those that still wait for a condition never strike."""
@@ -313,7 +317,8 @@ class SimulatedNemesis:
 
     def _pause(self, fault: SimulatedFault, target: int) -> None:
         self.cluster.pause(target)
-        self._opened("pause", (target,), lambda: self.cluster.resume(target), fault.duration_ms)
+        resume = partial(self.cluster.resume, target)
+        self._opened("pause", (target,), resume, fault.duration_ms, lasts=lambda: self.cluster.machines[target].paused)
 
     def _lossy_restart(self, fault: SimulatedFault, target: int) -> None:
         """BL-8: power fails during a controlled shutdown, or right after it."""

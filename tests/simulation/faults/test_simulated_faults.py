@@ -241,3 +241,11 @@ def test_a_producer_that_wants_no_answers_finds_the_new_leader_only_because_its_
     settings: dict[str, object] = {"acks": 0, "idempotence": False, "partitions": 1, "producers": 1}
     assert simulated(moved, **settings).failure is None
     assert simulated(moved, **settings, flaws=("acks0-error-silent",)).failed_property == "V-5"
+
+
+def test_a_pause_of_a_process_that_is_killed_meanwhile_ends_then() -> None:
+    paused, killed = SimulatedFault(2_000, "pause", 1, 9_000, 0), SimulatedFault(4_000, "kill", 1, 1_000, 0)
+    ends = {fault.kind: fault.ended_ns - fault.started_ns for fault in simulated(paused, killed).history.faults}
+    assert ends == {"pause": 2_000 * 1_000_000, "kill": 1_000 * 1_000_000}
+    (alone,) = simulated(paused).history.faults
+    assert alone.ended_ns - alone.started_ns == 9_000 * 1_000_000
