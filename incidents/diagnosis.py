@@ -115,13 +115,12 @@ def _with_others(evidence: Evidence, groups: list[Group], rows: Sequence[Row]) -
         if row["anomaly"] in LOST and row["topic"] is not None:
             continue
         host = simulated if simulated is not None and not row["within_contract"] else _host(hosts, row)
-        if host is None:
+        if host is None or (host is not simulated and row["anomaly"] in STALE):
             causes = causes_of_row(evidence, row) if row["topic"] is not None or row["broker"] is not None else ()
             if row["anomaly"] in COMMITS and not row["within_contract"]:
                 host = with_same_fault(losses, causes)
             if [cause.kind for cause in causes] == ["acknowledged-early"]:
-                leader = ("acknowledged-early", causes[0].node)
-                host = next((loss for loss in losses if loss.early_leader == leader), None)
+                host = None  # by its leader itself, whatever was lost at another time
         if host is not None:
             host.rows.append(row)
             continue

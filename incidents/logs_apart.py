@@ -219,14 +219,19 @@ def _by_one_replaced_in_logs(evidence: Evidence, loss: Loss) -> Cause | None:
         return None
     leads = before[-1]
     since_ns = leads.at_ns - _EXPIRY_NS
-    hit = [(by, fault) for fault in evidence.faults_on(by, since_ns, loss.first_ns)]
+    led_ns = max(one.at_ns for one in before if one.broker == by)  # what had ended by then kept it from nothing
+    hit = [
+        (by, fault)
+        for fault in evidence.faults_on(by, max(since_ns, led_ns), loss.first_ns)
+        if fault.started_ns >= led_ns or fault.kind not in ENDING_A_PROCESS
+    ]
     if evidence.is_leader_race:  # a fault of the ensemble may have ended sessions
         servers = {target for fault in evidence.faults for target in fault.targets if target >= FIRST_SERVER}
         hit += [(one, fault) for one in servers for fault in evidence.faults_on(one, since_ns, leads.at_ns)]
     near = sorted(dict.fromkeys(hit), key=lambda pair: pair[1].number)
     return Cause(
         "acknowledged-early",
-        f"they were acknowledged by broker {by} when broker {leads.broker} already led (by its log since"
+        f"they were acknowledged by broker {by} without broker {leads.broker}, which already led (by its log since"
         f" {moment(leads.at_ns)}{in_leader_epoch(leads.leader_epoch)})",
         tuple(f"{capital(node(who))} {fault.deed}: broker {by} may not have known who led." for who, fault in near),
         loss.first_ns,
@@ -246,7 +251,7 @@ def by_one_replaced(evidence: Evidence, loss: Loss, leading: Sequence[Sample]) -
     leads = next(sample for sample in before if sample.leader_epoch == before[-1].leader_epoch)
     epoch = in_leader_epoch(leads.leader_epoch)
     sentence = (
-        f"they were acknowledged by broker {by} when broker {leads.broker} already led (seen at"
+        f"they were acknowledged by broker {by} without broker {leads.broker}, which already led (seen at"
         f" {moment(leads.at_ns)}{epoch})"
     )
     return Cause("acknowledged-early", sentence, at_ns=loss.first_ns, node=by)

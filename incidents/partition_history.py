@@ -36,6 +36,8 @@ class Sample(NamedTuple):
     isr: tuple[int, ...]
     elr: tuple[int, ...]
     log_start: int | None = None
+    cut_from: int | None = None
+    """Where the log had ended before a cut, if the broker's log tells of one."""
 
 
 class LeaderStretch(NamedTuple):
@@ -147,6 +149,8 @@ def _with_logged(sampled: list[dict[str, Any]], logged: Sequence[LoggedState]) -
         if "is_cut" in row:
             for name in ("leader", "leader_epoch", "high_watermark"):
                 row[name] = before.get(name) if row[name] is None else row[name]
+            if row["high_watermark"] is not None and row["high_watermark"] > row["log_end"]:
+                row["high_watermark"] = None  # that of before the cut
             row["log_start"] = before.get("log_start")
             row["elr"] = [broker for broker in elr if broker not in row["isr"]] if row["role"] == "leader" else []
         elif row["role"] == "leader":
@@ -172,6 +176,7 @@ def _sample(row: dict[str, Any]) -> Sample:
         tuple(sorted(row["isr"] or ())),
         tuple(sorted(row["elr"] or ())),
         row["log_start"],
+        row.get("cut_from"),
     )
 
 

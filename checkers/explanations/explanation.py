@@ -9,14 +9,16 @@ from typing import Any
 from checkers.anomalies.bookkeeping import RESOLVED
 from checkers.explanations.sentences import EXPLANATIONS, Details, Row, seconds, unexplained
 from checkers.input.run_facts import RecordedFault, RunFacts
-from common.wording import nodes
+from common.wording import enumeration, nodes, plural
 from history.anomalies import CATALOGUE, MALFORMED
-from history.contract import ACKS_LEADER, ACKS_NONE
+from history.contract import ACKS_LEADER, ACKS_NONE, shutdowns_survived
 from history.processes import number_name
 from history.schema import ANOMALIES as ANOMALIES_SCHEMA
 
 OF_AN_ANSWER = ("stale-read", "end-offset-regression")
 """Their offset is where an answer ended, not that of a record which it was about."""
+_LOSSY_NAMED = 4
+"""So many of the faults are named that may have taken records."""
 
 
 def explained(row: Row, facts: RunFacts, replicas: Mapping[tuple[Any, ...], dict[int, int | None]]) -> dict[str, Any]:
@@ -45,17 +47,17 @@ def explained(row: Row, facts: RunFacts, replicas: Mapping[tuple[Any, ...], dict
         evidence |= {"stale_because": row["stale_because"], "stale_for_ns": row["stale_for_ns"]}
     return {
         **{name: row.get(name) for name in ANOMALIES_SCHEMA.names},
-        "explanation": explanation(row, details, facts.faults, held),
+        "explanation": explanation(row, details, facts, held),
         "evidence": json.dumps(evidence),
     }
 
 
-def explanation(row: Row, details: Details, faults: Sequence[RecordedFault], replicas: Mapping[int, int | None]) -> str:
+def explanation(row: Row, details: Details, facts: RunFacts, replicas: Mapping[int, int | None]) -> str:
     """Say what happened, what the replicas' logs hold there, and which faults were near."""
     explain = EXPLANATIONS.get(row["anomaly"], unexplained)
-    sentences = [explain(row, details), _on_replicas(row, replicas), _on_contract(row, details.get("acks"))]
+    sentences = [explain(row, details), _on_replicas(row, replicas), _on_contract(row, details.get("acks"), facts)]
     if row["at_ns"] is not None and row["anomaly"] not in (MALFORMED, RESOLVED):
-        sentences.append(_on_faults(faults, row["at_ns"]))
+        sentences.append(_on_faults(facts.faults, row["at_ns"]))
     return " ".join(sentence for sentence in sentences if sentence)
 
 
@@ -88,26 +90,38 @@ def _on_replicas(row: Row, replicas: Mapping[int, int | None]) -> str:
     return f"After the run, {'; '.join(parts)} at offset {row['offset']:,}."
 
 
-def _on_contract(row: Row, acks: object) -> str:
+def _on_contract(row: Row, acks: object, facts: RunFacts) -> str:
     if row.get("stale_because"):
         age_ms = row["stale_for_ns"] / 1e6
         judged = "Undecided" if row["undecided"] else "Within the contract"
         return f"{judged}: {row['stale_because']}; the answer was at least {age_ms:.0f} ms old."
     known = CATALOGUE.get(row["anomaly"])
     if row["within_contract"] and known is not None and known.excused_by_loss:
-        return _on_loss(acks)
+        return _on_loss(acks, facts)
     return ""
 
 
-def _on_loss(acks: object) -> str:
+def _on_loss(acks: object, facts: RunFacts) -> str:
     """Say why a loss is within the contract (`history.contract`)."""
     if acks == ACKS_NONE:
         return "Within the contract: acks=0 promises nothing."
     if acks == ACKS_LEADER:
         return "acks=1 allows this: the leader changed, or lost its disk cache, before replication."
+    minimum = facts.settings.min_insync_replicas
+    survived = shutdowns_survived(minimum)
+    limit = f"a record lasts while at most {plural(survived, 'replica')} at once lack"
+    if survived == 1:
+        limit = "a record lasts while at most one replica at a time lacks"
+    elif survived == 0:
+        limit = "no record need last once a replica may lack"
+    lossy = [f"#{fault.number} {fault.kind}" for fault in facts.faults if fault.lossy and fault.took_hold]
+    had = f", as after {enumeration(lossy[:_LOSSY_NAMED])}" + (" and others" if lossy[_LOSSY_NAMED:] else "")
+    elected = (
+        "; an unclean election, which the settings allow, may also take it" if facts.settings.unclean_election else ""
+    )
     return (
-        "Within the contract: at some time in the run more replicas had lost data than it says that a record survives,"
-        " before others had caught up, or an unclean election was allowed."
+        f"Within the contract: with min.insync.replicas={minimum} {limit} what it had written{had if lossy else ''}"
+        f"{elected}."
     )
 
 

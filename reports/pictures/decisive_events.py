@@ -151,8 +151,10 @@ def _changes(before: Sample | None, now: Sample, *, has_led: bool) -> list[str]:
             told.append(f"follows broker {now.leader}{epoch}")
         else:
             told.append("knows no leader")
-    if before is not None and before.log_end is not None and now.log_end is not None and now.log_end < before.log_end:
-        told.append(f"{_CUT} from {count(before.log_end)} to {count(now.log_end)}")
+    ends = (now.cut_from, before.log_end if before is not None else None)
+    ended = max((end for end in ends if end is not None), default=0)
+    if now.log_end is not None and now.log_end < ended:
+        told.append(f"{_CUT} from {count(ended)} to {count(now.log_end)}")
     marks = (None if before is None else before.high_watermark, now.high_watermark)
     if marks[0] is not None and marks[1] is not None and marks[1] < marks[0]:
         told.append(f"its high watermark went back from {count(marks[0])} to {count(marks[1])}")

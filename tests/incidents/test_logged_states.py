@@ -6,6 +6,7 @@ from incidents import diagnose
 from incidents.evidence import Evidence
 from incidents.logged_states import LoggedState, logged_states
 from incidents.node_logs import LogLine
+from reports.pictures.decisive_events import of_samples
 from tests.incidents.stored import S, fault, follows, leads, lost, run_in, settings
 
 STARTED_UNIX_MS = 1_795_897_800_000  # 20:30:00.000
@@ -140,6 +141,9 @@ def test_what_a_line_does_not_tell_is_as_it_was(tmp_path):
     history = Evidence(run_in(tmp_path, runs=[HERE], cluster=cluster)).history_of("t", 0)
     _, _, cut, led = history.samples
     assert (cut.leader, cut.leader_epoch, cut.log_end, cut.elr) == (2, 3, 5, ())
+    assert cut.high_watermark is None  # that of the sample before is above the cut
+    told = [event.text for event in of_samples(history, 0, 20 * S) if event.was_cut]
+    assert told == ["its log was cut from 9 to 5; log end 5, high watermark unknown"]
     assert (led.role, led.leader_epoch, led.elr) == ("leader", 4, (4,))
     assert [(one.at_ns, one.before_ns, one.log_end_before) for one in history.cuts] == [(11 * S, 11 * S, 9)]
 
@@ -152,13 +156,14 @@ def test_who_acknowledged_when_another_already_led_by_its_log_was_replaced_and_d
     cluster = [leads(at_s, broker, -1, 40, (2, 3)) for at_s, broker in ((25, 2), (34, 2), (36, 3), (60, 3))]
     logs = records_at_15((3, 7), (2, 1015))
     faults = [fault(4, "isolate", [202], 27, 34), fault(5, "pause", [2], 29, 33), fault(3, "kill", [202], 5, 6)]
+    faults.append(fault(2, "kill", [2], 20, 23.5))  # it led after that
     anomalies = [lost(15, 34.8, broker=2)]
     (incident,) = diagnose(
         run_in(tmp_path, runs=[OF_ZK], cluster=cluster, logs=logs, faults=faults, anomalies=anomalies)
     )
     assert incident.cause.kind == kind
     if kind == "acknowledged-early":
-        assert "by broker 2 when broker 3 already led (by its log since 34.200 s)" in incident.cause.sentence
+        assert "by broker 2 without broker 3, which already led (by its log since 34.200 s)" in incident.cause.sentence
         assert incident.cause.faults == (4, 5)
         assert "(Z-02)" in incident.cause.allowed_by
 
