@@ -53,7 +53,7 @@ _ROWS: Final = (
     Kind("unclean-election", "A replica was elected that had not been eligible when last seen.", "EL-3, EL-4"),
     Kind("wrong-recovery", "An unclean recovery chose a replica that lacks committed records.", "UR-5, UR-6, UR-7"),
     Kind("eligibility", "The controller kept wrong sets of eligible replicas.", "ELR-1, ELR-2, ELR-4"),
-    Kind("fenced-member", "A fenced broker was a leader or a member of an ISR.", "AP-8, HB-3, HB-4"),
+    Kind("fenced-member", "A fenced broker was a leader or a member of an ISR.", "EL-5, AP-8, HB-3, HB-4"),
     Kind("reassignment", "A reassignment gave up replicas that were needed.", "RA-3, RA-6"),
     Kind("dirty-read", "A leader showed readers what was not committed.", "FE-8"),
     Kind("stale-leader", "A leader that had been replaced answered clients."),

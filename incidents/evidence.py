@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from common.wording import enumeration, labelled
-from history.contract import CRASHING_FIRST, ENDING_KINDS, LOSSY_KINDS
+from history.contract import CRASHING_FIRST, DOWN_ALREADY, ENDING_KINDS, LOSSY_KINDS
 from history.reader import load_table
 from incidents import needed, node_logs
 from incidents.conditions import isr_conditions
@@ -132,7 +132,9 @@ class Evidence:
 
         def together(numbers: Sequence[int]) -> str:
             alike: dict[tuple[str, frozenset[int], str], list[Fault]] = {}
-            for fault in (by_number[number] for number in sorted(numbers) if number in by_number):
+            known_here = [by_number[number] for number in sorted(numbers) if number in by_number]
+            struck = [fault for fault in known_here if fault.detail != DOWN_ALREADY]
+            for fault in struck or known_here:
                 alike.setdefault((fault.kind, fault.targets, fault.detail), []).append(fault)
             known = [first.story_with(later) for first, *later in alike.values()]
             return enumeration([*known, *(story(number) for number in numbers if number not in by_number)])

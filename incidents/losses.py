@@ -12,7 +12,7 @@ from common.wording import (
     partition_name,
 )
 from history.contract import ACKS_ALL, ACKS_LEADER, ACKS_NONE
-from incidents.deeds import ENDING_A_PROCESS
+from incidents.deeds import CUTTING_OFF, ENDING_A_PROCESS
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.logs_apart import UNCONDITIONAL, by_one_replaced, still_held
@@ -21,6 +21,9 @@ from incidents.model import Cause
 from incidents.partition_history import NO_LEADER, PartitionHistory, Sample
 from incidents.takeovers import Loss, Takeover, holders_of_all
 from incidents.uncommitted import shown_early
+
+NOT_FETCHED_AGAIN = "it may not have fetched them again"
+"""What evidence says of a fault that hit a replica when it had cut its log."""
 
 
 def causes_of(evidence: Evidence, loss: Loss) -> tuple[Cause, ...]:
@@ -123,13 +126,25 @@ def _cut(
         for fault in ended
         if fault.started_ns <= at_ns and (fault == ended[-1] or fault.kind in ENDING_A_PROCESS)
     ]
-    away = _holders_kept_away(evidence, loss, takeover, history, at_ns)
+    after = [
+        f"Broker {leader} {fault.deed}, when it had cut its log: {NOT_FETCHED_AGAIN}."
+        for fault in evidence.faults_on(leader, at_ns, takeover.seen_ns)
+        if fault.started_ns > at_ns and fault.kind in (*CUTTING_OFF, "pause")
+    ]
+    away, outside = _holders_kept_away(evidence, loss, takeover, history, at_ns)
     had_them = "whose log was as long" if evidence.is_leader_race else "which held them"
     away_too = [f"Broker {other}, {had_them}, {fault.deed}, before that election." for other, fault in away]
+    last = _newest(history, takeover.seen_ns)
+    if last is not None and last.isr:
+        away_too += [
+            f"Broker {other}, {had_them}, was out of the ISR {set_of(last.isr)} last seen before that election."
+            for other in outside
+            if other not in last.isr
+        ]
     wrong_cut = Cause(
         "wrong-cut",
         f"broker {leader} cut them off its log {when}, and was then elected",
-        (*seen, shorter, *before, *away_too),
+        (*seen, shorter, *before, *after, *away_too),
         at_ns,
         leader,
         tuple(dict.fromkeys(fault.number for fault in (*ended, *(fault for _, fault in away)) if fault.number)),
@@ -150,14 +165,17 @@ def _cut(
 
 def _holders_kept_away(
     evidence: Evidence, loss: Loss, takeover: Takeover, history: PartitionHistory, cut_ns: int
-) -> list[tuple[int, Fault]]:
-    """Other brokers whose logs had the records when last seen, each with the last fault that hit it by the election."""
+) -> tuple[list[tuple[int, Fault]], list[int]]:
+    """Other brokers whose logs had the records when last seen, each with the last fault that hit it by the election.
+
+    Second those that none hit.
+    """
     last = {sample.broker: sample for sample in history.samples if sample.at_ns < takeover.seen_ns}
     had = (broker for broker, one in sorted(last.items()) if (one.log_end or 0) > loss.offsets[0])
-    hit = (
+    hit = [
         (broker, evidence.faults_on(broker, cut_ns, takeover.seen_ns)) for broker in had if broker != takeover.leader
-    )
-    return [(broker, faults[-1]) for broker, faults in hit if faults]
+    ]
+    return [(broker, faults[-1]) for broker, faults in hit if faults], [broker for broker, faults in hit if not faults]
 
 
 def _never_had(

@@ -214,8 +214,9 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
         lines.append(_gap(history, led, name))
     near = _near(evidence, at_ns, server)
     faults = tuple(fault.number for fault in near[:2] if fault.number)
+    when = "" if at_ns is None else f" at {moment(at_ns)}"
     lines.append(
-        f"{_broker(row).capitalize()} answered." if server is not None else "Which broker answered is not known."
+        f"{_broker(row).capitalize()} answered." if server is not None else f"Which broker answered{when} is not known."
     )
     spoken = (*lines, *(as_sentence(fault.story) for fault in near[:2]))
     hit = f", which {near[0].deed}," if near and server in near[0].targets else ""

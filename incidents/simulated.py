@@ -16,6 +16,7 @@ from incidents.transitions import (
     asked_to_add,
     deleted_unseen,
     epoch_held,
+    fenced_by,
     fenced_members,
     high_watermark_moved,
     numbers,
@@ -30,6 +31,7 @@ _COMMITTED_EPOCH: Final = re.compile(r"is committed: \d+…\d+ of epoch (\d+)")
 _EPOCH_THERE: Final = re.compile(r", where \d+…\d+ of epoch (\d+)")
 _KEPT_ALONE: Final = re.compile(r"broker (\d+) is fenced and in the ISR \[\1\], leader -1")
 """What P-16 says of a partition that nobody leads, and whose ISR is one fenced broker."""
+_FENCED_MEMBER: Final = re.compile(rf"broker (\d+) is fenced and in the ISR {_SET}")
 _OF_REPLICAS: Final = re.compile(rf"replicas {_SET}")
 _NAMED: Final = re.compile(
     rf"without (\d+)…\d+, which broker \d+ has acknowledged \(the tree named -?\d+, in sync {_SET}\)"
@@ -426,6 +428,16 @@ def _fenced_member(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
         if took is not None:
             sentence = f"broker {broker} {took.deed} and stays in the ISR as its only member, so that it may lead"
             return (_cause(evidence, finding, "storage-loss", sentence, as_sentence(in_words(finding))),)
+    member = _FENCED_MEMBER.search(finding.what)
+    if member is not None and finding.at_ns is not None and finding.topic is not None:
+        fenced = fenced_by(evidence.story, int(member[1]), finding.at_ns)
+        if fenced is not None:
+            at_ns, controller = fenced
+            sentence = (
+                f"{node(controller)} fenced broker {member[1]} at {moment(at_ns)} and left it in the ISR [{member[2]}] of"
+                f" {partition_name(finding.topic, finding.partition)}"
+            )
+            return (_cause(evidence, finding, "fenced-member", sentence, as_sentence(in_words(finding))),)
     return (_as_found(evidence, finding, "fenced-member"),)
 
 

@@ -114,6 +114,18 @@ def high_watermark_moved(story: Sequence[StoryLine], name: str, at_ns: int | Non
     return next((one for one in reversed(raised) if one[1] < one[2]), None)
 
 
+def fenced_by(story: Sequence[StoryLine], broker: int, until_ns: int) -> tuple[int, int] | None:
+    """Return when a broker was fenced last because its session had expired, and by whom; None if it was unfenced since."""
+    found = None
+    for line in _until(story, until_ns):
+        match = _FENCED.fullmatch(line.text)
+        if match is not None and broker in numbers(match[1]):
+            found = line.at_ns, line.node
+        elif line.text == f"broker {broker} unfenced":
+            found = None
+    return found
+
+
 def fenced_members(story: Sequence[StoryLine], name: str, until_ns: int) -> FencedMembers | None:
     """Return the brokers that a controller has last fenced and left in the ISR of a partition at the same moment."""
     lines = _until(story, until_ns)

@@ -14,6 +14,7 @@ from incidents import Cause, Incident
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.headlines import gravest
+from incidents.losses import NOT_FETCHED_AGAIN
 from incidents.needed import Needed, smallest
 from incidents.partition_history import NO_LEADER
 from incidents.reads import ANOTHER_HAD_TO_LEAD, MAY_NOT_COMMIT
@@ -36,7 +37,7 @@ _BEHIND, _BEFORE = "Faults behind it", "Faults before it"
 """What an answer is called that names faults of which evidence shows what they did, and one where it shows nothing."""
 _AWAY = (
     *("could not be elected", "before that election", "may not have known who led", "before it cut its log"),
-    *("and then broker", " led by ", MAY_LACK_IT, ANOTHER_HAD_TO_LEAD, MAY_NOT_COMMIT),
+    *("and then broker", " led by ", MAY_LACK_IT, ANOTHER_HAD_TO_LEAD, MAY_NOT_COMMIT, NOT_FETCHED_AGAIN),
 )
 """How evidence says that a fault kept a node from being elected or from a write, let another lead, or cut its log."""
 
@@ -132,7 +133,9 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
             sentences.append(f"Not needed: {named}; without {'it' if one else 'them'} it occurs, too.")
             if not untold and not one and (near := _nearest(incident, evidence, others)):
                 sentences.append(f"In this run there were also, in effect then or shortly before: {'; '.join(near)}.")
-            in_headline = [number for number in others if f"fault #{number})" in incident.headline]
+            in_headline = [
+                fault.number for fault in evidence.faults if fault.number in others and _is_named(incident, fault)
+            ]
             if in_headline:
                 without = "it" if len(in_headline) == 1 else "them"
                 sentences.append(
@@ -152,6 +155,11 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
             f"Not tried, for want of time: {_numbers(needed.untested)}; `harrow explain RUN --time-limit 5m` goes on,"
             " with the directory of this page for RUN."
         )
+        own = [
+            fault.story for fault in evidence.faults if fault.number in needed.untested and _is_named(incident, fault)
+        ]
+        if own:
+            sentences.append(f"What the headline names is among them: {'; '.join(own)}.")
     question, told = "Faults needed", " ".join(sentences)
     if items:
         return Answer(question, f"Needed{what_for}:", "faults", "all faults", items, told)
@@ -162,7 +170,7 @@ def _by_chance(incident: Incident, evidence: Evidence, needed: Needed, what_for:
     """Say that leaving faults out did not tell which of them matter, and which of them were near."""
     series_begun = {first for first, *_ in needed.parts}
     single = [fault for fault in evidence.faults if fault.number in needed.needed and fault.number not in series_begun]
-    named = [fault.story for fault in single if f"fault #{fault.number})" in incident.headline]
+    named = [fault.story for fault in single if _is_named(incident, fault)]
     near = _nearest(incident, evidence, [fault.number for fault in single])
     near = [story for story in near if story not in named]
     series = ", a series as one," if needed.parts else ""
@@ -178,6 +186,10 @@ def _by_chance(incident: Incident, evidence: Evidence, needed: Needed, what_for:
     if needed.not_needed:
         sentences.append(f"Without {_numbers(needed.not_needed)} it occurs, too.")
     return Answer("Faults needed", " ".join(sentences), "faults", "all faults")
+
+
+def _is_named(incident: Incident, fault: Fault) -> bool:
+    return f"fault #{fault.number})" in incident.headline
 
 
 def _nearest(incident: Incident, evidence: Evidence, among: Sequence[int]) -> list[str]:

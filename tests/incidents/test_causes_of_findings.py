@@ -213,6 +213,15 @@ def test_the_last_member_that_stays_after_it_lost_its_data_is_named(tmp_path):
     assert cause_of(tmp_path / "leads", "P-16", leads_on, faults=[lossy]).kind == "fenced-member"
 
 
+@pytest.mark.parametrize("since", [[], [line(19.5, 100, "broker 1 unfenced")]])
+def test_who_fenced_a_member_is_told_if_it_was_not_unfenced_since(tmp_path, since):
+    story = [line(19, 100, "sessions of brokers [1] expired; fenced"), *since]
+    cause = cause_of(tmp_path, "P-16", FENCED_ALONE, story=story)
+    told = "controller 100 fenced broker 1 at 19.000 s and left it in the ISR [1] of log-0"
+    assert (cause.sentence == told) == (not since)
+    assert cause.kind == "fenced-member"
+
+
 @pytest.mark.parametrize(("isr", "kind"), [("[1, 2]", "fenced-member"), ("[1]", "metadata")])
 def test_a_broker_that_is_fenced_and_left_in_the_isr_explains_a_partition_epoch_that_stands_still(tmp_path, isr, kind):
     story = [

@@ -170,6 +170,21 @@ def test_a_wrong_cut_names_what_went_before_it_and_what_kept_who_held_the_record
     assert (away in cause.evidence) == (3 in named)
 
 
+def test_a_wrong_cut_names_what_kept_it_from_being_mended_and_who_held_the_records_outside_the_isr(tmp_path):
+    """Broker 3 is cut off when it has cut its log; broker 2, which nothing hits, is out of the ISR; so is no one else."""
+    cluster = [
+        leads(9, 1, 0, 20, (1, 3)), follows(11, 3, 1, 0, 20), follows(13, 3, 1, 0, 10), follows(13.5, 2, 1, 0, 20),
+        leads(15, 3, 1, 10, (3,)),
+    ]  # fmt: skip
+    faults = [fault(2, "isolate", [3], 13.2, 16), fault(3, "isolate", [3], 15.5, 16)]
+    cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
+    again = "Broker 3 was cut off at 13.200 s (fault #2), when it had cut its log: it may not have fetched them again."
+    assert again in cause.evidence
+    assert not any("fault #3" in line for line in cause.evidence)
+    assert "Broker 2, which held them, was out of the ISR [1, 3] last seen before that election." in cause.evidence
+    assert not any(line.startswith("Broker 1, which held them, was out") for line in cause.evidence)
+
+
 def test_without_leader_epochs_a_leader_that_leads_again_is_a_new_one(tmp_path):
     """Broker 1 leads at 9 s and at 15 s, and in between follows broker 2, with a log that ends at 10."""
     cluster = [

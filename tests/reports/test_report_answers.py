@@ -158,6 +158,10 @@ def test_a_fault_that_the_headline_names_and_the_failure_does_not_need_is_told_a
     assert "Fault #1 led to it in this run; without it the needed faults lead to" in told(run)["Faults needed"]
     needed.write(tmp_path, Needed((1,), (2,), (), 3, 9))
     assert "led to it in this run" not in told(checked(tmp_path, **rows))["Faults needed"]
+    needed.write(tmp_path, Needed((2,), (), (1,), 3, 9))
+    assert told(checked(tmp_path, **rows))["Faults needed"].endswith(
+        "What the headline names is among them: broker 3 lost its page cache at 7.000 s (fault #1)."
+    )
 
 
 def test_a_finding_about_several_records_names_them_all(tmp_path):
@@ -182,6 +186,9 @@ def test_a_recipe_is_one_fault_with_its_parts(tmp_path):
     (incident,) = load_run(run).incidents
     told_last = "(fault #3) and broker 3 was paused 2 times from 6.000 s to 9.000 s (faults #4, #5)."
     assert incident.cause.evidence[-1].endswith(told_last)
+    parts[0] |= {"parameters": json.dumps({"what": "down already"})}
+    run = checked(tmp_path, **{**SIMULATED, "faults": [*faults[:2], *parts]})
+    assert "(fault #2), in which broker 3 was paused 2 times" in told(run)["Faults needed"]
     assert incident.cause.faults == (1, 2, 3, 4, 5)
 
 

@@ -196,7 +196,7 @@ FLAWS = (
     Flaw(
         name="keep-last-in-sync",
         number="B-52",
-        summary="the last in-sync replica stays in the ISR through a crash that loses its log",
+        summary="the last in-sync replica stays in the ISR when it is fenced, also through a crash that loses its log",
         properties=("P-7", "P-1", "P-12"),
         source="KIP-966, KAFKA-15583, KAFKA-15584",
         visible=Visibility.DIRECT,
