@@ -434,8 +434,8 @@ def _fenced_member(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
         if fenced is not None:
             at_ns, controller = fenced
             sentence = (
-                f"{node(controller)} fenced broker {member[1]} at {moment(at_ns)} and left it in the ISR [{member[2]}] of"
-                f" {partition_name(finding.topic, finding.partition)}"
+                f"{node(controller)} fenced broker {member[1]} at {moment(at_ns)} and left it in the ISR [{member[2]}]"
+                f" of {partition_name(finding.topic, finding.partition)}"
             )
             return (_cause(evidence, finding, "fenced-member", sentence, as_sentence(in_words(finding))),)
     return (_as_found(evidence, finding, "fenced-member"),)

@@ -115,7 +115,7 @@ def high_watermark_moved(story: Sequence[StoryLine], name: str, at_ns: int | Non
 
 
 def fenced_by(story: Sequence[StoryLine], broker: int, until_ns: int) -> tuple[int, int] | None:
-    """Return when a broker was fenced last because its session had expired, and by whom; None if it was unfenced since."""
+    """Return when and by whom a broker was last fenced for its session; None if it was unfenced since."""
     found = None
     for line in _until(story, until_ns):
         match = _FENCED.fullmatch(line.text)

@@ -171,7 +171,7 @@ def test_a_wrong_cut_names_what_went_before_it_and_what_kept_who_held_the_record
 
 
 def test_a_wrong_cut_names_what_kept_it_from_being_mended_and_who_held_the_records_outside_the_isr(tmp_path):
-    """Broker 3 is cut off when it has cut its log; broker 2, which nothing hits, is out of the ISR; so is no one else."""
+    """Broker 3 is cut off when it has cut its log; broker 2, which nothing hits, is out of the ISR, and nobody else."""
     cluster = [
         leads(9, 1, 0, 20, (1, 3)), follows(11, 3, 1, 0, 20), follows(13, 3, 1, 0, 10), follows(13.5, 2, 1, 0, 20),
         leads(15, 3, 1, 10, (3,)),
