@@ -155,11 +155,11 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
             f"Not tried, for want of time: {_numbers(needed.untested)}; `harrow explain RUN --time-limit 5m` goes on,"
             " with the directory of this page for RUN."
         )
-        own = [
+        of_headline = [
             fault.story for fault in evidence.faults if fault.number in needed.untested and _is_named(incident, fault)
         ]
-        if own:
-            sentences.append(f"What the headline names is among them: {'; '.join(own)}.")
+        if of_headline:
+            sentences.append(f"What the headline names is among them: {'; '.join(of_headline)}.")
     question, told = "Faults needed", " ".join(sentences)
     if items:
         return Answer(question, f"Needed{what_for}:", "faults", "all faults", items, told)
@@ -170,11 +170,11 @@ def _by_chance(incident: Incident, evidence: Evidence, needed: Needed, what_for:
     """Say that leaving faults out did not tell which of them matter, and which of them were near."""
     series_begun = {first for first, *_ in needed.parts}
     single = [fault for fault in evidence.faults if fault.number in needed.needed and fault.number not in series_begun]
-    named = [fault.story for fault in single if _is_named(incident, fault)]
+    of_headline = [fault.story for fault in single if _is_named(incident, fault)]
     near = _nearest(incident, evidence, [fault.number for fault in single])
-    near = [story for story in near if story not in named]
+    near = [story for story in near if story not in of_headline]
     series = ", a series as one," if needed.parts else ""
-    sentences = [f"{capital('; '.join(named))}, as the headline says."] if named else []
+    sentences = [f"{capital('; '.join(of_headline))}, as the headline says."] if of_headline else []
     if near:
         sentences.append(f"In effect at the violation or shortly before: {'; '.join(near)}.")
     sentences.append(

@@ -10,7 +10,7 @@ from broker.core.broker_node.groups.state import Member
 from broker.core.configuration.settings import Settings
 from broker.core.controller.state import RecoveryJob
 from broker.core.log.compaction.cleaning import Cleaning
-from broker.core.messages import UNKNOWN, AnyRequest, AssignReplicasToDirsRequest
+from broker.core.messages import UNKNOWN, AnyRequest
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import PartitionState
 from broker.core.ports.events import RequestReceived
@@ -207,8 +207,8 @@ class OpenReports:
     fenced_brokers: set[tuple[int, int, int]] = field(default_factory=set)
     """Quorum epoch, broker and its epoch, of brokers that were fenced when their last heartbeat had been handled."""
 
-    assigned: dict[int, AssignReplicasToDirsRequest] = field(default_factory=dict)
-    """Reports of replicas' directories."""
+    assigned: dict[int, int] = field(default_factory=dict)
+    """Of a report of replicas' directories: of how many replicas it is."""
 
 
 @dataclass(slots=True)

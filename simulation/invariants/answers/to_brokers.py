@@ -56,7 +56,8 @@ def stepped(
                         _check_unfenced(reports, state, event.request, is_fenced=held.fenced)
                     reports.fenced[event.request_id] = event.request.broker_id, held.fenced
             elif isinstance(event.request, AssignReplicasToDirsRequest):
-                reports.assigned[event.request_id] = event.request
+                _check_recorded(state, event.request)
+                reports.assigned[event.request_id] = len(set(event.request.assignments))
             elif isinstance(event.request, AlterPartitionRequest):
                 _check_refusal(state, event.request_id, event.request, effects)
         elif isinstance(event.request, BrokerRegistrationRequest):
@@ -180,7 +181,7 @@ def _answered(state: ControllerState, reports: OpenReports, request_id: int, res
         )
     assigned = reports.assigned.pop(request_id, None)
     if isinstance(response, AssignReplicasToDirsResponse) and not error and assigned is not None:
-        _check_recorded(state, assigned, response)
+        _check_complete(node_id, assigned, response)
     ahead = reports.ahead.pop(request_id, None)
     if ahead is None or not isinstance(response, AlterPartitionResponse):
         return
@@ -194,19 +195,23 @@ def _answered(state: ControllerState, reports: OpenReports, request_id: int, res
             )
 
 
-def _check_recorded(
-    state: ControllerState, request: AssignReplicasToDirsRequest, response: AssignReplicasToDirsResponse
-) -> None:
-    """P-76: an answer is about the whole report, and a replica that was reported as lost is recorded as offline."""
-    node_id, wanted, image = state.settings.node_id, set(request.assignments), state.image
-    if len(response.results) != len(wanted):
+def _check_complete(node_id: int, assigned: int, response: AssignReplicasToDirsResponse) -> None:
+    if len(response.results) != assigned:
         raise Violation(
             "P-76",
-            f"controller {node_id} answers {len(response.results)} of {len(wanted)} reports of where replicas are",
+            f"controller {node_id} answers {len(response.results)} of {assigned} reports of where replicas are",
         )
+
+
+def _check_recorded(state: ControllerState, request: AssignReplicasToDirsRequest) -> None:
+    """P-76: once it has been told, an active controller has recorded as offline a replica that was reported as lost.
+
+    By the time of its answer a reassignment may have given the broker a replica that it did not have then.
+    """
+    node_id, image = state.settings.node_id, state.image
     if image.broker_epoch(request.broker_id) != request.broker_epoch:
-        return  # it has registered again meanwhile
-    for directory_id, topic_id, partition in sorted(wanted):
+        return  # it has registered again since it sent this
+    for directory_id, topic_id, partition in sorted(set(request.assignments)):
         topic = image.topic_names.get(topic_id, "")
         held = image.partition(topic, partition)
         if directory_id != LOST_DIRECTORY or held is None or request.broker_id not in held.replicas:
@@ -214,6 +219,6 @@ def _check_recorded(
         if request.broker_id not in held.offline:
             raise Violation(
                 "P-76",
-                f"controller {node_id} acknowledges that broker {request.broker_id} has lost its replica of "
+                f"controller {node_id} was told that broker {request.broker_id} has lost its replica of "
                 f"{topic}-{partition}, and has not recorded that it is offline",
             )

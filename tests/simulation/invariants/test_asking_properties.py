@@ -16,6 +16,7 @@ from broker.core.controller import membership
 from broker.core.controller.requests import leader_elections
 from broker.core.controller.state import RecoveryJob
 from broker.core.messages import (
+    LOST_DIRECTORY,
     AllocateProducerIdsRequest,
     AlteredPartition,
     AlterPartitionPartition,
@@ -378,6 +379,24 @@ def test_a_replica_that_is_recorded_as_offline_twice_breaks_p_33(
     ghost = knowledge.ghost("log", "id", 0)
     ghost.state = LEADERLESS._replace(leader=1, isr=(1, 2), offline=offline)
     assert broken_by(lambda: check_recorded(knowledge, ghost)) == broken
+
+
+@pytest.mark.parametrize(
+    ("replicas", "offline", "epoch", "broken"),
+    [((1, 2), (), 7, "P-76"), ((1, 2), (1,), 7, None), ((2, 3), (), 7, None), ((1, 2), (), 8, None)],
+)
+def test_a_lost_replica_that_is_not_recorded_when_it_is_reported_breaks_p_76(
+    replicas: tuple[int, ...], offline: tuple[int, ...], epoch: int, broken: str | None
+) -> None:
+    """Not of what the broker had no replica of then, whatever a reassignment gives it by the time of the answer."""
+    image = SimpleNamespace(
+        broker_epoch=lambda _: epoch,
+        topic_names={"id": "log"},
+        partition=lambda *_: LEADERLESS._replace(replicas=replicas, offline=offline),
+    )
+    controller = cast("Any", SimpleNamespace(settings=SimpleNamespace(node_id=100), image=image))
+    request = AssignReplicasToDirsRequest(1, 7, ((LOST_DIRECTORY, "id", 0),))
+    assert broken_by(lambda: to_brokers._check_recorded(controller, request)) == broken
 
 
 def test_a_log_whose_segments_end_at_another_time_breaks_p_32(monkeypatch: pytest.MonkeyPatch) -> None:
