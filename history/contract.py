@@ -5,7 +5,7 @@ With `min.insync.replicas` = f + 1 a cluster promises of a record, by the acks o
 - acks=all (and every record that was read): it lasts unless afterwards more than f replicas suffered lossy unclean
   shutdowns whose windows overlap, each from the crash until the replica is back in the ISR; with unclean election on,
   also unless such an election happened. What crashed before had no copy of it; what crashed after the record was seen
-  to be gone has not taken it.
+  to be gone has not taken it, nor led to an answer that had been given before.
 - acks=1: it lasts as long as that, and as long as the leader neither changes nor loses anything.
 - acks=0: nothing.
 

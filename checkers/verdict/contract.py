@@ -25,6 +25,12 @@ LOST = ("lost-acked-write", "lost-read")
 
 END_WENT_BACK = "end-offset-regression"
 
+SHOWN_BY_AN_ANSWER = (
+    *("inconsistent-offset", "stale-read", END_WENT_BACK),
+    *("nonmonotonic-poll", "skipped-poll", "reordered-send", "nonmonotonic-send"),
+)
+"""Anomalies whose time is that of the answer that shows them: what crashed later has not led to them."""
+
 
 def classified(findings: DataFrame, relations: Relations) -> DataFrame | None:
     """Add `within_contract`, `undecided` and, for stale answers, `stale_for_ns` (at least so long) and `stale_because`.
@@ -55,12 +61,12 @@ def classified(findings: DataFrame, relations: Relations) -> DataFrame | None:
         .join(fn.broadcast(relations.runs.select("run_id", "brokers")), "run_id", "left")
     )
     judged = with_epochs(judged, relations, wanted=any(row.stale for row in kinds))
-    gone_ns = fn.lit(FOREVER)
+    gone_ns = _shown_by_ns()
     if any(row.lost for row in kinds):
         again = given_again(findings.where(lost), relations.attempts)
         judged = judged.join(fn.broadcast(shortened(relations)), list(KEY), "left")
         judged = judged.join(again, [*KEY, "anomaly", "offset", "value"], "left")
-        gone_ns = _gone_by_ns()
+        gone_ns = fn.when(lost, _gone_by_ns()).otherwise(gone_ns)
     last_sent_ns: Column = fn.lit(None)
     if any(row.went_back for row in kinds):
         judged = _with_last_sent(judged, relations)
@@ -111,4 +117,9 @@ def _gone_by_ns() -> Column:
     """
     gone = fn.filter("shortened", lambda one: (one.log_end <= fn.col("offset")) & (one.since_ns >= fn.col("at_ns")))
     earliest = fn.least(fn.array_min(fn.transform(gone, lambda one: one.at_ns)), "given_again_ns")
-    return fn.when(fn.col("anomaly").isin(*LOST), fn.coalesce(earliest, fn.lit(FOREVER))).otherwise(fn.lit(FOREVER))
+    return fn.coalesce(earliest, fn.lit(FOREVER))
+
+
+def _shown_by_ns() -> Column:
+    """When an anomaly had shown itself, of those whose time says so; else for ever."""
+    return fn.coalesce(fn.when(fn.col("anomaly").isin(*SHOWN_BY_AN_ANSWER), fn.col("at_ns")), fn.lit(FOREVER))

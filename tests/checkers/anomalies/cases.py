@@ -293,6 +293,26 @@ def what_was_gone_before_a_second_shutdown_was_not_lost_by_it(history: History) 
     a_loss_and_two_shutdowns(history, 700)
 
 
+def a_replaced_record_and_a_shutdown(history: History, fault_ms: tuple[int, int]) -> None:
+    history.sampled(5, 1, 0)
+    history.written([100])
+    history.sampled(150, 2, 1)
+    history.send(101, (160, 170), offset=0, node=2)
+    history.fault("page-cache-loss", [1], fault_ms)
+    history.sampled(1_000, 2, 1)
+    history.final([101])
+
+
+@case({"lost-acked-write": (1, 0), "inconsistent-offset": (1, 0)}, min_insync_replicas=1)
+def what_was_replaced_before_a_shutdown_was_not_by_it(history: History) -> None:
+    a_replaced_record_and_a_shutdown(history, (800, 900))
+
+
+@case({"lost-acked-write": (0, 1), "inconsistent-offset": (0, 1)}, min_insync_replicas=1)
+def what_was_replaced_after_a_shutdown_may_have_been_by_it(history: History) -> None:
+    a_replaced_record_and_a_shutdown(history, (100, 900))
+
+
 @case({"lost-acked-write": (0, 1)})
 def what_is_seen_to_be_gone_after_a_second_shutdown_may_have_been_lost_by_it(history: History) -> None:
     a_loss_and_two_shutdowns(history, 950)
@@ -410,7 +430,7 @@ def an_offset_that_is_given_again(history: History, again_ms: tuple[int, int], s
     history.final([101])
 
 
-@case({"lost-acked-write": (1, 0), "inconsistent-offset": (0, 1)})
+@case({"lost-acked-write": (1, 0), "inconsistent-offset": (1, 0)})
 def what_was_gone_when_its_offset_was_given_again_was_not_lost_by_what_came_later(history: History) -> None:
     an_offset_that_is_given_again(history, (30, 40), (50, 100))
 
@@ -420,7 +440,7 @@ def what_was_lost_before_its_offset_was_given_again_is_excused(history: History)
     an_offset_that_is_given_again(history, (110, 120), (50, 100))
 
 
-@case({"lost-acked-write": (0, 1), "inconsistent-offset": (0, 1)})
+@case({"lost-acked-write": (0, 1), "inconsistent-offset": (1, 0)})
 def of_two_sends_at_once_the_offset_may_have_been_given_to_the_other_before(history: History) -> None:
     an_offset_that_is_given_again(history, (15, 40), (50, 100))
 
