@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from common.wording import enumeration, labelled
+from common.wording import enumeration, labelled, partition_name
 from history.contract import CRASHING_FIRST, DOWN_ALREADY, ENDING_KINDS, LOSSY_KINDS
 from history.reader import load_table
 from incidents import needed, node_logs
@@ -319,6 +319,14 @@ class Evidence:
     def complaint(self, node: int, topic: str, partition: int) -> Complaint | None:
         """What a node's log says against a partition when it ends; None if nothing."""
         return self._complaints_of(node).against(topic, partition)
+
+    def complains_since(self, node: int, topic: str, partition: int) -> int | None:
+        """When a node's log first said so, in nanoseconds of the run's clock; None if that is not known."""
+        complaint = self.complaint(node, topic, partition)
+        if complaint is None or self.settings.get("environment") not in ENVIRONMENTS:
+            return None
+        since_ms = node_logs.first_like(complaint, self.log_lines, node, partition_name(topic, partition))
+        return None if since_ms is None else since_ms * 1_000_000
 
     def faults_on(self, node: int, start_ns: int, end_ns: int) -> list[Fault]:
         """The faults that touched a node in a stretch of time."""

@@ -124,8 +124,10 @@ def leaders_united(groups: Sequence[Group]) -> list[Group]:
             alike[0].losses += other.losses
         if len(alike) > 1:
             cause = by_several([group.causes[0] for group in alike])
-            of_losses = [group.causes[0].sentence for group in alike if group.losses]  # which name the election
-            alike[0].causes = (replace(cause, sentence=of_losses[0]) if of_losses else cause,)
+            of_losses = [group.causes[0] for group in alike if group.losses]  # which name the election, and its faults
+            if of_losses:
+                cause = replace(cause, sentence=of_losses[0].sentence, faults=of_losses[0].faults)
+            alike[0].causes = (cause,)
         found = [group for group in found if group not in alike[1:]]
     return found
 

@@ -245,9 +245,9 @@ def _never_had(
 
 
 def _newest(history: PartitionHistory, before_ns: int) -> Sample | None:
-    """The last sample of a leader, or one of a follower that tells the ISR of a later leader epoch."""
+    """The last sample of a leader, or another one that tells the ISR, or the ELR, of a later leader epoch."""
     led = [sample for sample in history.leading if sample.at_ns < before_ns][-1:]
-    with_isr = [sample for sample in history.samples if sample.at_ns < before_ns and sample.isr]
+    with_isr = [sample for sample in history.samples if sample.at_ns < before_ns and (sample.isr or sample.elr)]
     later = [sample for sample in with_isr if not led or sample.leader_epoch > led[0].leader_epoch]
     return max(later, key=lambda sample: (sample.leader_epoch, sample.at_ns), default=led[0] if led else None)
 

@@ -8,7 +8,7 @@ wrong as that was.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -62,6 +62,17 @@ class Complaints(NamedTuple):
         same = _without_numbers(latest.text)
         times = sum(_without_numbers(line.text) == same for line in mine)
         return Complaint(_COMPLAINT.sub("", latest.text, count=1), times)
+
+
+def first_like(complaint: Complaint, lines: Iterable[LogLine], node: int, name: str) -> int | None:
+    """Return when a node's log first said the same of a partition, whatever the numbers: the `at_ms` of that line."""
+    same = _without_numbers(complaint.text)
+    alike = (line.at_ms for line in lines if line.node == node and name in line.text and _says(line) == same)
+    return min(alike, default=None)
+
+
+def _says(line: LogLine) -> str:
+    return _without_numbers(_COMPLAINT.sub("", line.text, count=1))
 
 
 def complaints_of(directory: Path, node: int) -> Complaints:

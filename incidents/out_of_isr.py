@@ -16,6 +16,9 @@ _LATER_NS = 2_000_000_000
 _SHRINKS_NS = 5_000_000_000
 """How long before a replica is out of the ISR what put it out may have ended."""
 
+HAS_BEEN = "and has been"
+"""What evidence says of an ISR that a fault made smaller, and that did not become full again."""
+
 _COMMIT_LOOP = (
     "This design looks at the ISR only when it commits a batch, and then takes in the followers that have the batch "
     "already (Z-13). A leader that is alone in the ISR commits at once, before any follower can have it."
@@ -79,19 +82,24 @@ def _put_out(evidence: Evidence, history: PartitionHistory) -> tuple[tuple[str, 
     before, now = history.isrs[-2:]
     left = sorted({*before.isr} - {*now.isr})
     since_ns = max(now.start_ns - _SHRINKS_NS, before.start_ns)
+    failed = {broker: evidence.complains_since(broker, history.topic, history.partition) for broker in left}
+    failed = {broker: at_ns for broker, at_ns in failed.items() if at_ns is not None and at_ns < now.start_ns}
     hit = {
         fault.number
         for broker in (*left, history.leading[-1].broker)
         for fault in evidence.faults_on(broker, since_ns, now.start_ns)
-        if fault.number
+        if fault.number and fault.started_ns < (failed.get(broker) or now.start_ns)
     }
-    if not left or not hit:
+    stories = evidence.stories(sorted(hit))
+    stories += [
+        f"the log of broker {broker} says so since {moment(at_ns)}" for broker, at_ns in failed.items() if at_ns
+    ]
+    if not left or not stories:
         return (), ()
     name = partition_name(history.topic, history.partition)
-    stories = "; ".join(evidence.stories(sorted(hit)))
     sentence = (
-        f"The ISR of {name} was {list(before.isr)} before, and has been {list(now.isr)} since"
-        f" {moment(now.start_ns)}: {stories}."
+        f"The ISR of {name} was {list(before.isr)} before, {HAS_BEEN} {list(now.isr)} since"
+        f" {moment(now.start_ns)}: {'; '.join(stories)}."
     )
     return (sentence,), tuple(sorted(hit))
 

@@ -185,16 +185,28 @@ def _leading(
 ) -> tuple[list[dict[str, Any]], list[tuple[int, int, int]]]:
     """Split the samples of leaders into those of the newest epoch so far and those of an epoch that was over.
 
-    Without leader epochs the brokers' logs tell who has begun to lead last.
+    Without leader epochs the brokers' logs tell who has begun to lead last. A leader whose own epoch has gone back
+    leads a partition that was created anew under the same name.
     """
     newest = -1
+    known: dict[int, int] = {}
+    gone_back: set[int] = set()
     begun = 0
     leading: list[dict[str, Any]] = []
     claims: list[tuple[int, int, int]] = []
     for row in rows:
-        if row["role"] != "leader" or row["broker"] is None:
+        if row["broker"] is None:
             continue
         epoch = -1 if row["leader_epoch"] is None else int(row["leader_epoch"])
+        if 0 <= epoch < known.get(row["broker"], -1):
+            gone_back.add(row["broker"])
+        if epoch >= 0:
+            known[row["broker"]] = epoch
+        if row["role"] != "leader":
+            continue
+        if row["broker"] in gone_back:
+            gone_back.discard(row["broker"])
+            newest = epoch
         while begun < len(took_over) and took_over[begun].at_ns <= row["at_ns"]:
             begun += 1
         is_replaced = epoch < 0 < begun and took_over[begun - 1].broker != row["broker"]

@@ -144,12 +144,12 @@ def _retried(row: Row) -> Cause:
 
 
 def _near(evidence: Evidence, at_ns: int | None, broker: int | None) -> list[Fault]:
-    """Return the faults that were active at a time or ended shortly before, those on this broker first."""
+    """Return the faults that were active at a time, then those that ended shortly before; this broker's come first."""
     if at_ns is None:
         return []
     near = [fault for fault in evidence.faults if fault.touches(at_ns - RECENT_NS, at_ns)]
     return sorted(
-        near, key=lambda fault: (broker not in fault.targets, not fault.touches(at_ns, at_ns), -fault.started_ns)
+        near, key=lambda fault: (not fault.touches(at_ns, at_ns), broker not in fault.targets, -fault.started_ns)
     )
 
 

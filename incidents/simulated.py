@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from common.wording import as_sentence, count, moment, node, nodes, partition_name
@@ -14,6 +15,7 @@ from incidents.model import Cause
 from incidents.partition_history import PartitionHistory
 from incidents.transitions import (
     asked_to_add,
+    controller_of,
     deleted_unseen,
     epoch_held,
     fenced_by,
@@ -460,7 +462,12 @@ def _reassignment_safety(evidence: Evidence, finding: Finding) -> tuple[Cause, .
     """For P-23: a reassignment gave up what was needed, or the eligible replicas include one that is no replica."""
     sets, replicas = _SETS.search(finding.what), _OF_REPLICAS.search(finding.what)
     if sets is None or replicas is None:
-        return (_as_found(evidence, finding, "reassignment"),)
+        found = _as_found(evidence, finding, "reassignment")
+        name = partition_name(finding.topic, finding.partition)
+        decided = controller_of(evidence.story, name, finding.at_ns) if finding.at_ns is not None else None
+        if decided is not None and found.sentence.startswith("the controller "):
+            found = replace(found, sentence=found.sentence.replace("the controller", node(decided), 1))
+        return (found,)
     outside = sorted({*numbers(sets[1]), *numbers(sets[2])} - {*numbers(replicas[1])})
     sentence = (
         f"{nodes(outside)} may still be elected for {partition_name(finding.topic, finding.partition)}, although it is"

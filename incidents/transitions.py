@@ -114,6 +114,18 @@ def high_watermark_moved(story: Sequence[StoryLine], name: str, at_ns: int | Non
     return next((one for one in reversed(raised) if one[1] < one[2]), None)
 
 
+def controller_of(story: Sequence[StoryLine], name: str, until_ns: int) -> int | None:
+    """Return the controller that has last changed a partition's replicas: the others only learn of it."""
+    return next(
+        (
+            line.node
+            for line in reversed(_until(story, until_ns))
+            if line.node >= FIRST_CONTROLLER and line.text.startswith(f"{name}: replicas [")
+        ),
+        None,
+    )
+
+
 def fenced_by(story: Sequence[StoryLine], broker: int, until_ns: int) -> tuple[int, int] | None:
     """Return when and by whom a broker was last fenced for its session; None if it was unfenced since."""
     found = None

@@ -46,7 +46,7 @@ def acknowledged_early(evidence: Evidence, row: Row, details: Mapping[str, Any])
     )
     if witness.get("status") == "info":
         return Cause("dirty-read", showed_too_much(node), (led,), since_ns, node)
-    acknowledged = f"Broker {node} acknowledged offset {{offset}} at {moment(since_ns)}"
+    acknowledged = f"Broker {node} acknowledged offset {{offset}} of {name} at {moment(since_ns)}"
     behind = _still_below(history, node, since_ns, offset, acknowledged)
     away = _members_hit(evidence, before[0], since_ns)
     spoken = (*behind, led, *(sentence for _, sentence in away))
@@ -60,7 +60,8 @@ def shown_early(evidence: Evidence, row: Row) -> Cause:
     node = row["broker"] if row["broker"] is not None or at_ns is None else leader_then(history, at_ns)
     if node is None or at_ns is None:
         return Cause("dirty-read", showed_too_much(node), (), at_ns, node)
-    shown = f"Broker {node} showed a reader offset {{offset}} by {moment(at_ns)}"
+    name = partition_name(row["topic"], row["partition"])
+    shown = f"Broker {node} showed a reader offset {{offset}} of {name} by {moment(at_ns)}"
     before = [sample for sample in history.leading if sample.at_ns <= at_ns and sample.broker == node][-1:]
     away = [one for sample in before for one in _members_hit(evidence, sample, at_ns)]
     behind = _sampled(row, shown) or _still_below(history, node, at_ns, row["offset"], shown)

@@ -235,10 +235,10 @@ def _end_offset_regression(row: Row, details: Details) -> str:
     witness = details.get("witness", {})
     polled = details.get("asked") == "poll"
     asked = f"polled {partition(row)}" if polled else f"asked for the end of {partition(row)}"
-    was = "showed nothing from" if polled else "was"
+    was = "told the high watermark" if polled else "was"
     return (
         f"{_subject(row)} {asked} at {invoked(details)}, and the answer"
-        f"{by(row['broker'])} {was} {row['offset']}{' on' if polled else ''}, although {_process(witness)} had got "
+        f"{by(row['broker'])} {was} {row['offset']}, although {_process(witness)} had got "
         f"{witness.get('offset')}{by(witness.get('node'))} by {seconds(witness.get('completed_ns'))}."
     )
 

@@ -119,11 +119,14 @@ def _until_all_wrote(written: dict[str, Integers], ended_ns: int) -> int | None:
 def _until_isr_full(histories: Sequence[PartitionHistory], ended_ns: int, replication_factor: int | None) -> int | None:
     """Return how long after the end of a fault the last ISR was full again; None if one was not.
 
+    Of the partitions that were there at that end: topics come and go.
     A full ISR that was last seen before that end does not count if the next sample shows a smaller one: it may have
     shrunk before the end already.
     """
     waits = []
     for history in histories:
+        if not history.samples or not history.samples[0].at_ns <= ended_ns <= history.samples[-1].at_ns:
+            continue
         size = replication_factor or max((len(stretch.isr) for stretch in history.isrs), default=0)
         sampled = [sample.at_ns for sample in history.leading if sample.at_ns > ended_ns]
         waited = None

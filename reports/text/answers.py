@@ -63,13 +63,13 @@ def answers(run: Run) -> tuple[Answer, ...]:
 
 
 def _harm(run: Run, incident: Incident) -> list[Answer]:
-    """Say that no client saw harm, if only the simulator's own checks found something."""
+    """Say what no client saw, if only the simulator's own checks found something."""
     broken = {name for one in run.incidents for name, (violations, _) in one.anomalies.items() if violations}
     if incident.within_contract or not incident.findings or broken & CATALOGUE.keys():
         return []
     text = (
-        "None that a client saw in this run: the check looks inside the cluster, after every step, and finds a broken"
-        " rule before that costs a record or an answer."
+        "No client lost a record or got a wrong answer in this run: the check looks inside the cluster, after every"
+        " step, and finds a broken rule before it costs that. Writes that failed meanwhile are no harm in this sense."
     )
     return [Answer("Harm", text)]
 

@@ -16,6 +16,7 @@ from incidents.faults import Fault
 from incidents.headlines import gravest
 from incidents.losses import NOT_FETCHED_AGAIN
 from incidents.needed import Needed, smallest
+from incidents.out_of_isr import HAS_BEEN
 from incidents.partition_history import NO_LEADER
 from incidents.reads import ANOTHER_HAD_TO_LEAD, MAY_NOT_COMMIT
 from incidents.uncommitted import MAY_LACK_IT
@@ -37,9 +38,10 @@ _BEHIND, _BEFORE = "Faults behind it", "Faults before it"
 """What an answer is called that names faults of which evidence shows what they did, and one where it shows nothing."""
 _AWAY = (
     *("could not be elected", "before that election", "may not have known who led", "before it cut its log"),
-    *("and then broker", " led by ", MAY_LACK_IT, ANOTHER_HAD_TO_LEAD, MAY_NOT_COMMIT, NOT_FETCHED_AGAIN),
+    *("and then broker", " led by ", MAY_LACK_IT, ANOTHER_HAD_TO_LEAD, MAY_NOT_COMMIT, NOT_FETCHED_AGAIN, HAS_BEEN),
 )
-"""How evidence says that a fault kept a node from being elected or from a write, let another lead, or cut its log."""
+"""How evidence says that a fault kept a node from being elected or from a write, let another lead, cut its log, or put
+it out of the ISR."""
 
 
 def faults_of(run: Run, incident: Incident, evidence: Evidence) -> Answer:

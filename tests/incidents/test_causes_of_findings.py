@@ -234,6 +234,15 @@ def test_a_broker_that_is_fenced_and_left_in_the_isr_explains_a_partition_epoch_
     )
 
 
+def test_the_controller_that_ended_a_reassignment_is_named(tmp_path):
+    given_up = (
+        "log-0: the reassignment from [1, 2, 3] to [1, 2] ended with the ISR [1], min ISR 2; before it was [1, 3]"
+    )
+    story = [line(19, 101, "log-0: replicas [1, 2], ISR [1]"), line(19.5, 102, "log-0: ISR [1, 3] → [1]")]
+    assert cause_of(tmp_path / "known", "P-23", given_up, story=story).sentence.startswith("controller 101 ended the")
+    assert cause_of(tmp_path / "not", "P-23", given_up).sentence.startswith("the controller ended the")
+
+
 def test_an_eligible_replica_that_is_none_is_told_from_replicas_that_were_given_up(tmp_path):
     outside = "log-0: replicas [2, 3, 1], ISR [1], ELR [4], last known ELR [], min ISR 2, partition epoch 5"
     given_up = "log-0: the reassignment from [1, 2, 3] to [1, 2] ended with the ISR [1], min ISR 2; before it was [3]"

@@ -148,6 +148,16 @@ def test_what_a_line_does_not_tell_is_as_it_was(tmp_path):
     assert [(one.at_ns, one.before_ns, one.log_end_before) for one in history.cuts] == [(11 * S, 11 * S, 9)]
 
 
+@pytest.mark.parametrize("anew", [True, False])
+def test_a_leader_whose_own_epoch_has_gone_back_leads_a_topic_that_was_created_anew(tmp_path, anew):
+    """Broker 1 followed in epoch 3; if it had not heard of that, it is a leader that was replaced in epoch 0."""
+    followed = [follows(11, 1, 2, 3, 9)] if anew else []
+    cluster = [leads(9, 1, 0, 9, (1, 2)), leads(10, 2, 3, 9, (2,)), *followed, leads(20, 1, 0, 2, (1, 2))]
+    history = Evidence(run_in(tmp_path, runs=[HERE], cluster=cluster)).history_of("t", 0)
+    assert history.claims == (() if anew else ((20 * S, 1, 0),))
+    assert history.leading[-1].broker == (1 if anew else 2)
+
+
 @pytest.mark.parametrize(("led_s", "kind"), [(34.2, "acknowledged-early"), (35.2, "diverged-log-kept")])
 def test_who_acknowledged_when_another_already_led_by_its_log_was_replaced_and_did_not_know_it(tmp_path, led_s, kind):
     """Broker 2 leads, is cut off, and acknowledges at 34.8 s; no sample shows that broker 3 leads from `led_s` on."""

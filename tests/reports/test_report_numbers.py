@@ -187,6 +187,15 @@ def test_recovery_waits_for_every_partition_and_every_replica(tmp_path):
     (outage,) = outages(run, Joined(run), [partition_history(run.tables["cluster"], "t", 0)])
     assert outage.recovered_ns == 3 * SECOND
     assert outage.isr_ns == 4 * SECOND
+    of_others = [
+        {**sample(at_s, 1, "leader", isr=(1,)), "partition": number}
+        for number, seen in enumerate(((1, 4), (6, 9)), start=1)  # deleted before that, and created later
+        for at_s in seen
+    ]
+    run = run_of(tmp_path, **{**rows, "cluster": [*rows["cluster"], *of_others]})
+    histories = [partition_history(run.tables["cluster"], "t", number) for number in range(3)]
+    (outage,) = outages(run, Joined(run), histories)
+    assert outage.isr_ns == 4 * SECOND
 
 
 @pytest.mark.parametrize(
