@@ -73,6 +73,17 @@ def failure_sentences() -> Mapping[str, str]:
     return MappingProxyType({rule.id: rule.statement for rule in protocol_rules().values()} | flaws)
 
 
+def broken_clause(property_id: str, what: str) -> str:
+    """Return the part of a property that a failure breaks, by what it says; "" if the property has no parts."""
+    parts = (table for table in _data()["clause"] if table["of"] == property_id)
+    return next((str(table["sentence"]) for table in parts if table["says"] in what), "")
+
+
+def clauses() -> tuple[tuple[str, str], ...]:
+    """Return of each part of a property the property's id, and what failures say that break it."""
+    return tuple((table["of"], table["says"]) for table in _data()["clause"])
+
+
 @functools.cache
 def _data() -> Mapping[str, Any]:
     return tomllib.loads(resources.files(__package__).joinpath("protocol.toml").read_text(encoding="utf-8"))

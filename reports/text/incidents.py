@@ -8,7 +8,7 @@ from typing import Any
 
 from common.wording import as_sentence, plural
 from history.anomalies import CATALOGUE
-from history.protocol import failure_sentences
+from history.protocol import broken_clause, failure_sentences
 from incidents import Cause, Incident, Span
 from incidents.causes import KINDS
 from incidents.early_designs import GAP_OF_ZOOKEEPER
@@ -84,7 +84,10 @@ def promise_to(incident: Incident) -> str:
     """Return what an incident breaks, or what it would break if the contract did not allow it; may be empty."""
     if {cause.kind for cause in incident.causes} == {NOT_IDEMPOTENT}:
         return "With an idempotent producer a record is in the log once; these producers were not idempotent."
-    return promise_of(gravest(incident.anomalies))
+    name = gravest(incident.anomalies)
+    parts = (broken_clause(name, finding) for finding in incident.findings if finding.startswith(name))
+    part = next((one for one in parts if one), "")
+    return as_sentence(part) if part else promise_of(name)
 
 
 def promise_of(name: str) -> str:

@@ -95,6 +95,13 @@ def test_where_no_evidence_connects_a_fault_with_it_that_is_said(tmp_path):
     assert text == "The evidence does not tell whether the fault before it led to it."
 
 
+def test_of_a_property_with_several_parts_the_broken_one_was_promised(tmp_path):
+    what = "log-0: the reassignment from [1, 2, 3] to [1, 2] ended with the ISR [2], min ISR 2; before it was [2, 3]"
+    found = {**SIMULATED["findings"][0], "property_id": "P-23", "what": what}
+    run = checked(tmp_path, **{**SIMULATED, "findings": [found]})
+    assert told(run)["Promised"] == "The end of a reassignment does not shrink the ISR below min ISR."
+
+
 def test_without_faults_none_was_needed(tmp_path):
     assert told(checked(tmp_path, **CUT))["Faults before it"] == "No fault had taken effect before it."
 

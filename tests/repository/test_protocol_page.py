@@ -9,7 +9,7 @@ import pytest
 
 from broker.core.rules.flaws.properties import PROPERTIES
 from docs import protocol
-from history.protocol import protocol_rules, protocol_sections
+from history.protocol import broken_clause, clauses, protocol_rules, protocol_sections
 
 PAGE = protocol.ROOT / "docs" / "protocol.md"
 ROWS = protocol_rules()
@@ -33,6 +33,14 @@ def test_every_row_is_named_in_the_code_or_says_why_not() -> None:
     named = protocol.places()
     assert [rule for rule, row in ROWS.items() if not row.absent and rule not in named] == []
     assert [rule for rule, row in ROWS.items() if row.absent and rule in named] == []
+
+
+@pytest.mark.parametrize(("property_id", "says"), clauses())
+def test_what_tells_which_part_of_a_property_is_broken_is_said_by_its_check(property_id: str, says: str) -> None:
+    checks = [path.read_text(encoding="utf-8") for path in (protocol.ROOT / "simulation" / "invariants").rglob("*.py")]
+    assert any(f'"{property_id}"' in text and says in text for text in checks)
+    assert broken_clause(property_id, f"log-0: it {says} so")
+    assert not broken_clause("P-1", says)
 
 
 def test_every_property_that_the_observer_checks_has_a_row() -> None:
