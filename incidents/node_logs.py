@@ -42,7 +42,7 @@ class Complaint(NamedTuple):
     times: int
 
     def __str__(self) -> str:
-        says = f"repeats {self.times:,} times" if self.times > 1 else "says"
+        says = f"complains {self.times:,} times, at last" if self.times > 1 else "says"
         return f"its log {says}: “{self.text}”"
 
 

@@ -34,7 +34,7 @@ def test_a_replica_whose_log_speaks_against_the_partition_is_quoted_and_no_fault
     log = ["00:00:20.000 INFO    t-0: cut from 20 to 18", *[REFUSED.replace("15", "14")] * 2, REFUSED]
     cause = cause_of(tmp_path, samples(end_of_follower=18), {3: log, 2: ["00:00:39.000 INFO    nothing"]})
     assert cause.sentence == (
-        f"the ISR did not become full again; broker 3 stays out of it, and its log repeats 3 times: “{MISFIT}”"
+        f"the ISR did not become full again; broker 3 stays out of it, and its log complains 3 times, at last: “{MISFIT}”"
     )
     assert (cause.node, cause.faults) == (3, ())
     (explained,) = cause.evidence
@@ -61,6 +61,17 @@ def test_the_fault_that_put_a_replica_out_of_the_isr_is_named_if_it_had_not_ende
     assert cause.faults == faults
     story = f"The ISR of t-0 was [1, 2, 3] before, and has been [1, 2] since {shrunk_s}.000 s: broker 3 was paused at "
     assert any(line.startswith(story) for line in cause.evidence) == bool(faults)
+
+
+def test_a_replica_whose_log_failed_before_a_fault_hit_it_was_not_put_out_by_that(tmp_path):
+    """Broker 3 cannot append from 5 s on, leaves the ISR at 12 s, and is paused from 10 s to 20 s."""
+    before = [leads(4, 1, 4, 5, (1, 2, 3)), leads(12, 1, 4, 9, (1, 2))]
+    log = {3: ["00:00:05.000 " + REFUSED.split(" ", 1)[1].replace("found 15", "found 11"), REFUSED]}
+    local = {"environment": "local", "started_unix_ms": 0}
+    cause = cause_of(tmp_path, [*before, *samples(end_of_follower=18)], log, **local)
+    assert cause.faults == ()
+    told = "The ISR of t-0 was [1, 2, 3] before, and has been [1, 2] since 12.000 s: the log of broker 3 says so since 5."
+    assert any(line.startswith(told) for line in cause.evidence)
 
 
 def test_another_complaint_is_not_explained(tmp_path):
