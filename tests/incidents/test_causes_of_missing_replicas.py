@@ -34,7 +34,8 @@ def test_a_replica_whose_log_speaks_against_the_partition_is_quoted_and_no_fault
     log = ["00:00:20.000 INFO    t-0: cut from 20 to 18", *[REFUSED.replace("15", "14")] * 2, REFUSED]
     cause = cause_of(tmp_path, samples(end_of_follower=18), {3: log, 2: ["00:00:39.000 INFO    nothing"]})
     assert cause.sentence == (
-        f"the ISR did not become full again; broker 3 stays out of it, and its log complains 3 times, at last: “{MISFIT}”"
+        "the ISR did not become full again; broker 3 stays out of it, and its log complains 3 times, at last:"
+        f" “{MISFIT}”"
     )
     assert (cause.node, cause.faults) == (3, ())
     (explained,) = cause.evidence
@@ -70,7 +71,9 @@ def test_a_replica_whose_log_failed_before_a_fault_hit_it_was_not_put_out_by_tha
     local = {"environment": "local", "started_unix_ms": 0}
     cause = cause_of(tmp_path, [*before, *samples(end_of_follower=18)], log, **local)
     assert cause.faults == ()
-    told = "The ISR of t-0 was [1, 2, 3] before, and has been [1, 2] since 12.000 s: the log of broker 3 says so since 5."
+    told = (
+        "The ISR of t-0 was [1, 2, 3] before, and has been [1, 2] since 12.000 s: the log of broker 3 says so since 5."
+    )
     assert any(line.startswith(told) for line in cause.evidence)
 
 
