@@ -150,6 +150,10 @@ class _Host:
     first_lost: Mapping[tuple[object, object], int]
     """Topic and partition → the first lost offset."""
     began_ns: int | None
+    elected_ns: Mapping[tuple[object, object], int]
+    """Topic and partition → when who was elected without the records was first seen.
+
+    What was promised later was not lost by that."""
 
 
 def _as_host(group: Group) -> _Host:
@@ -162,15 +166,27 @@ def _as_host(group: Group) -> _Host:
         if loss.takeover is not None and loss.takeover.log_end is not None:  # all that came after it is gone
             where = (loss.topic, loss.partition)
             first[where] = min(loss.takeover.log_end, first.get(where, loss.takeover.log_end))
-    return _Host(group, first, min((cause.at_ns for cause in group.causes if cause.at_ns is not None), default=None))
+    began_ns = min((cause.at_ns for cause in group.causes if cause.at_ns is not None), default=None)
+    elected: dict[tuple[object, object], int] = {}
+    for loss in group.losses:
+        if loss.takeover is not None:
+            where = (loss.topic, loss.partition)
+            elected[where] = max(loss.takeover.seen_ns, elected.get(where, 0))
+    return _Host(group, first, began_ns, elected)
 
 
 def _host(hosts: Iterable[_Host], row: Row) -> Group | None:
-    """Return the loss that an anomaly retells: same partition, not before the first lost offset, not earlier."""
+    """Return the loss that an anomaly retells: same partition, not before the first lost offset, not earlier.
+
+    Of several the first one after what the anomaly is about was known to be there; if that is not told, the one with
+    the latest records.
+    """
     if row["anomaly"] not in SYMPTOMS or is_retried(row):
         return None
     offset, where = _offset_in_question(row), (row["topic"], row["partition"])
-    for host in hosts:
+    promised_ns = _promised_ns(row)
+    found: list[tuple[int, int, int, Group]] = []
+    for place, host in enumerate(hosts):
         first = host.first_lost.get(where)
         late_enough = (
             row["at_ns"] is None
@@ -178,9 +194,24 @@ def _host(hosts: Iterable[_Host], row: Row) -> Group | None:
             or row["at_ns"] >= host.began_ns
             or row["anomaly"] not in STALE
         )
-        if first is not None and late_enough and (offset is None or offset >= first):
-            return host.group
-    return None
+        elected_ns = host.elected_ns.get(where)
+        in_time = promised_ns is None or elected_ns is None or promised_ns <= elected_ns
+        if first is not None and late_enough and in_time and (offset is None or offset >= first):
+            after_ns = 0 if promised_ns is None or elected_ns is None else elected_ns
+            found.append((-after_ns, first, -place, host.group))
+    return max(found, key=lambda one: one[:3])[3] if found else None
+
+
+def _promised_ns(row: Row) -> int | None:
+    """When it was known that a record, which an anomaly contradicts, is there; None if the anomaly does not tell."""
+    details = details_of(row)
+    for key in ("witness", "earlier"):
+        one = details.get(key)
+        if isinstance(one, dict) and isinstance(one.get("completed_ns"), int):
+            return int(one["completed_ns"])
+    entries = details.get("entries")
+    known = [one.get("known_ns") for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
+    return min((at_ns for at_ns in known if isinstance(at_ns, int)), default=None)
 
 
 def _offset_in_question(row: Row) -> int | None:
@@ -238,7 +269,7 @@ def _of_the_election(evidence: Evidence, group: Group, election: Election | None
     return group.causes
 
 
-def _worded(incident: Incident, *, first: int) -> Incident:
+def _worded(incident: Incident, *, first: int, of_run: int = 0) -> Incident:
     """Return an incident with its headline; `first`: its spans are those of so many of its gravest anomalies."""
     words = headline(
         incident.anomalies,
@@ -248,6 +279,7 @@ def _worded(incident: Incident, *, first: int) -> Incident:
         first=first,
         at_least=incident.at_least,
         found_first=incident.found_first,
+        of_run=of_run,
     )
     return replace(incident, headline=words)
 
@@ -309,7 +341,7 @@ def _with_exact_numbers(incident: Incident, found: Sequence[Incident], totals: T
     name = gravest(exact)
     known = sum(incident.anomalies[name])
     changed = replace(incident, anomalies=exact, at_least=tuple(dict.fromkeys(at_least)))
-    return _worded(changed, first=known if known < sum(exact[name]) else 0)
+    return _worded(changed, first=known if known < sum(exact[name]) else 0, of_run=sum(totals.get(name, (0, 0))))
 
 
 def _rank(name: str) -> tuple[int, str]:

@@ -58,12 +58,13 @@ def headline(
     first: int = 0,
     at_least: Collection[str] = (),
     found_first: str = "",
+    of_run: int = 0,
 ) -> str:
     """Return the sentence that says what happened, and why as far as it is known.
 
     `first`: the spans are those of so many of the anomalies; 0 if of all. `at_least`: of these there may be more
     anomalies than are counted. `found_first`: the property that the simulator saw broken first, which the
-    cause is about; the graver harm came later.
+    cause is about; the graver harm came later. `of_run`: how many of that name the run has, where that may be more.
     """
     name = gravest(anomalies)
     number = sum(anomalies[name])
@@ -71,7 +72,8 @@ def headline(
         first = 0  # the stretches have all of them
     of_records = name not in CATALOGUE or (name in _NOUNS and name not in _OF_ANSWERS)
     place = where(spans, first=first, number=number if of_records and name not in at_least else 0)
-    effect = _effect(name, number, place, causes, "at least " if name in at_least else "")
+    of_all = f" (of the run's {of_run:,})" if name in at_least and of_run > number else ""
+    effect = _effect(name, number, place, causes, "at least " if name in at_least else "", of_all)
     if effect is not None and all(anomalies[name]):
         effect = f"{effect}, {anomalies[name][1]:,} of them within the contract"
     if effect is not None and anomalies[name][0]:
@@ -125,10 +127,10 @@ def _is_noun_phrase(name: str) -> bool:
     return name in CATALOGUE and name not in (*_NOUNS, "stale-read", "unavailable", MALFORMED)
 
 
-def _effect(name: str, number: int, place: str, causes: Sequence[Cause], at_least: str) -> str | None:
+def _effect(name: str, number: int, place: str, causes: Sequence[Cause], at_least: str, of_all: str = "") -> str | None:
     if name in _NOUNS:
         noun, preposition, happened = _NOUNS[name]
-        things = f"{at_least}{plural(number, noun, _PLURALS.get(noun))}"
+        things = f"{at_least}{plural(number, noun, _PLURALS.get(noun))}{of_all}"
         return f"{things} {preposition} {place} {'was' if number == 1 else 'were'} {_agreeing(happened, number)}"
     if name == "stale-read":
         began = "it began" if number == 1 else "they began"

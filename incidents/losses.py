@@ -118,8 +118,8 @@ def _cut(
     at_ns = cut.at_ns if cut else takeover.seen_ns
     when = cut.when if cut and cut.at_ns == cut.before_ns else f"between {moment(had.at_ns)} and {moment(at_ns)}"
     shorter = (
-        f"Its log had ended at {count(had.log_end or 0)} at {moment(had.at_ns)}, and no fault took data from its disk"
-        " after that."
+        f"The log of broker {leader} had ended at {count(had.log_end or 0)} at {moment(had.at_ns)}, and no fault took"
+        " data from its disk after that."
     )
     before = [
         f"Broker {leader} {fault.deed}, before it cut its log."
@@ -134,7 +134,7 @@ def _cut(
     away, outside = _holders_kept_away(evidence, loss, takeover, history, at_ns)
     had_them = "whose log was as long" if evidence.is_leader_race else "which held them"
     away_too = [f"Broker {other}, {had_them}, {fault.deed}, before that election." for other, fault in away]
-    last = _newest(history, takeover.seen_ns)
+    last = history.newest(takeover.seen_ns)
     if last is not None and last.isr:
         away_too += [
             f"Broker {other}, {had_them}, was out of the ISR {set_of(last.isr)} last seen before that election."
@@ -186,7 +186,7 @@ def _never_had(
     at_ack = [sample for sample in history.leading if sample.at_ns <= loss.last_ns]
     before = [sample for sample in history.leading if sample.at_ns < takeover.seen_ns]
     previous = before[-1].broker if before else None
-    last = _newest(history, takeover.seen_ns)
+    last = history.newest(takeover.seen_ns)
     isr = last.isr if last is not None else ()
     eligible = last.elr if last is not None else ()
     hit = evidence.faults_on(previous, loss.last_ns - SLACK_NS, takeover.seen_ns) if previous is not None else []
@@ -242,14 +242,6 @@ def _never_had(
     return (
         [early, cause("wrong-cut", f"{elected} after it had cut them off its log")] if was_member else [joined, early]
     )
-
-
-def _newest(history: PartitionHistory, before_ns: int) -> Sample | None:
-    """The last sample of a leader, or another one that tells the ISR, or the ELR, of a later leader epoch."""
-    led = [sample for sample in history.leading if sample.at_ns < before_ns][-1:]
-    with_isr = [sample for sample in history.samples if sample.at_ns < before_ns and (sample.isr or sample.elr)]
-    later = [sample for sample in with_isr if not led or sample.leader_epoch > led[0].leader_epoch]
-    return max(later, key=lambda sample: (sample.leader_epoch, sample.at_ns), default=led[0] if led else None)
 
 
 def _shown(evidence: Evidence, loss: Loss, early: Cause, elected: str) -> Cause:

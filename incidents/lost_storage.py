@@ -118,8 +118,8 @@ def _kept_away(
     later = [one for one in history.samples if fault.started_ns <= one.at_ns < takeover.seen_ns]
     electable = {*members, *left, *(member for one in later for member in one.isr)} - {takeover.leader}
     elected_after_ns = max(fault.started_ns, takeover.not_before_ns)
-    last = [sample for sample in history.leading if sample.at_ns < takeover.seen_ns][-1:]
-    still = {member for sample in last for member in (*sample.isr, *sample.elr)}
+    last = history.newest(takeover.seen_ns)
+    still = {*last.isr, *last.elr} if last is not None else set()
     found: dict[int, list[tuple[Fault, str]]] = {}
     for other in [*members, *sorted(left)]:
         outside = "" if other in isr and other in still else ", had left the ISR"

@@ -100,6 +100,13 @@ class PartitionHistory:
             (leadership for leadership in self.leaderships if leadership.start_ns <= at_ns < leadership.end_ns), None
         )
 
+    def newest(self, before_ns: int) -> Sample | None:
+        """The last sample of a leader, or another one that tells the ISR, or the ELR, of a later leader epoch."""
+        led = [sample for sample in self.leading if sample.at_ns < before_ns][-1:]
+        telling = [sample for sample in self.samples if sample.at_ns < before_ns and (sample.isr or sample.elr)]
+        later = [sample for sample in telling if not led or sample.leader_epoch > led[0].leader_epoch]
+        return max(later, key=lambda sample: (sample.leader_epoch, sample.at_ns), default=led[0] if led else None)
+
 
 def partition_history(
     cluster: pa.Table, topic: str, partition: int, logged: Sequence[LoggedState] = ()

@@ -130,7 +130,11 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
         if others:
             one = len(others) == 1
             named = (
-                evidence.stories(others)[0] if one else f"the other {count(len(others))} faults before the violation"
+                evidence.stories(others)[0]
+                if one
+                else f"{count(len(others))} other faults before the violation"
+                if needed.untested
+                else f"the other {count(len(others))} faults before the violation"
             )
             sentences.append(f"Not needed: {named}; without {'it' if one else 'them'} it occurs, too.")
             if not untold and not one and (near := _nearest(incident, evidence, others)):

@@ -828,6 +828,23 @@ def test_what_a_leader_acknowledged_early_and_lost_is_apart_from_what_readers_mi
     )
 
 
+@pytest.mark.parametrize(("offset", "known_s", "belongs_to"), [(12, 10, 0), (20, 25, 1), (20, 9, 0)])
+def test_what_retells_a_loss_is_of_the_one_by_which_its_record_can_have_been_lost(
+    tmp_path, offset, known_s, belongs_to
+):
+    """Broker 2 is elected by 15 s without offsets from 10 on, broker 1 by 40 s without those from 12 on."""
+    cluster = [
+        leads(9, 1, 0, 25, (1, 2)), leads(15, 2, 1, 10, (2,)), leads(30, 2, 1, 25, (1, 2)), follows(31, 1, 2, 1, 25),
+        leads(40, 1, 2, 12, (1,)), leads(50, 1, 2, 12, (1,)),
+    ]  # fmt: skip
+    faults = [fault(1, "kill", [1], 12, 20), fault(2, "page-cache-loss", [1], 35, 38)]
+    witness = json.dumps({"witness": {"offset": offset, "node": 3, "completed_ns": known_s * S}})
+    rows = [lost(11, 9.5), lost(21, 25), lost(12, 45, anomaly="stale-read", evidence=witness)]
+    found = diagnose(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=rows))
+    losses = sorted((one for one in found if "lost-acked-write" in one.anomalies), key=lambda one: one.at_ns)
+    assert ["stale-read" in one.anomalies for one in losses] == [belongs_to == 0, belongs_to == 1]
+
+
 def test_logs_that_stayed_apart_in_two_partitions_are_one_incident(tmp_path):
     cluster = [leads(9, 1, 0, 20, (1, 2), partition=number) for number in (0, 1)]
     logs = [
@@ -923,7 +940,9 @@ def test_numbers_of_incidents_that_share_rows_that_were_not_kept_are_at_least_so
     run = run_in(tmp_path, cluster=cluster, faults=faults, anomalies=rows)
     found = diagnose(run, {"lost-acked-write": (1655, 0)})
     assert [incident.at_least for incident in found] == [("lost-acked-write",)] * 2
-    assert found[0].headline.startswith("At least 2 acknowledged writes to t-1 (offsets 15\N{EN DASH}16) were lost")
+    assert found[0].headline.startswith(
+        "At least 2 acknowledged writes (of the run's 1,655) to t-1 (offsets 15\N{EN DASH}16) were lost"
+    )
     assert [incident.at_least for incident in diagnose(run, {"lost-acked-write": (3, 0)})] == [()] * 2
 
 
