@@ -82,18 +82,16 @@ def _put_out(evidence: Evidence, history: PartitionHistory) -> tuple[tuple[str, 
     before, now = history.isrs[-2:]
     left = sorted({*before.isr} - {*now.isr})
     since_ns = max(now.start_ns - _SHRINKS_NS, before.start_ns)
-    failed = {broker: evidence.complains_since(broker, history.topic, history.partition) for broker in left}
-    failed = {broker: at_ns for broker, at_ns in failed.items() if at_ns is not None and at_ns < now.start_ns}
+    complained = {broker: evidence.complains_since(broker, history.topic, history.partition) for broker in left}
+    failed = {one: at_ns for one, at_ns in complained.items() if at_ns is not None and at_ns < now.start_ns}
     hit = {
         fault.number
         for broker in (*left, history.leading[-1].broker)
         for fault in evidence.faults_on(broker, since_ns, now.start_ns)
-        if fault.number and fault.started_ns < (failed.get(broker) or now.start_ns)
+        if fault.number and fault.started_ns < failed.get(broker, now.start_ns)
     }
     stories = evidence.stories(sorted(hit))
-    stories += [
-        f"the log of broker {broker} says so since {moment(at_ns)}" for broker, at_ns in failed.items() if at_ns
-    ]
+    stories += [f"the log of broker {broker} says so since {moment(at_ns)}" for broker, at_ns in failed.items()]
     if not left or not stories:
         return (), ()
     name = partition_name(history.topic, history.partition)

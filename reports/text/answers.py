@@ -162,7 +162,7 @@ def _records(run: Run, incident: Incident) -> Answer:
         return Answer("Records", f"No single one: this is about {where(incident.spans)}{first}.")
     least = "at least " if name in incident.at_least else ""
     many = f"{least}{plural(total, 'violation')}" if violations and within else f"{least}{count(total)} in all"
-    of_run = sum(int(number or 0) for number in (run.results.get("anomalies") or {}).get(name, {}).values())
+    of_run = sum(run.stated_totals.get(name, (0, 0)))
     if least and of_run > total:
         many = f"at least {count(total)} of the run's {count(of_run)}, which the table does not list one by one"
     is_part = least or (name in CATALOGUE and table.num_rows < total)

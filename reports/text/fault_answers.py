@@ -129,13 +129,8 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
             sentences.append(f"With {alone} the failure occurs again. {left_out}: then it occurred {tries}.")
         if others:
             one = len(others) == 1
-            named = (
-                evidence.stories(others)[0]
-                if one
-                else f"{count(len(others))} other faults before the violation"
-                if needed.untested
-                else f"the other {count(len(others))} faults before the violation"
-            )
+            many = f"{count(len(others))} other faults" if needed.untested else f"the other {count(len(others))} faults"
+            named = evidence.stories(others)[0] if one else f"{many} before the violation"
             sentences.append(f"Not needed: {named}; without {'it' if one else 'them'} it occurs, too.")
             if not untold and not one and (near := _nearest(incident, evidence, others)):
                 sentences.append(f"In this run there were also, in effect then or shortly before: {'; '.join(near)}.")
