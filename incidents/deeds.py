@@ -63,7 +63,7 @@ DEEDS: Final[Mapping[str, str]] = {
     "reassignment": "was assigned the replicas of a partition",
     "preferred-election": "was made the preferred leader",
     "broker-removal": "was emptied and shut down",
-    "shrunk-replicas": "alone had the replicas of a partition for a while, by an operator",
+    "shrunk-replicas": "alone had the replicas of a partition for a while",
     "deleted-records": "was asked to delete records",
 }
 """Kind of fault → what it did to its targets, of which a sentence says it. "its" and "was" are for one target."""
