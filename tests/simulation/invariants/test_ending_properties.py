@@ -9,6 +9,9 @@ import pytest
 from broker.core.broker_node import lifecycle, storage
 from broker.core.broker_node.groups import rebalancing
 from broker.core.log import checkpoints
+from broker.core.metadata.records import BrokerRegistered, PartitionState
+from simulation.invariants import metadata, processes
+from simulation.invariants.knowledge import Knowledge
 from simulation.scenario.configuration import SimulatedFault
 from simulation.scenario.phases import SimulationOutcome
 from tests.simulation.invariants.planting import observe
@@ -110,3 +113,20 @@ def test_a_frozen_coordinator_need_not_remove_a_member(monkeypatch: pytest.Monke
     pauses = [SimulatedFault(at_ms, "pause", node, 1_000, 0) for at_ms in times_ms for node in range(3)]
     outcome = grouped(0, *pauses)
     assert outcome.failed_property != "P-39" or outcome.virtual_ms > 40_000
+
+
+@pytest.mark.parametrize(("clean_epoch", "is_clean"), [(30, True), (-1, False)])
+def test_a_process_that_registers_in_the_step_in_which_it_ends_has_started_cleanly_if_the_last_one_ended_so(
+    knowledge: Knowledge, clean_epoch: int, is_clean: bool
+) -> None:
+    """P-7: nobody has seen it; its eligibility is kept, and the next one has no marker any more."""
+    ghost = knowledge.ghost("log", "id", 0)
+    ghost.state = PartitionState((1, 2), (1,), 1, 0, 0)
+    broker = knowledge.brokers[2]
+    broker.up, broker.incarnation, broker.clean_epoch = False, 2, clean_epoch
+    knowledge.cluster.machines[2].incarnation = 3
+    processes.crashed(knowledge, knowledge.cluster, 2, -1)
+    metadata._registered(knowledge, BrokerRegistered(2, "2/3", (), None), 30)
+    assert (2 not in ghost.unadmitted) == is_clean
+    metadata._registered(knowledge, BrokerRegistered(2, "2/4", (), None), 30)
+    assert 2 in ghost.unadmitted
