@@ -162,16 +162,14 @@ def _as_host(group: Group) -> _Host:
         if row["anomaly"] in LOST and row["offset"] is not None:
             where = (row["topic"], row["partition"])
             first[where] = min(row["offset"], first.get(where, row["offset"]))
-    for loss in group.losses:
-        if loss.takeover is not None and loss.takeover.log_end is not None:  # all that came after it is gone
-            where = (loss.topic, loss.partition)
-            first[where] = min(loss.takeover.log_end, first.get(where, loss.takeover.log_end))
-    began_ns = min((cause.at_ns for cause in group.causes if cause.at_ns is not None), default=None)
     elected: dict[tuple[object, object], int] = {}
     for loss in group.losses:
         if loss.takeover is not None:
             where = (loss.topic, loss.partition)
             elected[where] = max(loss.takeover.seen_ns, elected.get(where, 0))
+            if loss.takeover.log_end is not None:  # all that came after it is gone
+                first[where] = min(loss.takeover.log_end, first.get(where, loss.takeover.log_end))
+    began_ns = min((cause.at_ns for cause in group.causes if cause.at_ns is not None), default=None)
     return _Host(group, first, began_ns, elected)
 
 
@@ -204,24 +202,28 @@ def _host(hosts: Iterable[_Host], row: Row) -> Group | None:
 
 def _promised_ns(row: Row) -> int | None:
     """When it was known that a record, which an anomaly contradicts, is there; None if the anomaly does not tell."""
-    details = details_of(row)
-    for key in ("witness", "earlier"):
-        one = details.get(key)
-        if isinstance(one, dict) and isinstance(one.get("completed_ns"), int):
-            return int(one["completed_ns"])
-    entries = details.get("entries")
+    known_ns = _of_the_one_before(row, "completed_ns")
+    if known_ns is not None:
+        return known_ns
+    entries = details_of(row).get("entries")
     known = [one.get("known_ns") for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
     return min((at_ns for at_ns in known if isinstance(at_ns, int)), default=None)
 
 
 def _offset_in_question(row: Row) -> int | None:
+    own: int | None = row["offset"]
+    before = _of_the_one_before(row, "offset")
+    return own if before is None else before
+
+
+def _of_the_one_before(row: Row, name: str) -> int | None:
+    """Return a number of the operation that an anomaly contradicts; None if it has none."""
     details = details_of(row)
     for key in ("witness", "earlier"):
         one = details.get(key)
-        if isinstance(one, dict) and isinstance(one.get("offset"), int):
-            return int(one["offset"])
-    offset: int | None = row["offset"]
-    return offset
+        if isinstance(one, dict) and isinstance(one.get(name), int):
+            return int(one[name])
+    return None
 
 
 def _incident(evidence: Evidence, group: Group) -> Incident:

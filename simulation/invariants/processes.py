@@ -84,9 +84,8 @@ def crashed(known: Knowledge, cluster: SimulatedCluster, node_id: int, lost_byte
         broker.unseen = (broker.furthest, known.image.end_offset) if broker.interrupted else (0, 0)
         may_have_stopped = (machine.settings.is_controller or broker.interrupted) and _is_closed(broker)
         _ended(broker, clean_epoch=directories.clean_epoch(machine) if may_have_stopped else -1)
-    elif (
-        machine.incarnation > broker.incarnation
-    ):  # it has ended in the step in which it started, and may be registered
+    elif machine.incarnation > broker.incarnation:
+        # It has ended in the step in which it started, and may be registered.
         unseen = f"{node_id}/{machine.incarnation}"
         known.ended_cleanly[unseen] = broker.clean_epoch
         known.failed_before.add(unseen)
