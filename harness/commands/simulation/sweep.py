@@ -128,7 +128,7 @@ def _swept(
             results = sweep_on_spark(wanted, overrides, master)
         for result in results:
             tally.add(result)
-            progress.seen(result, tally)
+            progress.seen(result, tally, copy.note)
     return _SweepEnd(tally, time.monotonic() - began_s, stop.requested, copy.note)
 
 
@@ -142,6 +142,7 @@ class _SweepProgress:
         self._file = file
         self._began_s = self._shown_s = time.monotonic()
         self._findings_shown = 0
+        self._note_shown: str | None = None
         self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
 
     def __enter__(self) -> _SweepProgress:
@@ -153,7 +154,10 @@ class _SweepProgress:
         if self._live is not None:
             self._live.stop()
 
-    def seen(self, result: SeedResult, tally: Tally) -> None:
+    def seen(self, result: SeedResult, tally: Tally, note: str | None) -> None:
+        if note is not None and note != self._note_shown:  # at once: most of a long sweep is still to come
+            self._note_shown = note
+            self._console.print(Text(note, style="yellow"), soft_wrap=True)
         if result.findings and self._findings_shown < FINDINGS_SHOWN:
             self._findings_shown += 1
             self._console.print(Text(f"seed {result.seed}: {result.findings[0]}", style="red"), soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -16,7 +17,10 @@ from rich.console import Console
 import harness
 from harness.commands import cli
 from harness.commands.simulation import sweep as sweep_command
+from harness.run.stopping import Stop
+from harness.store.progress import ProgressFile
 from harness.terminal.exits import ExitStatus
+from simulation.runs import compiled_copy
 from simulation.runs.compiled_copy import Compiled, CopyChoice
 from simulation.runs.compiling import MADE, SIMULATION, digest, failure_of
 from simulation.runs.sweep import simulate
@@ -55,6 +59,21 @@ def test_always_fails_with_one_line_where_there_is_no_compiler(
         "harrow: --compiled always: expected what compiling needs, found that there is no C compiler; "
         "see `harrow doctor compiled`"
     )
+
+
+def test_a_long_sweep_says_at_once_why_it_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    monkeypatch.setattr(compiled_copy, "_ESTIMATED_AFTER_S", 0.0)
+    monkeypatch.setattr(compiled_copy, "_POLL_S", 0.0)
+    monkeypatch.setattr(sweep_command, "PLAIN_EVERY_S", 0.0)
+    console = Console(record=True, width=300, file=io.StringIO())
+    with CopyChoice(Compiled.AUTO, 3, worth_s=0.0) as copy, ProgressFile(Path("runs"), "sweep", "three") as file:
+        progress = sweep_command._SweepProgress(console, 3, None, file)
+        sweep_command._swept([1, 2, 3], QUICK, 1, None, copy, Stop(), progress)
+    lines = console.export_text().splitlines()
+    told = "not compiled, which would have been faster: there is no C compiler; see `harrow doctor compiled`"
+    assert lines.count(told) == 1
+    assert lines.index(told) < next(number for number, line in enumerate(lines) if line.startswith("2 of 3 seeds"))
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
