@@ -109,6 +109,18 @@ def _differing_candidate(match: Match, name: str) -> str:
     )
 
 
+def _cut_off(match: Match, name: str) -> str:
+    broker, end, cut_to, first, last = match.groups()
+    committed = f"offset {first} was committed" if last is None else f"offsets {first} to {last} were committed"
+    return f"broker {broker} cut its log of {name} back from end {end} to {cut_to}, although {committed}"
+
+
+def _opened_short(match: Match, name: str) -> str:
+    broker, first, last = match.groups()
+    lacking = f"without what is committed {_at(first, last)}"
+    return f"broker {broker}, which had lost no power, opened its log of {name} {lacking}"
+
+
 def _at(first: str, last: str | None) -> str:
     return f"at offset {first}" if last is None else f"at offsets {first} to {last}"
 
@@ -202,8 +214,18 @@ _KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
     ),
     "P-6": (
         (
-            r"broker (\d+) cut its log from (\d+) to (\d+), and what was at (\d+) is committed",
-            r"broker \1 cut its log of {name} back from end \2 to \3, although offset \4 was committed",
+            (
+                r"broker (\d+) cut its log from (\d+) to (\d+), and what was at (\d+) is committed"
+                r"(?:; it cut off the committed offsets \d+ to (\d+))?"
+            ),
+            _cut_off,
+        ),
+        (
+            (
+                rf"broker (\d+) opened its log with the end \d+ and lost no power; what was at (\d+) is committed"
+                rf"{_AND_MORE}"
+            ),
+            _opened_short,
         ),
     ),
     "P-7": (

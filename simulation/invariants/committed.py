@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.core.metadata.records import PartitionState
 from broker.core.replica.state import Role
 from simulation.invariants.expiry import TAKEN_TWICE, is_excused
-from simulation.invariants.ghost import Ghost, ReplicaMirror, describe
+from simulation.invariants.ghost import Ghost, ReplicaMirror, and_more, describe
 from simulation.invariants.knowledge import Knowledge
 
 _MASK = 0x7FFFFFFF
@@ -121,13 +121,8 @@ def check_candidates(known: Knowledge, ghost: Ghost) -> None:
                 "P-2",
                 f"broker {member} of epoch {broker.broker_epoch} is in the {which} (ISR {list(state.isr)}, "
                 f"ELR {list(state.elr)}, partition epoch {state.partition_epoch}) and has {held} at {same}, where "
-                f"{describe(ghost.committed, same)} is committed{_and_more(same, end)}",
+                f"{describe(ghost.committed, same)} is committed{and_more('it lacks', same, end)}",
             )
-
-
-def _and_more(first: int, end: int) -> str:
-    """What else of the committed offsets a log lacks: all that follow the first one."""
-    return f"; it lacks the committed offsets {first} to {end - 1}" if end - first > 1 else ""
 
 
 def _check_deleted(known: Knowledge, ghost: Ghost, state: PartitionState, mirror: ReplicaMirror) -> None:

@@ -447,3 +447,8 @@ def describe(entries: Entries, offset: int) -> str:
     if not 0 <= offset < len(entries):
         return "nothing"
     return str(entries[offset] or "something that was deleted")
+
+
+def and_more(what: str, first: int, end: int) -> str:
+    """What happened to the committed offsets from the first one on, for a message; nothing where it is the only one."""
+    return f"; {what} the committed offsets {first} to {end - 1}" if end - first > 1 else ""

@@ -18,6 +18,7 @@ from simulation.invariants.ghost import (
     Lineage,
     Mirror,
     ReplicaMirror,
+    and_more,
     batches_in,
     batches_of,
     describe,
@@ -176,12 +177,13 @@ def truncated(
     same, high_watermark = mirror.same, mirror.high_watermark
     lost = max(end, ghost.log_start, mirror.start)
     if ghost.protects(mirror) or (ghost.trusted and not ghost.since_epoch):
-        if lost < min(same, ghost.owed_to(mirror.holder, replica.leader_epoch)):
+        owed = min(same, ghost.owed_to(mirror.holder, replica.leader_epoch))
+        if lost < owed:
             known.fail(
                 ghost,
                 "P-6",
                 f"broker {mirror.holder} cut its log from {was} to {end}, and what was at {lost} is committed: "
-                f"{describe(ghost.committed, lost)}",
+                f"{describe(ghost.committed, lost)}{and_more('it cut off', lost, owed)}",
             )
         held = max(start, mirror.start) < high_watermark  # TR-4: what it had deleted below is no loss of a cut
         if end < high_watermark and held and mirror.high_watermark_epoch >= ghost.since_epoch:
@@ -271,7 +273,8 @@ def _lost(known: Knowledge, ghost: Ghost, mirror: ReplicaMirror, log: Log, end: 
             ghost,
             "P-6",
             f"broker {mirror.holder} opened its log with the end {log.end_offset} and lost no power; "
-            f"what was at {lost} is committed: {describe(ghost.committed, lost)}",
+            f"what was at {lost} is committed: {describe(ghost.committed, lost)}"
+            f"{and_more('it lacks', lost, mirror.same)}",
         )
     if ghost.trusted and lost < min(mirror.durable, len(mirror.entries)) and mirror.entries[lost] is not None:
         known.fail(

@@ -119,6 +119,22 @@ def told(property_id, what, topic="log", partition=0):
             "broker 2 cut its log of log-0 back from end 1 to 0, although offset 0 was committed",
         ),
         (
+            "P-6",
+            (
+                "log-0: broker 2 cut its log from 9 to 4, and what was at 4 is committed: 3…5 of epoch 0 "
+                "(crc 356bc452); it cut off the committed offsets 4 to 7"
+            ),
+            "broker 2 cut its log of log-0 back from end 9 to 4, although offsets 4 to 7 were committed",
+        ),
+        (
+            "P-6",
+            (
+                "log-0: broker 2 opened its log with the end 4 and lost no power; what was at 4 is committed: "
+                "4…5 of epoch 0 (crc 356bc452); it lacks the committed offsets 4 to 7"
+            ),
+            "broker 2, which had lost no power, opened its log of log-0 without what is committed at offsets 4 to 7",
+        ),
+        (
             "P-10",
             "log-0: broker 3 has log start 2, high watermark 0, log end 2",
             (
