@@ -31,9 +31,12 @@ AHEAD = 2
 """Tasks that a worker holds: the current one and the next."""
 
 TASK_S_MAX = 120.0
-"""The time limit of a task, in seconds; its worker is killed then."""
+"""The time limit of a task, in seconds; its worker is killed then. Time in which the worker or the pool itself is
+stopped (Ctrl-Z, a debugger) does not count.
+"""
 
 _IDLE_S = 1.0
+"""The longest wait for results, and the most that counts of the time between two looks at the workers, in seconds."""
 
 
 class FinishedTask(NamedTuple, Generic[Task, Result]):
@@ -49,7 +52,7 @@ class _Worker(Generic[Task]):
     process: SpawnProcess
     connection: Connection
     tasks: deque[Task] = field(default_factory=deque)
-    since_s: float = 0.0  # when the first of the tasks began
+    taken_s: float = 0.0  # that the first of the tasks has taken
     retiring: bool = False  # it gets no other tasks than those that it holds
 
 
@@ -78,6 +81,7 @@ class Pool(Generic[Task, Result]):
         self._workers: list[_Worker[Task]] = []
         self._jobs = jobs
         self._imports = imports
+        self._looked_s = time.monotonic()
 
     def __enter__(self) -> Pool[Task, Result]:
         self._workers = [self._started() for _ in range(self._jobs)]
@@ -102,6 +106,7 @@ class Pool(Generic[Task, Result]):
     def run(self, tasks: Iterable[Task]) -> Iterator[FinishedTask[Task, Result]]:
         """Yield tasks as they are done, in any order. `tasks` is advanced only when a worker has room."""
         source = iter(tasks)
+        self._looked_s = time.monotonic()
         again: deque[Task] = deque()
         while True:
             self._relieve()
@@ -132,7 +137,7 @@ class Pool(Generic[Task, Result]):
                     except StopIteration:
                         return
                 if not worker.tasks:
-                    worker.since_s = time.monotonic()
+                    worker.taken_s = 0.0
                 worker.tasks.append(task)
                 try:
                     worker.connection.send(task)
@@ -141,6 +146,9 @@ class Pool(Generic[Task, Result]):
 
     def _collect(self, again: deque[Task]) -> Iterator[FinishedTask[Task, Result]]:
         ready = wait([worker.connection for worker in self._workers if worker.tasks], _IDLE_S)
+        now_s = time.monotonic()
+        passed_s = min(now_s - self._looked_s, _IDLE_S)
+        self._looked_s = now_s
         for slot, worker in enumerate(self._workers):
             if worker.connection in ready:
                 try:
@@ -148,11 +156,13 @@ class Pool(Generic[Task, Result]):
                 except (EOFError, OSError):
                     yield self._replaced(slot, again, None)
                     continue
-                worker.since_s = time.monotonic()
+                worker.taken_s = 0.0
                 yield FinishedTask(worker.tasks.popleft(), result, trouble)
-            elif worker.tasks and time.monotonic() - worker.since_s > self._task_s_max:
-                worker.process.kill()
-                yield self._replaced(slot, again, f"did not end within {self._task_s_max:g} s")
+            elif worker.tasks and not _is_stopped(worker.process):
+                worker.taken_s += passed_s
+                if worker.taken_s > self._task_s_max:
+                    worker.process.kill()
+                    yield self._replaced(slot, again, f"did not end within {self._task_s_max:g} s")
 
     def _replaced(self, slot: int, again: deque[Task], why: str | None) -> FinishedTask[Task, Result]:
         """Replace a dead worker; the tasks that it held and had not begun go to other workers."""
@@ -183,6 +193,15 @@ def _searched_first(directory: Path | None) -> Iterator[None]:
         yield
     finally:
         sys.path[:] = before
+
+
+def _is_stopped(process: SpawnProcess) -> bool:
+    """Whether a signal or a debugger has stopped a process that has not ended."""
+    try:
+        text = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] in "Tt"
 
 
 def _ending(status: int | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from simulation.runs.pool import AHEAD, FinishedTask, Pool
 
 FOREVER_S = 600.0
+PAUSE_S = 4.0
 
 
 def work(task: str) -> str:
@@ -26,6 +28,11 @@ def work(task: str) -> str:
             os._exit(7)
         case "hang":
             time.sleep(FOREVER_S)
+        case "stop":
+            subprocess.Popen(["/bin/sh", "-c", f"sleep {PAUSE_S}; kill -CONT {os.getpid()}"])
+            os.kill(os.getpid(), signal.SIGSTOP)
+        case "pause":
+            time.sleep(PAUSE_S)
     return task.upper()
 
 
@@ -60,6 +67,22 @@ def test_a_task_that_never_ends_is_given_up() -> None:
     done = outcomes(["one", "hang", "two", "three"], task_s_max=2.0)
     assert done["hang"].trouble == "did not end within 2 s"
     assert done["three"].result == "THREE"
+
+
+def test_time_in_which_a_worker_is_stopped_does_not_count() -> None:
+    done = outcomes(["one", "stop", "two"], task_s_max=2.0)
+    assert done["stop"].result == "STOP"
+    assert outcomes(["pause"], task_s_max=2.0)["pause"].trouble == "did not end within 2 s", (
+        "the same time, not stopped"
+    )
+
+
+def test_time_in_which_nobody_looks_does_not_count() -> None:
+    with Pool(work, 2, 2.0) as pool:
+        running = pool.run(["one", "pause"])
+        assert next(running).task == "one"
+        time.sleep(PAUSE_S - 1.0)  # more than the limit, and the task is not done yet
+        assert next(running).result == "PAUSE"
 
 
 def test_tasks_are_asked_for_only_when_there_is_room() -> None:
