@@ -235,7 +235,8 @@ def _with_incidents(result: RunResult) -> RunResult:
     if not result.anomalies or not (result.directory / "history").is_dir():
         return result
     totals = {name: (count.violations, count.within_contract) for name, count in result.anomalies.items()}
-    return replace(result, incidents=tuple(diagnose(result.directory, totals)))
+    extents = {name: count.partitions for name, count in result.anomalies.items()}
+    return replace(result, incidents=tuple(diagnose(result.directory, totals, extents)))
 
 
 def _write_rows(run: RunFiles, table: str, rows: Sequence[Row]) -> None:

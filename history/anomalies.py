@@ -8,13 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 MALFORMED: Final = "malformed-history"
 """Malformed rows of the history: a problem of the harness, neither a violation nor within the contract."""
 
 NODE_LOST: Final = "node-lost"
 """A node that ended by itself: known from the harness, not from what clients saw."""
+
+
+class Extent(NamedTuple):
+    """The exact number of anomalies of one name in one partition, on one side of the contract, and where they lie."""
+
+    topic: str | None
+    partition: int | None
+    within_contract: bool
+    number: int
+    first_offset: int | None
+    last_offset: int | None
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from history.reader import load_table
 from incidents.early_designs import with_known_gaps
 from incidents.elections import decisive_election
 from incidents.evidence import Evidence, Finding, as_the_simulator_found
+from incidents.exact_numbers import Counted, ExactNumbers, Extents, Totals
 from incidents.groups import (
     Group,
     Keyed,
@@ -32,8 +33,6 @@ from incidents.simulated import OWN_LAYERS, causes_of_finding
 from incidents.takeovers import LOST, losses_in
 from incidents.uncommitted import EARLY
 
-Totals = Mapping[str, tuple[int, int]]
-
 SYMPTOMS: Final = frozenset({
     *("inconsistent-offset", "reordered-send", "nonmonotonic-send", "wrong-offset", "divergent-replicas"),
     *("epoch-regression", "stale-read", "end-offset-regression", "nonmonotonic-poll", "skipped-poll", "duplicate"),
@@ -45,11 +44,13 @@ _PLACE: Final = "place"
 """Key of a row: its place in the table of anomalies."""
 
 
-def diagnose(directory: Path, totals: Totals | None = None) -> list[Incident]:
+def diagnose(directory: Path, totals: Totals | None = None, extents: Extents | None = None) -> list[Incident]:
     """Return the incidents of a run, violations first, the gravest first.
 
     `totals`: name → exact numbers of violations and of anomalies within the contract, where the table of anomalies has
     fewer rows than were found: if all rows of a name on one side belong to one incident, it gets all of them.
+    `extents`: name → how many there are in each partition, and between which offsets; an incident that alone has such
+    anomalies in a partition has all of that partition.
     No content of a directory raises.
     """
     evidence = Evidence(directory)
@@ -58,7 +59,8 @@ def diagnose(directory: Path, totals: Totals | None = None) -> list[Incident]:
     groups = merged([*losses_together(evidence, _losses(evidence, rows)), *_findings(evidence)])
     groups = sides_united(leaders_united(_with_others(evidence, groups, rows)))
     found = [_incident(evidence, group) for group in groups if group.rows or group.findings]
-    found = _with_totals(found, totals or {})
+    exact = ExactNumbers(rows, found, totals or {}, extents or {})
+    found = [_counted(incident, exact.of(incident)) for incident in found]
     return sorted(found, key=_gravity)[:INCIDENTS_MAX]
 
 
@@ -286,6 +288,10 @@ def _worded(incident: Incident, *, first: int, of_run: int = 0) -> Incident:
     return replace(incident, headline=words)
 
 
+def _counted(incident: Incident, counted: Counted | None) -> Incident:
+    return incident if counted is None else _worded(counted.incident, first=counted.first, of_run=counted.of_run)
+
+
 def _stretches(places: Iterable[int]) -> tuple[tuple[int, int], ...]:
     """Return the first and the last of each stretch of numbers that follow one another."""
     found: list[tuple[int, int]] = []
@@ -318,32 +324,6 @@ def _spans(group: Group, name: str) -> tuple[Span, ...]:
             key=lambda span: (str(span.topic), span.partition or 0),
         )
     )
-
-
-def _with_totals(found: Sequence[Incident], totals: Totals) -> list[Incident]:
-    return [_with_exact_numbers(incident, found, totals) for incident in found]
-
-
-def _with_exact_numbers(incident: Incident, found: Sequence[Incident], totals: Totals) -> Incident:
-    exact: dict[str, tuple[int, int]] = {}
-    at_least = []
-    for name, mine in incident.anomalies.items():
-        total = totals.get(name, (0, 0))
-        others = [one.anomalies[name] for one in found if one is not incident and name in one.anomalies]
-        sides = []
-        for side in (0, 1):
-            of_all = mine[side] + sum(other[side] for other in others)
-            is_alone = mine[side] == of_all
-            sides.append(max(mine[side], total[side]) if mine[side] and is_alone else mine[side])
-            if mine[side] and not is_alone and total[side] > of_all:
-                at_least.append(name)
-        exact[name] = (sides[0], sides[1])
-    if exact == dict(incident.anomalies) and not at_least:
-        return incident
-    name = gravest(exact)
-    known = sum(incident.anomalies[name])
-    changed = replace(incident, anomalies=exact, at_least=tuple(dict.fromkeys(at_least)))
-    return _worded(changed, first=known if known < sum(exact[name]) else 0, of_run=sum(totals.get(name, (0, 0))))
 
 
 def _rank(name: str) -> tuple[int, str]:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as fn
 from checkers.input.frames import KEY
 from checkers.input.run_facts import RunFacts
 from checkers.relations.base import Relations
-from history.anomalies import MALFORMED, NODE_LOST
+from history.anomalies import MALFORMED, NODE_LOST, Extent
 from history.schema import ANOMALIES as ANOMALIES_SCHEMA
 
 ROWS_MAX = 1_000
@@ -29,6 +29,8 @@ class Collected:
     rows: list[Row] = field(default_factory=list)
     totals: dict[tuple[str, bool], int] = field(default_factory=dict)
     """Exact number by anomaly and `within_contract`, including findings whose rows were not kept."""
+    extents: dict[str, list[Extent]] = field(default_factory=dict)
+    """Anomaly → its partitions, for those of which not all rows were kept."""
     undecided: dict[str, int] = field(default_factory=dict)
     """Exact number by anomaly of those within the contract of which nothing tells whether they are."""
 
@@ -56,10 +58,14 @@ def collect_findings(classified: DataFrame) -> dict[str, Collected]:
     """
     kind = ["run_id", "anomaly", "within_contract"]
     order = [fn.col(name).asc_nulls_last() for name in ("at_ns", *KEY[1:], "offset", "value", "op")]
+    by_kind, by_partition = Window.partitionBy(*kind), Window.partitionBy(*kind, *KEY[1:])
     kept = (
         classified.withColumn("turn", fn.row_number().over(Window.partitionBy(*kind).orderBy(*order, "details")))
-        .withColumn("total", fn.count("*").over(Window.partitionBy(*kind)))
-        .withColumn("total_undecided", fn.sum(fn.col("undecided").cast("int")).over(Window.partitionBy(*kind)))
+        .withColumn("total", fn.count("*").over(by_kind))
+        .withColumn("total_undecided", fn.sum(fn.col("undecided").cast("int")).over(by_kind))
+        .withColumn("in_partition", fn.count("*").over(by_partition))
+        .withColumn("first_offset", fn.min("offset").over(by_partition))
+        .withColumn("last_offset", fn.max("offset").over(by_partition))
         .where(_is_kept(fn.col("turn"), fn.col("total")))
         .drop("promises", "promises_needed")
     )
@@ -71,7 +77,25 @@ def collect_findings(classified: DataFrame) -> dict[str, Collected]:
         if row["total_undecided"]:
             of_run.undecided[row["anomaly"]] = row["total_undecided"]
         of_run.rows.append(row)
+    for of_run in collected.values():
+        of_run.extents = _extents(of_run)
     return collected
+
+
+def _extents(collected: Collected) -> dict[str, list[Extent]]:
+    """Return the partitions of the anomalies of which not all rows were kept, if a row of each partition was."""
+    extents: dict[tuple[str, bool], set[Extent]] = {}
+    for row in collected.rows:
+        kind = (row["anomaly"], row["within_contract"])
+        if collected.totals[kind] > ROWS_MAX:
+            offsets = (row["first_offset"], row["last_offset"])
+            extent = Extent(row["topic"], row["partition"], row["within_contract"], row["in_partition"], *offsets)
+            extents.setdefault(kind, set()).add(extent)
+    found: dict[str, list[Extent]] = {}
+    for kind, of_kind in extents.items():
+        if sum(extent.number for extent in of_kind) == collected.totals[kind]:
+            found.setdefault(kind[0], []).extend(sorted(of_kind, key=str))
+    return found
 
 
 def _is_kept(turn: Column, total: Column) -> Column:

@@ -13,7 +13,7 @@ from checkers.input.tables import LARGE_TABLES, RunFiles
 from checkers.verdict.collect import Collected
 from checkers.verdict.metrics import GROUPS
 from common.wording import plural
-from history.anomalies import MALFORMED
+from history.anomalies import MALFORMED, Extent
 from incidents import Incident
 
 Verdict = Literal["valid", "invalid", "unknown"]
@@ -35,6 +35,8 @@ class AnomalyCount:
 
     violations: int
     within_contract: int
+    partitions: tuple[Extent, ...] = ()
+    """Where they lie, if the table of anomalies has not all of them."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,11 @@ class RunResult:
             "verdict": self.verdict,
             "reasons": list(self.reasons),
             "anomalies": {
-                name: {"violations": count.violations, "within_contract": count.within_contract}
+                name: {
+                    "violations": count.violations,
+                    "within_contract": count.within_contract,
+                    **({"partitions": [extent._asdict() for extent in count.partitions]} if count.partitions else {}),
+                }
                 for name, count in self.anomalies.items()
             },
             "counts": dict(self.counts),
@@ -141,7 +147,12 @@ def judge(
 
 def _counted(found: Collected) -> dict[str, AnomalyCount]:
     names = sorted({name for name, _ in found.totals})
-    return {name: AnomalyCount(found.totals.get((name, False), 0), found.totals.get((name, True), 0)) for name in names}
+    return {
+        name: AnomalyCount(
+            found.totals.get((name, False), 0), found.totals.get((name, True), 0), tuple(found.extents.get(name, ()))
+        )
+        for name in names
+    }
 
 
 def _incomplete(files: RunFiles, facts: RunFacts, measured: Metrics) -> list[str]:

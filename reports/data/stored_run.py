@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from common.wording import FIRST_SERVER
+from history.anomalies import Extent
 from history.reader import load_table
 from history.schema import TABLES
 from incidents import Incident, diagnose, incidents_of
@@ -117,7 +118,7 @@ class Run:
     def incidents(self) -> list[Incident]:
         """What went wrong, by cause: from `results.json`, or found now if that is of an earlier release."""
         stored = incidents_of(self.results)
-        return diagnose(self.directory, self.stated_totals) if stored is None else stored
+        return diagnose(self.directory, self.stated_totals, self.stated_extents) if stored is None else stored
 
     @cached_property
     def incident_of_place(self) -> Mapping[int, int]:
@@ -140,6 +141,17 @@ class Run:
             for name, numbers in stated.items()
             if isinstance(numbers, dict)
         }
+
+    @property
+    def stated_extents(self) -> Mapping[str, Sequence[Extent]]:
+        """Where `results.json` says that anomalies lie of which the table has not all."""
+        stated = self.results.get("anomalies")
+        found: dict[str, Sequence[Extent]] = {}
+        for name, numbers in stated.items() if isinstance(stated, dict) else ():
+            listed = numbers.get("partitions") if isinstance(numbers, dict) else None
+            if isinstance(listed, list):
+                found[name] = [_extent(one) for one in listed if isinstance(one, dict)]
+        return found
 
     def number(self, name: str) -> int | None:
         """Return an integer setting by its name in the table `runs` or in the specification, if it is known."""
@@ -245,6 +257,19 @@ def _with_findings(directory: Path, anomalies: pa.Table) -> pa.Table:
 def with_places(anomalies: pa.Table) -> pa.Table:
     """Add the column `place`, from 0, by which incidents name their rows."""
     return anomalies.append_column("place", pa.array(range(anomalies.num_rows), pa.int64()))
+
+
+def _extent(data: Mapping[str, Any]) -> Extent:
+    first, last = data.get("first_offset"), data.get("last_offset")
+    partition = data.get("partition")
+    return Extent(
+        None if data.get("topic") is None else str(data.get("topic")),
+        None if partition is None else _whole(partition),
+        data.get("within_contract") is True,
+        _whole(data.get("number")),
+        None if first is None else _whole(first),
+        None if last is None else _whole(last),
+    )
 
 
 def _whole(value: object) -> int:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from history.anomalies import Extent
 from history.schema import TABLES
 from incidents import diagnose
 from incidents.model import Election
@@ -944,6 +945,33 @@ def test_numbers_of_incidents_that_share_rows_that_were_not_kept_are_at_least_so
         "At least 2 acknowledged writes (of the run's 1,655) to t-1 (offsets 15\N{EN DASH}16) were lost"
     )
     assert [incident.at_least for incident in diagnose(run, {"lost-acked-write": (3, 0)})] == [()] * 2
+    extents = [
+        Extent("t", 0, within_contract=False, number=655, first_offset=10, last_offset=664),
+        Extent("t", 1, within_contract=False, number=1000, first_offset=11, last_offset=1200),
+    ]
+    exact = diagnose(run, {"lost-acked-write": (1655, 0)}, {"lost-acked-write": extents})
+    assert [incident.at_least for incident in exact] == [()] * 2
+    assert [incident.headline.partition(" were lost")[0] for incident in exact] == [
+        "1,000 acknowledged writes to t-1 (among offsets 11\N{EN DASH}1,200)",
+        "655 acknowledged writes to t-0 (offsets 10\N{EN DASH}664)",
+    ]
+    half = diagnose(run, {"lost-acked-write": (1655, 0)}, {"lost-acked-write": extents[:1]})
+    assert [incident.at_least for incident in half] == [(), ("lost-acked-write",)], "nothing is known of t-1"
+
+
+def test_one_partition_of_two_incidents_keeps_its_lower_bounds(tmp_path):
+    cluster = [
+        leads(9, 3, 0, 20, (3,)),
+        leads(15, 3, 1, 10, (3,)),
+        leads(30, 3, 1, 40, (3,)),
+        leads(45, 3, 2, 30, (3,)),
+    ]
+    faults = [fault(1, "page-cache-loss", [3], 12, 14), fault(2, "page-cache-loss", [3], 42, 44)]
+    run = run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10), lost(35, 40)])
+    extents = [Extent("t", 0, within_contract=False, number=1655, first_offset=1, last_offset=2000)]
+    found = diagnose(run, {"lost-acked-write": (1655, 0)}, {"lost-acked-write": extents})
+    assert [incident.at_least for incident in found] == [("lost-acked-write",)] * 2
+    assert not any("2,000" in incident.headline for incident in found)
 
 
 def test_the_broker_that_acknowledged_early_is_named(tmp_path):
