@@ -23,7 +23,8 @@ KNOWN_GAP = "a known gap of the protocol"
 
 UNLESS_ELR = (
     f"Without eligible leader replicas (ELR, KIP-966) this is {KNOWN_GAP}, which switching them on closes; with them it"
-    " is a bug of the implementation. Which of the two, this run has not recorded; no sample of it shows an ELR."
+    " is a bug of the implementation. Which of the two, this run has not recorded: no sample of it shows an ELR, and"
+    " whether these brokers tell of one is not known."
 )
 """What is said of a loss that only ELR prevents, where nothing shows whether it is in force."""
 
@@ -65,7 +66,7 @@ def storage_loss(
             *([last] if last else []),
             *([waited] if condition else []),
             *(sentence for _, sentence in away),
-            *_cuts_after(history, loss, takeover),
+            *_cuts_after(evidence, history, loss, takeover),
         ),
         fault.started_ns,
         leader,
@@ -74,8 +75,13 @@ def storage_loss(
     )
 
 
-def _cuts_after(history: PartitionHistory, loss: Loss, takeover: Takeover) -> list[str]:
-    """Say which other replicas then cut the records off their logs, to follow that leader or the next."""
+def _cuts_after(evidence: Evidence, history: PartitionHistory, loss: Loss, takeover: Takeover) -> list[str]:
+    """Say which other replicas then cut the records off their logs, to follow that leader or the next.
+
+    One whose log had been without them before has other records at their offsets; one that lost its own storage
+    meanwhile cut nothing.
+    """
+    last = loss.offsets[1]
     return [
         f"Broker {cut.broker} cut its log of {partition_name(history.topic, history.partition)} from"
         f" {count(cut.log_end_before)} to {count(cut.log_end)} {cut.when}, to follow broker"
@@ -83,7 +89,13 @@ def _cuts_after(history: PartitionHistory, loss: Loss, takeover: Takeover) -> li
         for cut in history.cuts
         if cut.broker != takeover.leader
         and cut.at_ns >= takeover.seen_ns
-        and cut.log_end <= loss.offsets[1] < cut.log_end_before
+        and cut.log_end <= last < cut.log_end_before
+        and not any(
+            one.broker == cut.broker and one.leader_epoch >= takeover.epoch and (one.log_end or 0) <= last
+            for one in history.samples
+            if takeover.not_before_ns <= one.at_ns <= cut.before_ns
+        )
+        and not any(fault.lossy for fault in evidence.faults_on(cut.broker, cut.before_ns, cut.at_ns))
     ]
 
 
@@ -122,7 +134,8 @@ def _kept_away(
     still = {*last.isr, *last.elr} if last is not None else set()
     found: dict[int, list[tuple[Fault, str]]] = {}
     for other in [*members, *sorted(left)]:
-        outside = "" if other in isr and other in still else ", had left the ISR"
+        outside = ", had left the ISR by the election" if other in isr else ", had left the ISR"
+        outside = "" if other in isr and other in still else outside
         for excuse in evidence.faults_on(other, fault.started_ns, fault.started_ns):
             if excuse != fault and (excuse.ended_ns is None or excuse.ended_ns >= elected_after_ns):
                 sentence = f"Broker {other} {excuse.deed}{outside} and could not be elected."
@@ -154,8 +167,8 @@ def _why_it_could_lead(
     as_eligible = _was_eligible(history, takeover)
     if takeover.leader in isr or not isr or as_eligible:
         elected_from = "the ELR" if as_eligible else "the ISR"
-        incomplete = "A replica that had come back from an unclean stop without a part of its log"
-        elected = f"{incomplete} was elected from {elected_from}"
+        lost = "its log" if takeover.log_end == 0 else "a part of its log"
+        elected = f"A replica that had come back from an unclean stop without {lost} was elected from {elected_from}"
         if any(sample.elr for sample in history.samples):
             return f"{elected}, although eligible leader replicas (KIP-966), which samples show, forbid that."
         version = settings.get("generation") if settings.get("system") == "harrow" else None

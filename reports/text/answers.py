@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -20,7 +21,7 @@ from incidents.evidence import Evidence
 from incidents.headlines import gravest
 from incidents.logs_apart import UNCONDITIONAL
 from incidents.lost_storage import KNOWN_GAP, UNLESS_ELR
-from incidents.model import where
+from incidents.model import SPANS_NAMED_MAX, where
 from incidents.needed import Needed
 from incidents.reads import NOT_IDEMPOTENT
 from incidents.rows import details_of
@@ -91,7 +92,7 @@ def _whose_mistake(run: Run, incident: Incident, needed: Needed | None) -> str:
         return f"{whose}: what happened is within the contract. {allowed_by}".rstrip()
     flaws = [str(flaw) for flaw in run.settings.get("flaws") or ()]
     if flaws:
-        return _of_flaws(flaws, needed)
+        return _of_flaws(flaws, needed, allowed_by)
     if incident.findings and allowed_by:
         return f"The protocol's, not this implementation's. {allowed_by} No flaw is planted."
     if allowed_by.endswith(UNLESS_ELR):
@@ -113,10 +114,15 @@ def _whose_mistake(run: Run, incident: Incident, needed: Needed | None) -> str:
     )
 
 
-def _of_flaws(flaws: Sequence[str], needed: Needed | None) -> str:
+def _of_flaws(flaws: Sequence[str], needed: Needed | None, allowed_by: str) -> str:
     one = len(flaws) == 1
     named = f"the planted {'flaw' if one else 'flaws'} {enumeration(list(flaws))}"
     without = None if needed is None else needed.without_flaws
+    if without is None and KNOWN_GAP in allowed_by:
+        return (
+            f"The protocol's, which is enough to explain it, or that of {named}: the run was not repeated without"
+            f" {'it' if one else 'them'}. {allowed_by}"
+        )
     if without is None:
         return (
             f"The broker software's, most likely by {named}: neither the configuration nor anything that the clients"
@@ -165,6 +171,8 @@ def _records(run: Run, incident: Incident) -> Answer:
     of_run = sum(run.stated_totals.get(name, (0, 0)))
     if least and of_run > total:
         many = f"at least {count(total)} of the run's {count(of_run)}, which the table does not list one by one"
+    elif not least:
+        many += _in_partitions(run, incident, name, table, total)
     is_part = least or (name in CATALOGUE and table.num_rows < total)
     which = "among them" if is_part else "the first"
     first = f"{many}; {which}: " if total > len(named) or least else ""
@@ -185,6 +193,20 @@ def _own(run: Run, incident: Incident, name: str) -> pa.Table:
         is_own = [run.incident_of_place.get(place) == number for place in table.column("place").to_pylist()]
         table = table.filter(pa.array(is_own, pa.bool_()))
     return table
+
+
+def _in_partitions(run: Run, incident: Incident, name: str, table: pa.Table, total: int) -> str:
+    """Say how many each partition has, where there are several, and not too many to name."""
+    extents = run.stated_extents.get(name, ()) if table.num_rows < total else ()
+    side = incident.within_contract
+    numbers = {(one.topic, one.partition): one.number for one in extents if one.within_contract == side}
+    if table.num_rows == total:
+        keys = zip(table.column("topic").to_pylist(), table.column("partition").to_pylist(), strict=True)
+        numbers = dict(Counter(keys))
+    places = [(span.topic, span.partition) for span in incident.spans]
+    if not 1 < len(places) <= SPANS_NAMED_MAX or numbers.keys() != set(places) or sum(numbers.values()) != total:
+        return ""
+    return f" ({', '.join(f'{count(numbers[place])} of {partition_name(*place)}' for place in places)})"
 
 
 def _by_offset(table: pa.Table, incident: Incident) -> Iterator[Mapping[str, Any]]:

@@ -75,7 +75,31 @@ def test_a_replica_that_came_back_outside_of_the_isr_is_said_to_have_left_it(tmp
     cluster = [leads(21, 3, 0, 20, (1, 3)), leads(25, 2, 1, 20, (2,)), leads(34, 3, 2, 0, (3,))]
     faults = [fault(1, "kill", [1], 20, 30), fault(3, "page-cache-loss", [3], 22, 26)]
     cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
-    assert "Broker 1 was killed at 20.000 s (fault #1), had left the ISR and could not be elected." in cause.evidence
+    left = "Broker 1 was killed at 20.000 s (fault #1), had left the ISR by the election and could not be elected."
+    assert left in cause.evidence
+
+
+def test_replicas_that_cut_the_records_off_to_follow_are_told_but_not_those_that_never_had_them_again(tmp_path):
+    """Broker 1 cuts the lost records; broker 2 loses its own storage, and later both cut other records from there."""
+    cluster = [
+        leads(21, 3, 0, 20, (1, 2, 3)),
+        *(follows(21, broker, 3, 0, 20) for broker in (1, 2)),
+        leads(34, 3, 2, 0, (3,)),
+        *(follows(38, broker, 3, 2, 0) for broker in (1, 2)),
+        leads(50, 3, 2, 40, (1, 2, 3)),
+        *(follows(50, broker, 3, 2, 40) for broker in (1, 2)),
+        leads(55, 3, 3, 10, (3,)),
+        *(follows(58, broker, 3, 3, 10) for broker in (1, 2)),
+    ]
+    faults = [
+        fault(1, "page-cache-loss", [3], 22, 26),
+        fault(2, "page-cache-loss", [2], 35, 37),
+        *(fault(number, "kill", [broker], 22, 36) for number, broker in ((3, 1), (4, 2))),
+    ]
+    cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
+    assert [sentence for sentence in cause.evidence if " cut its log " in sentence] == [
+        "Broker 1 cut its log of t-0 from 20 to 0 between 21.000 s and 38.000 s, to follow broker 3."
+    ]
 
 
 def test_a_fault_that_put_a_replica_out_of_the_isr_is_one_of_those_that_made_the_loss_possible(tmp_path):
@@ -89,7 +113,7 @@ def test_a_fault_that_put_a_replica_out_of_the_isr_is_one_of_those_that_made_the
 @pytest.mark.parametrize(
     ("level", "said"),
     [
-        (None, "no sample of it shows an ELR."),
+        (None, "no sample of it shows an ELR, and whether these brokers tell of one is not known."),
         (
             0,
             "(eligible.leader.replicas.version=0), which would forbid that: it is a known gap of the protocol",
