@@ -126,6 +126,12 @@ def _cut(
         for fault in ended
         if fault.started_ns <= at_ns and (fault == ended[-1] or fault.kind in ENDING_A_PROCESS)
     ]
+    resumed = [
+        fault
+        for fault in evidence.faults_on(leader, since_ns, at_ns)
+        if fault.kind == "pause" and fault.started_ns < at_ns <= (fault.ended_ns or at_ns) + SLACK_NS
+    ]
+    before += [f"Broker {leader} {fault.deed}, and cut its log when it went on." for fault in resumed]
     after = [
         f"Broker {leader} {fault.deed}, when it had cut its log: {NOT_FETCHED_AGAIN}."
         for fault in evidence.faults_on(leader, at_ns, takeover.seen_ns)
@@ -147,7 +153,9 @@ def _cut(
         (*seen, shorter, *before, *after, *away_too),
         at_ns,
         leader,
-        tuple(dict.fromkeys(fault.number for fault in (*ended, *(fault for _, fault in away)) if fault.number)),
+        tuple(
+            dict.fromkeys(fault.number for fault in (*ended, *resumed, *(fault for _, fault in away)) if fault.number)
+        ),
     )
     if had.role == "leader" and had.leader_epoch == takeover.epoch and takeover.epoch >= 0:
         return [
@@ -170,7 +178,9 @@ def _holders_kept_away(
 
     Second those that none hit.
     """
-    last = {sample.broker: sample for sample in history.samples if sample.at_ns < takeover.seen_ns}
+    # Without leader epochs a log may be as long by what the new leader has written already.
+    until_ns = max(cut_ns, takeover.not_before_ns) if evidence.is_leader_race else takeover.seen_ns - 1
+    last = {sample.broker: sample for sample in history.samples if sample.at_ns <= until_ns}
     had = (broker for broker, one in sorted(last.items()) if (one.log_end or 0) > loss.offsets[0])
     hit = [
         (broker, evidence.faults_on(broker, cut_ns, takeover.seen_ns)) for broker in had if broker != takeover.leader

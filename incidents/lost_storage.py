@@ -93,7 +93,7 @@ def _cuts_after(evidence: Evidence, history: PartitionHistory, loss: Loss, takeo
         and not any(
             one.broker == cut.broker and one.leader_epoch >= takeover.epoch and (one.log_end or 0) <= last
             for one in history.samples
-            if takeover.not_before_ns <= one.at_ns <= cut.before_ns
+            if takeover.seen_ns <= one.at_ns < cut.before_ns
         )
         and not any(fault.lossy for fault in evidence.faults_on(cut.broker, cut.before_ns, cut.at_ns))
     ]

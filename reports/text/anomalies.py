@@ -218,7 +218,7 @@ def _title(row: dict[str, Any]) -> str:
     words = [partition_name(row["topic"], row["partition"])]
     is_read = row["anomaly"] == "stale-read"  # of which the offset is where it ended, before the record
     if row["offset"] is not None:
-        words.append(f"{'read up to ' if is_read else ''}offset {count(row['offset'])}")
+        words.append(f"{'read that ended before ' if is_read else ''}offset {count(row['offset'])}")
     if row["value"] is not None:
         words.append(f"{'without ' if is_read else ''}value {number_name(row['value'])}")
     if row["at_ns"] is not None:

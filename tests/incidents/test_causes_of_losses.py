@@ -79,6 +79,22 @@ def test_a_replica_that_came_back_outside_of_the_isr_is_said_to_have_left_it(tmp
     assert left in cause.evidence
 
 
+@pytest.mark.parametrize(("resumed_s", "named"), [(12.9, True), (14, True), (10, False)])
+def test_a_pause_that_ends_when_the_log_is_cut_is_behind_the_cut(tmp_path, resumed_s, named):
+    cluster = [
+        leads(9, 1, 0, 20, (1, 2, 3)),
+        follows(9, 3, 1, 0, 20),
+        follows(13, 3, 1, 0, 12),
+        leads(15, 3, 1, 12, (2, 3)),
+    ]
+    faults = [fault(2, "pause", [3], 6, resumed_s), fault(4, "kill", [1], 14, 30)]
+    cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 8.9)])).cause
+    assert cause.kind == "wrong-cut"
+    assert (2 in cause.faults) is named
+    said = "Broker 3 was paused at 6.000 s (fault #2), and cut its log when it went on."
+    assert (said in cause.evidence) is named
+
+
 def test_replicas_that_cut_the_records_off_to_follow_are_told_but_not_those_that_never_had_them_again(tmp_path):
     """Broker 1 cuts the lost records; broker 2 loses its own storage, and later both cut other records from there."""
     cluster = [

@@ -287,6 +287,18 @@ def test_records_that_no_sample_but_its_own_cut_shows_were_cut_off(tmp_path):
     assert "Broker 3 was killed at 32.000 s (fault #6), before it cut its log." in incident.cause.evidence
 
 
+def test_a_log_that_grew_only_by_what_the_new_leader_wrote_did_not_hold_the_records(tmp_path):
+    """Broker 1 has them; broker 2 never had, and its log is as long once broker 3 leads."""
+    logged(tmp_path, 3, (38, "t-0: cut from 41 to 30"), (44, "t-0: leads, ISR [3], high watermark 30"))
+    cluster = [leads(30, 3, -1, 31, (1, 3)), follows(33, 1, 3, -1, 40), follows(43, 2, 3, -1, 20)]
+    cluster += [follows(44.9, 2, 3, -1, 44), leads(45, 3, -1, 30, (3,))]
+    faults = [fault(6, "kill", [3], 32, 37), fault(7, "isolate", [1], 40, 50), fault(8, "isolate", [2], 41, 50)]
+    anomalies = [lost(offset, 31.5, broker=3) for offset in range(30, 41)]
+    (incident,) = diagnose(run_in(tmp_path, runs=[OF_ZK], cluster=cluster, faults=faults, anomalies=anomalies))
+    assert incident.cause.faults == (6, 7)
+    assert not any("Broker 2" in sentence for sentence in incident.cause.evidence)
+
+
 def lost_by_one_replaced(directory, *, cut_off_s=40, by=1):
     """Broker 2 is cut off, and takes broker 1, which leads next, out of its ISR; then broker 2 leads again.
 

@@ -309,6 +309,14 @@ def test_a_loss_that_a_version_cannot_prevent_is_the_protocols(tmp_path, version
     assert told(checked(tmp_path, **{**LOST_PAGE_CACHE, "runs": runs}))["Whose mistake"].startswith(whose)
 
 
+def test_a_known_gap_may_be_enough_without_the_planted_flaw(tmp_path):
+    runs = [settings(system="harrow", generation="K3", flaws=["min-isr-unchecked"])]
+    assert told(checked(tmp_path, **{**LOST_PAGE_CACHE, "runs": runs}))["Whose mistake"].startswith(
+        "The protocol's, which is enough to explain it, or that of the planted flaw min-isr-unchecked: the run was not "
+        "repeated without it. A replica that had come back"
+    )
+
+
 def test_the_first_records_are_named_with_value_and_offset_and_lead_to_all(tmp_path):
     *_, records = answers(load_run(checked(tmp_path, **LOST_PAGE_CACHE)))
     assert records.text == (
