@@ -32,7 +32,11 @@ _ROWS: Final = (
     Kind(
         "joined-too-early", "A replica joined the ISR before it had all that was committed.", "ISR-E2, ISR-E3, ISR-E4"
     ),
-    Kind("isr-disagreement", "Leader and controller went by different ISRs.", "ISR-3, ISR-4, AP-6"),
+    Kind(
+        "isr-disagreement",
+        "A leader went by other replicas than those that the controller has, or may take, for in sync.",
+        "ISR-3, ISR-4, AP-6",
+    ),
     Kind("wrong-cut", "A replica cut committed records off its log.", "TR-1, TR-5"),
     Kind("diverged-log-kept", "A replica kept records that differ from the leader's.", "FE-6, RT-5, TR-1"),
     Kind(

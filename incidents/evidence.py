@@ -141,9 +141,15 @@ class Evidence:
 
         def of_recipe(number: int) -> str:
             kind = by_number[number].kind if number in by_number else ""
+            named = enumeration([f"#{part}" for part in sorted(parts[number])])
+            if kind and kind not in RECIPES:  # a fault that ends by another one
+                return (
+                    f"{story(number)}, with {named}"
+                    if in_brief
+                    else f"{story(number)}, and then {together(parts[number])}"
+                )
             aim = f" to {RECIPES[kind]}" if kind in RECIPES else ""
             if in_brief:
-                named = enumeration([f"#{part}" for part in sorted(parts[number])])
                 return f"{A_RECIPE}{aim} (fault #{number}), which consists of {named}"
             return f"{A_RECIPE}{aim} (fault #{number}), in which {together(parts[number])}"
 

@@ -117,7 +117,7 @@ def _cause(evidence: Evidence, finding: Finding, kind: str, sentence: str, *spok
     known = evidence.needed is not None and bool(evidence.needed.needed or not evidence.needed.untested)
     what = "Faults that it needs" if known else "Faults before it"
     if known and evidence.needed is not None and evidence.needed.parts:
-        what += ", a series as a whole"
+        what += ", what belongs together as one"
     is_chance = known and evidence.needed is not None and evidence.needed.is_chance
     if is_chance:
         what = "Faults without any one of which, and with the same random choices, it does not occur"

@@ -117,7 +117,7 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
         these = "it" if len(stories) == 1 else "these"
         left_out = "It was left out" if len(stories) == 1 else "Each was left out in turn"
         if needed.parts:
-            left_out += " as a whole" if len(stories) == 1 else ", a series as a whole"
+            left_out += " as a whole" if len(stories) == 1 else ", what belongs together as one"
         alone = f"{these} and those not tried" if needed.untested else f"{these} alone"
         if needed.again == 0:
             sentences.append(
@@ -174,7 +174,7 @@ def _by_chance(incident: Incident, evidence: Evidence, needed: Needed, what_for:
     of_headline = [fault.story for fault in single if _is_named(incident, fault)]
     near = _nearest(incident, evidence, [fault.number for fault in single])
     near = [story for story in near if story not in of_headline]
-    series = ", a series as one," if needed.parts else ""
+    series = ", what belongs together as one," if needed.parts else ""
     sentences = [f"{capital('; '.join(of_headline))}, as the headline says."] if of_headline else []
     if near:
         sentences.append(f"In effect at the violation or shortly before: {'; '.join(near)}.")

@@ -188,7 +188,7 @@ def test_a_recipe_is_one_fault_with_its_parts(tmp_path):
         "Needed: broker 1 was killed at 3.000 s (fault #1); a series of faults to lose all replicas of a partition, and"
         " hold their answers about their logs back (fault #2), in which broker 2 was killed at 4.000 s (fault #3) and"
         " broker 3 was paused 2 times from 6.000 s to 9.000 s (faults #4, #5). With these alone the failure occurs"
-        " again. Each was left out in turn, a series as a whole: then"
+        " again. Each was left out in turn, what belongs together as one: then"
     )
     (incident,) = load_run(run).incidents
     told_last = "(fault #3) and broker 3 was paused 2 times from 6.000 s to 9.000 s (faults #4, #5)."
@@ -206,7 +206,10 @@ def test_where_chance_decides_more_than_many_faults_none_of_them_is_told_as_need
     needed.write(tmp_path, Needed(**tried, parts=((1, 2),), again=0))
     run = checked(tmp_path, **{**SIMULATED, "faults": faults})
     text = told(run)["Faults needed"]
-    assert "Leaving faults out does not tell which of 4 matter. With these, a series as one, and the same" in text
+    assert (
+        "Leaving faults out does not tell which of 4 matter. With these, what belongs together as one, and the same"
+        in text
+    )
     assert text.endswith(
         "in none of 3 simulations: what is left out moves everything after it. Without faults #6, #7 it occurs, too."
     )
@@ -462,7 +465,8 @@ def test_a_long_story_is_left_to_the_incident_where_a_shorter_one_is_told(tmp_pa
     run = checked(tmp_path / "run", **{**SIMULATED, "faults": faults})
     needed.write(run, Needed(tuple(range(1, 1 + number)), (), (), 3, 9, parts=((1, 2),)))
     whole = told(run)["Faults needed"]
-    first = "Needed: a series of faults (fault #1), in which broker 2 was killed at 4.000 s (fault #2); broker 3"
+    both = "broker 1 was killed at 3.000 s (fault #1), and then broker 2 was killed at 4.000 s (fault #2)"
+    first = f"Needed: {both}; broker 3"
     assert whole.startswith(first)
     checked(tmp_path / "small", **SIMULATED)
     needed.write_smallest(run, "small")
