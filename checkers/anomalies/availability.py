@@ -87,12 +87,13 @@ def isr_not_full(relations: Relations) -> DataFrame:
         .where(fn.col("at_ns") > fn.col("healed_ns"))
     )
     leads = fn.col("role") == "leader"
-    full = leads & (fn.size("isr") >= fn.col("replicas_wanted")) & _between("at_ns")
+    by_leader = fn.coalesce(leads & _between("at_ns"), fn.lit(False))
+    full = by_leader & (fn.size("isr") >= fn.col("replicas_wanted"))
     partial = (
         samples.groupBy(*KEY, "healed_ns", "bound_ns")
         .agg(
             fn.sum(fn.coalesce(full, fn.lit(False)).cast("int")).alias("successes"),
-            fn.count("*").alias("attempts"),
+            fn.sum(by_leader.cast("int")).alias("attempts"),
             _quarters_tried("at_ns", "at_ns").alias("quarters"),
         )
         .where(f"successes = 0 and quarters = {_QUARTERS}")

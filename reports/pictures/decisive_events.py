@@ -146,7 +146,8 @@ def _changes(before: Sample | None, now: Sample, *, has_led: bool) -> list[str]:
             does = _LEADS_AGAIN if took_over and has_led else _TOOK_OVER if took_over else "leads"
             told.append(f"{does}{epoch}")
         elif now.leader == now.broker:
-            told.append(f"is to lead{epoch}, and does not yet")
+            led = before is not None and before.role == "leader" and before.leader_epoch == now.leader_epoch
+            told.append("leads no more" if led else f"is to lead{epoch}, and does not yet")
         elif now.leader >= 0:
             told.append(f"follows broker {now.leader}{epoch}")
         else:

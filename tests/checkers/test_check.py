@@ -23,7 +23,7 @@ from checkers.verdict.verdict import AnomalyCount, RunResult
 from history.reader import read_table
 from history.schema import ANOMALIES, TABLES
 from incidents import incidents_of
-from tests.checkers.histories import MS, History
+from tests.checkers.histories import BOUND_MS, MS, History
 from tests.checkers.input.damaged_files import SEEDS, mutate
 from tests.checkers.input.garbage import write_garbage
 
@@ -220,6 +220,19 @@ def test_what_the_harness_broke_is_not_the_clusters_failure_to_recover(tmp_path:
         for source in ("harness", "node", "cluster")
     }
     assert healed == {"harness": None, "node": 500 * MS, "cluster": 500 * MS}
+
+
+@pytest.mark.spark
+def test_a_small_isr_is_told_with_the_samples_of_leaders_within_the_bound(spark: SparkSession, tmp_path: Path) -> None:
+    history = History("small")
+    history.written([100])
+    history.fault("kill", [1], (100, 500))
+    for at in range(600, BOUND_MS + 900, 100):
+        history.sampled(at, 2, 1, isr=(2, 3))
+    history.final([100])
+    (result,) = check([history.write(tmp_path)], spark)
+    (row,) = read_table(result.directory, "anomalies").to_pylist()
+    assert "no sample of its leader showed all replicas of log-0 in sync (10 samples)" in row["explanation"]
 
 
 @pytest.mark.spark

@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from incidents import Cause
-from incidents.partition_history import partition_history
+from incidents.partition_history import Sample, partition_history
 from reports import render
 from reports.data.joined import Joined
 from reports.data.stored_run import load_run
 from reports.data.story import CLIENTS, NEMESIS
 from reports.pictures import decisive_seconds as charts
-from reports.pictures.decisive_events import GROWTH, Event
+from reports.pictures.decisive_events import GROWTH, Event, _changes
 from tests.reports import synthetic_run
 from tests.reports.browser import browsing, chromium
 from tests.reports.synthetic_run import LOSSY_PARTITION, LOST, SECOND, TOPIC
@@ -26,6 +26,15 @@ HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m\u202eevil"
 LOSSY_EPOCH = 3
 """The leader epoch in which the lossy partition is led without the records."""
 TO_FAULT_NS = int(synthetic_run.FAULTS[3].start_s * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("before", "said"), [(("leader", 2, -1), "leads no more"), (("follower", 1, -1), "is to lead, and does not yet")]
+)
+def test_a_broker_that_led_is_not_about_to_lead(before, said):
+    role, leader, epoch = before
+    earlier = Sample(1, 2, role, leader, epoch, 9, 9, (1, 2), ())
+    assert _changes(earlier, Sample(2, 2, "follower", 2, -1, 9, 9, (1, 2), ()), has_led=False) == [said]
 
 
 def charts_of(directory):
