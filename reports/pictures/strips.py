@@ -197,10 +197,15 @@ def _strips(run: Run, history: PartitionHistory) -> PartitionStrips:
         name=partition_name(history.topic, history.partition),
         leaders=tuple(leaders),
         isrs=tuple(isrs),
-        changes=sum(before != after for before, after in pairwise(epochs)),
+        changes=sum(_differ(before, after) for before, after in pairwise(epochs)),
         below_minimum_ns=sum(s.end_ns - s.start_ns for s in history.isrs if len(s.isr) < minimum),
         claims=_claims(history),
     )
+
+
+def _differ(before: tuple[int, int], after: tuple[int, int]) -> bool:
+    """Whether another broker leads, or the same in another epoch; an epoch below 0 is one that nobody has told yet."""
+    return before != after and not (before[0] == after[0] and min(before[1], after[1]) < 0)
 
 
 def _claims(history: PartitionHistory) -> str:

@@ -15,13 +15,14 @@ from reports.data.suspects import suspects
 from reports.page import html
 from reports.pictures.decisive_events import of_samples
 from reports.pictures.replica_logs import log_picture
-from reports.pictures.strips import controller_strip, version_strips
+from reports.pictures.strips import controller_strip, partition_strips, version_strips
 from reports.pictures.theme import fault_family
 from reports.pictures.timeline import timeline
 from reports.text.anomalies import groups
 from reports.text.configuration import contract_sentences, reproduce_command
 from reports.text.record_timeline import record_timeline
 from reports.text.summary import summarize
+from tests.incidents.stored import leads
 
 SECOND = 1_000_000_000
 
@@ -471,3 +472,18 @@ def test_a_change_of_version_is_marked_on_the_row_of_its_node(tmp_path):
 def test_a_run_without_an_upgrade_has_no_versions(tmp_path):
     assert version_strips(run_of(tmp_path)) == []
     assert "version of" not in html(run_of(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("led", "changes"),
+    [
+        ([(2, -1), (2, 1)], 0),  # its epoch was only not told before
+        ([(2, 1), (2, 2)], 1),
+        ([(2, -1), (3, -1), (2, -1)], 2),
+        ([(2, 1), (3, 2), (3, 3)], 2),
+    ],
+)
+def test_an_epoch_that_was_not_told_before_is_no_change_of_leader(tmp_path, led, changes):
+    run = run_of(tmp_path, cluster=[leads(at, broker, epoch, 10, (1, 2, 3)) for at, (broker, epoch) in enumerate(led)])
+    (strips,) = partition_strips(run, [partition_history(run.tables["cluster"], "t", 0)])
+    assert strips.changes == changes
