@@ -69,8 +69,9 @@ def _harm(run: Run, incident: Incident) -> list[Answer]:
     if incident.within_contract or not incident.findings or broken & CATALOGUE.keys():
         return []
     text = (
-        "No client lost a record or got a wrong answer in this run: the check looks inside the cluster, after every"
-        " step, and finds a broken rule before it costs that. Writes that failed meanwhile are no harm in this sense."
+        "No client lost a record that it was promised, or got a wrong answer, in this run: the check looks inside the"
+        " cluster, after every step, and finds a broken rule whether or not it has cost that. Writes that failed"
+        " meanwhile are no harm in this sense."
     )
     return [Answer("Harm", text)]
 

@@ -404,7 +404,7 @@ def test_answers_are_told_by_what_the_checkers_say_of_the_first_and_not_as_write
 
 def test_what_only_the_simulators_own_checks_found_had_harmed_no_client(tmp_path):
     assert told(checked(tmp_path, **SIMULATED))["Harm"].startswith(
-        "No client lost a record or got a wrong answer in this run:"
+        "No client lost a record that it was promised, or got a wrong answer, in this run:"
     )
 
 

@@ -487,3 +487,9 @@ def test_an_epoch_that_was_not_told_before_is_no_change_of_leader(tmp_path, led,
     run = run_of(tmp_path, cluster=[leads(at, broker, epoch, 10, (1, 2, 3)) for at, (broker, epoch) in enumerate(led)])
     (strips,) = partition_strips(run, [partition_history(run.tables["cluster"], "t", 0)])
     assert strips.changes == changes
+
+
+@pytest.mark.parametrize(("acks", "said"), [(0, True), (1, False), (-1, False)])
+def test_with_acks_0_no_broker_is_said_to_have_acknowledged(tmp_path, acks, said):
+    page = html(run_of(tmp_path, runs=[{"acks": acks}]))
+    assert ("acks=0: by no broker, a client counts what it has sent" in page) is said
