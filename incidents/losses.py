@@ -22,6 +22,8 @@ from incidents.partition_history import NO_LEADER, PartitionHistory, Sample
 from incidents.takeovers import Loss, Takeover, holders_of_all
 from incidents.uncommitted import shown_early
 
+CUT_AS_IT_WENT_ON = "cut its log when it went on"
+"""What evidence says of a broker that was paused until then."""
 NOT_FETCHED_AGAIN = "it may not have fetched them again"
 """What evidence says of a fault that hit a replica when it had cut its log."""
 
@@ -131,7 +133,7 @@ def _cut(
         for fault in evidence.faults_on(leader, since_ns, at_ns)
         if fault.kind == "pause" and fault.started_ns < at_ns <= (fault.ended_ns or at_ns) + SLACK_NS
     ]
-    before += [f"Broker {leader} {fault.deed}, and cut its log when it went on." for fault in resumed]
+    before += [f"Broker {leader} {fault.deed}, and {CUT_AS_IT_WENT_ON}." for fault in resumed]
     after = [
         f"Broker {leader} {fault.deed}, when it had cut its log: {NOT_FETCHED_AGAIN}."
         for fault in evidence.faults_on(leader, at_ns, takeover.seen_ns)

@@ -14,7 +14,7 @@ from incidents import Cause, Incident
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.headlines import gravest
-from incidents.losses import NOT_FETCHED_AGAIN
+from incidents.losses import CUT_AS_IT_WENT_ON, NOT_FETCHED_AGAIN
 from incidents.needed import Needed, smallest
 from incidents.out_of_isr import HAS_BEEN
 from incidents.partition_history import NO_LEADER
@@ -38,7 +38,16 @@ _BEHIND, _BEFORE = "Faults behind it", "Faults before it"
 """What an answer is called that names faults of which evidence shows what they did, and one where it shows nothing."""
 _AWAY = (
     *("could not be elected", "before that election", "may not have known who led", "before it cut its log"),
-    *("and then broker", " led by ", MAY_LACK_IT, ANOTHER_HAD_TO_LEAD, MAY_NOT_COMMIT, NOT_FETCHED_AGAIN, HAS_BEEN),
+    *(
+        "and then broker",
+        " led by ",
+        CUT_AS_IT_WENT_ON,
+        MAY_LACK_IT,
+        ANOTHER_HAD_TO_LEAD,
+        MAY_NOT_COMMIT,
+        NOT_FETCHED_AGAIN,
+        HAS_BEEN,
+    ),
 )
 """How evidence says that a fault kept a node from being elected or from a write, let another lead, cut its log, or put
 it out of the ISR."""
