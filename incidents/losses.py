@@ -59,6 +59,9 @@ def _by_takeover(evidence: Evidence, loss: Loss, takeover: Takeover) -> list[Cau
     # without leader epochs it may have led before
     first = "first seen as leader of" if takeover.epoch >= 0 else "seen to lead"
     first_seen = f"Broker {leader} was {first} {name} at {moment(takeover.seen_ns)}"
+    began = [one for one in history.took_over if one.broker == leader and takeover.not_before_ns <= one.at_ns]
+    if began and began[0].at_ns <= takeover.seen_ns:
+        first_seen = f"By its own log broker {leader} began to lead {name} at {moment(began[0].at_ns)}"
     if takeover.leads_on:
         first_seen = f"Broker {leader} still led {name} at {moment(takeover.seen_ns)}"
     epoch = f", in leader epoch {takeover.epoch}" if takeover.epoch >= 0 else ""

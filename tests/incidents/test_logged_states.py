@@ -285,6 +285,7 @@ def test_records_that_no_sample_but_its_own_cut_shows_were_cut_off(tmp_path):
     assert "broker 3 cut them off its log at 38.000 s, and was then elected" in incident.headline
     assert incident.cause.faults == (6, 7)
     assert "Broker 3 was killed at 32.000 s (fault #6), before it cut its log." in incident.cause.evidence
+    assert incident.cause.evidence[0].startswith("By its own log broker 3 began to lead t-0 at 44.000 s")
 
 
 def test_a_log_that_grew_only_by_what_the_new_leader_wrote_did_not_hold_the_records(tmp_path):
