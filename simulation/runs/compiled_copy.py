@@ -38,9 +38,6 @@ WORTH_S = 600.0
 """A copy is built beside a sweep whose rest would take this long plain, in seconds. Building takes some 150 seconds of
 processor time, and nearly half of the plain time is saved afterwards, in later sweeps too."""
 
-NICENESS = 5
-"""Of a builder beside a sweep: it gets a quarter of a core that it shares with a worker."""
-
 _ESTIMATED_AFTER_S = 5.0
 _POLL_S = 0.5
 _END_S = 10.0
@@ -93,9 +90,9 @@ def lacking(store: Path) -> Lack | None:
 class Builder:
     """A process that makes a copy, in a process group of its own, with all compilers that it starts."""
 
-    def __init__(self, recipe: Recipe, store: Path, name: str, niceness: int) -> None:
+    def __init__(self, recipe: Recipe, store: Path, name: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "simulation.runs.compiling", recipe.to_json(), store, name, str(niceness)],
+            [sys.executable, "-m", "simulation.runs.compiling", recipe.to_json(), store, name],
             stdin=subprocess.PIPE,  # held open: the builder ends when it is closed
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -182,7 +179,7 @@ class CopyChoice:
         """Build the copy, and wait for it, or until `stopped`. Raises `CannotCompile`."""
         if (lack := lacking(self._store)) is not None:
             raise CannotCompile(f"--compiled always: expected what compiling needs, found that {lack}; {_DOCTOR}")
-        self._builder = Builder(self._recipe, self._store, self._name, 0)
+        self._builder = Builder(self._recipe, self._store, self._name)
         while self._builder.running_after(_POLL_S):
             if stopped():
                 self._builder.stop()
@@ -227,7 +224,7 @@ class CopyChoice:
         elif failure_of(self._store, self._name) is not None:
             self.note = f"not compiled: {self._failure}; --compiled always tries again"
         else:
-            self._builder = Builder(self._recipe, self._store, self._name, NICENESS)
+            self._builder = Builder(self._recipe, self._store, self._name)
 
     def _take(self) -> None:
         """Use the copy if it is there and was not rejected, and keep others from removing it."""

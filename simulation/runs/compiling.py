@@ -258,12 +258,11 @@ def _lines(recipe: Recipe, folder: Path, expected: str) -> list[str]:
 
 
 def main() -> None:
-    """A builder: its arguments are the recipe as JSON, the store, the name, and the niceness."""
-    recipe_text, store, name, niceness = sys.argv[1:]
+    """A builder: its arguments are the recipe as JSON, the store, and the name."""
+    recipe_text, store, name = sys.argv[1:]
     signal.signal(signal.SIGTERM, _ended)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started it decides
     threading.Thread(target=_watch, daemon=True).start()
-    os.nice(int(niceness))
     try:
         build(Recipe.from_json(recipe_text), Path(store), name)
     except CannotCompile as failed:

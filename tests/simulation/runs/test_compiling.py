@@ -168,7 +168,7 @@ def test_old_copies_go_but_not_those_in_use(tiny: Recipe, store: Path, monkeypat
 
 def test_a_builder_that_is_stopped_leaves_nothing(tmp_path: Path, store: Path) -> None:
     hanging = tiny_package.recipe(tmp_path, HANGS)
-    builder = Builder(hanging, store, digest(hanging), 0)
+    builder = Builder(hanging, store, digest(hanging))
     until(lambda: left_in(store))
     assert builder.running_after(0)
     builder.stop()
@@ -185,7 +185,7 @@ def test_compilers_end_with_their_builder(
     )
     compiler.chmod(0o755)
     monkeypatch.setenv("CC", str(compiler))
-    builder = Builder(tiny, store, digest(tiny), 0)
+    builder = Builder(tiny, store, digest(tiny))
     until((tmp_path / "pid").exists)
     pid = int((tmp_path / "pid").read_text())
     assert not gone(pid)
@@ -201,7 +201,7 @@ import sys
 from pathlib import Path
 from simulation.runs.compiled_copy import Builder
 from simulation.runs.compiling import Recipe
-builder = Builder(Recipe.from_json({hanging.to_json()!r}), Path({str(store)!r}), {digest(hanging)!r}, 0)
+builder = Builder(Recipe.from_json({hanging.to_json()!r}), Path({str(store)!r}), {digest(hanging)!r})
 print(builder._process.pid, flush=True)
 sys.stdin.read()
 """
