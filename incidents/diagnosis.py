@@ -17,6 +17,7 @@ from incidents.exact_numbers import Counted, ExactNumbers, Extents, Totals
 from incidents.groups import (
     Group,
     Keyed,
+    cuts_united,
     key_of,
     leaders_united,
     losses_together,
@@ -57,7 +58,8 @@ def diagnose(directory: Path, totals: Totals | None = None, extents: Extents | N
     table = as_the_simulator_found(load_table(directory, "anomalies").table, evidence.findings).to_pylist()
     rows: list[Row] = [{**row, _PLACE: place} for place, row in enumerate(table)]
     groups = merged([*losses_together(evidence, _losses(evidence, rows)), *_findings(evidence)])
-    groups = sides_united(leaders_united(_with_others(evidence, groups, rows)))
+    groups = cuts_united(evidence, _with_others(evidence, groups, rows))
+    groups = sides_united(leaders_united(groups))
     found = [_incident(evidence, group) for group in groups if group.rows or group.findings]
     exact = ExactNumbers(rows, found, totals or {}, extents or {})
     found = [_counted(incident, exact.of(incident)) for incident in found]
@@ -248,7 +250,7 @@ def _incident(evidence: Evidence, group: Group) -> Incident:
         within_contract=all(violations == 0 for violations, _ in anomalies.values()),
         anomalies=dict(sorted(anomalies.items(), key=lambda pair: _rank(pair[0]))),
         spans=spans,
-        causes=with_known_gaps(evidence, _of_the_election(evidence, group, election)),
+        causes=with_known_gaps(evidence, _with_more(_of_the_election(evidence, group, election), group.also)),
         at_ns=min(times, default=None),
         findings=tuple(str(finding) for finding in group.findings),
         election=election,
@@ -257,6 +259,10 @@ def _incident(evidence: Evidence, group: Group) -> Incident:
     known = sum(row["anomaly"] == name for row in group.rows)
     known = known or sum(finding.property_id == name for finding in group.findings)
     return _worded(incident, first=known if known < sum(anomalies[name]) else 0)
+
+
+def _with_more(causes: tuple[Cause, ...], also: Sequence[str]) -> tuple[Cause, ...]:
+    return tuple(replace(cause, evidence=(*cause.evidence, *also)) for cause in causes) if also else causes
 
 
 def _of_the_election(evidence: Evidence, group: Group, election: Election | None) -> tuple[Cause, ...]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from common.wording import count, partition_name
 from incidents.evidence import Evidence, Finding
+from incidents.lost_storage import SLACK_NS
 from incidents.model import Cause
 from incidents.reads import STALE
 from incidents.rows import Row
@@ -21,6 +23,8 @@ class Group:
     rows: list[Row] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
+    also: list[str] = field(default_factory=list)
+    """What else its cause did, in sentences."""
 
     @property
     def early_leader(self) -> tuple[str, int] | None:
@@ -136,6 +140,41 @@ def _is_united(group: Group) -> bool:
     only_answers = not group.losses and all(row["anomaly"] in STALE for row in group.rows)
     is_read = group.causes[0].kind == "dirty-read"
     return not group.findings and not _is_allowed(group) and (is_read or only_answers)
+
+
+def cuts_united(evidence: Evidence, groups: Sequence[Group]) -> list[Group]:
+    """Make one group of a loss by a cut and of what the same broker cut off other logs at that moment.
+
+    Nobody need have lost that: some replica has kept it, and differs from the others.
+    """
+    found = list(groups)
+    for host in groups:
+        if [cause.kind for cause in host.causes] != ["wrong-cut"] or not host.losses:
+            continue
+        for group in [one for one in found if _is_allowed(one) == _is_allowed(host)]:
+            cuts = [_cut_then(evidence, host.causes[0], row) for row in group.rows]
+            if [(cause.kind, cause.faults) for cause in group.causes] != [("diverged-log-kept", ())] or None in cuts:
+                continue
+            host.rows += group.rows
+            host.also += [cut for cut in dict.fromkeys(cuts) if cut]
+            found.remove(group)
+    return found
+
+
+def _cut_then(evidence: Evidence, cause: Cause, row: Row) -> str | None:
+    """Say how the broker to blame for a cut shortened another log at that moment; None if not by this record."""
+    offset, at_ns = row["offset"], cause.at_ns
+    if offset is None or at_ns is None:
+        return None
+    for cut in evidence.history_of(row["topic"], row["partition"]).cuts:
+        is_near = cut.before_ns - SLACK_NS <= at_ns <= cut.at_ns + SLACK_NS
+        if cut.broker == cause.node and is_near and cut.log_end <= offset < cut.log_end_before:
+            name = partition_name(row["topic"], row["partition"])
+            return (
+                f"Broker {cut.broker} cut its log of {name} from {count(cut.log_end_before)} to {count(cut.log_end)}"
+                f" {cut.when}, too, and another replica kept what it cut off."
+            )
+    return None
 
 
 def sides_united(groups: Sequence[Group]) -> list[Group]:

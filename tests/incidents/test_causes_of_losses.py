@@ -95,6 +95,29 @@ def test_a_pause_that_ends_when_the_log_is_cut_is_behind_the_cut(tmp_path, resum
     assert (said in cause.evidence) is named
 
 
+@pytest.mark.parametrize(("cut_s", "incidents"), [(13, 1), (30, 2)])
+def test_what_was_cut_off_another_log_at_the_same_moment_is_of_the_same_incident(tmp_path, cut_s, incidents):
+    """Of partition 1 nobody lost anything that he had been promised, but broker 1 has kept it."""
+    cluster = [
+        *(
+            one
+            for place in (0, 1)
+            for one in (leads(9, 1, 0, 20, (1, 2, 3), partition=place), follows(9, 3, 1, 0, 20, place))
+        ),
+        follows(13, 3, 1, 0, 12),
+        leads(15, 3, 1, 12, (2, 3)),
+        follows(cut_s - 1, 3, 1, 0, 20, 1),
+        follows(cut_s, 3, 1, 0, 18, 1),
+        leads(cut_s + 2, 3, 1, 18, (2, 3), partition=1),
+    ]
+    details = {"replicas": [{"broker": 1, "value": 5}, {"broker": 3, "value": 6}]}
+    apart = lost(19, 60, 1, anomaly="divergent-replicas", evidence=json.dumps(details))
+    found = diagnose(run_in(tmp_path, cluster=cluster, anomalies=[lost(15, 8.9), apart]))
+    assert len(found) == incidents
+    told = "Broker 3 cut its log of t-1 from 20 to 18 between 12.000 s and 13.000 s, too, and another replica kept what"
+    assert any(sentence.startswith(told) for sentence in found[0].causes[0].evidence) is (incidents == 1)
+
+
 def test_replicas_that_cut_the_records_off_to_follow_are_told_but_not_those_that_never_had_them_again(tmp_path):
     """Broker 1 cuts the lost records; broker 2 loses its own storage, and later both cut other records from there."""
     cluster = [
