@@ -97,7 +97,7 @@ _ROWS: Final = (
     Anomaly(
         "dirty-read",
         "Readers are given only what is below the high watermark.",
-        "records read before they were committed",
+        "reads that were given records that were not committed",
         about_record=True,
     ),
     Anomaly(

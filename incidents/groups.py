@@ -109,10 +109,24 @@ def merged(keyed: Iterable[tuple[Hashable, Group]]) -> list[Group]:
             first, other = one.causes[0], group.causes[0]
             if first.kind == other.kind and first.node is None and other.node is not None:
                 one.causes = group.causes
+        if one.rows and one.causes != group.causes and _is_one_mistake(one, group):
+            one.causes = (_with_faults_of(one.causes[0], group.causes[0]),)
         one.rows += group.rows
         one.findings += group.findings
         one.losses += group.losses
     return list(by_key.values())
+
+
+def _is_one_mistake(group: Group, other: Group) -> bool:
+    """Whether one leader showed too much in both; which faults had hit its followers may differ."""
+    return all([cause.kind for cause in one.causes] == ["dirty-read"] for one in (group, other))
+
+
+def _with_faults_of(cause: Cause, other: Cause) -> Cause:
+    """Return a cause with what speaks for further faults."""
+    further = [number for number in other.faults if number not in cause.faults]
+    told = [line for line in other.evidence if any(f"fault #{number})" in line for number in further)]
+    return replace(cause, evidence=(*cause.evidence, *told), faults=(*cause.faults, *further))
 
 
 def leaders_united(groups: Sequence[Group]) -> list[Group]:

@@ -15,7 +15,7 @@ _NOUNS: Mapping[str, tuple[str, str, str]] = {
     "lost-read": ("record", "of", "read and later lost"),
     "unseen": ("acknowledged write", "to", "never seen by a reader"),
     "end-offset-regression": ("answer about the end", "of", "below an earlier one"),
-    "dirty-read": ("record", "of", "read before they were committed"),
+    "dirty-read": ("read", "of", "given records that were not committed"),
     "duplicate": ("record", "of", "in the log twice"),
     "corrupt-record": ("record", "of", "corrupted"),
     "divergent-replicas": ("offset", "of", "different on different replicas"),
@@ -29,7 +29,9 @@ _NOUNS: Mapping[str, tuple[str, str, str]] = {
     "skipped-poll": ("poll", "of", "answered with a gap"),
 }
 """Anomaly → noun in the singular, preposition, what happened to several of them."""
-_OF_ANSWERS = frozenset({"end-offset-regression", "nonmonotonic-poll", "skipped-poll", "divergent-replicas"})
+_OF_ANSWERS = frozenset({
+    *("end-offset-regression", "nonmonotonic-poll", "skipped-poll", "divergent-replicas", "dirty-read"),
+})  # fmt: skip
 """Those of them that count something else than records, of which the sentences of causes say "they"."""
 _PRONOUNS = (
     ("other records at their offsets", "another record at its offset"),
@@ -71,7 +73,8 @@ def headline(
     if first and number == sum(span.length for span in spans):
         first = 0  # the stretches have all of them
     of_records = name not in CATALOGUE or (name in _NOUNS and name not in _OF_ANSWERS)
-    place = where(spans, first=first, number=number if of_records and name not in at_least else 0)
+    counts_offsets = of_records or name == "dirty-read"
+    place = where(spans, first=first, number=number if counts_offsets and name not in at_least else 0)
     of_all = f" (of the run's {of_run:,})" if name in at_least and of_run > number else ""
     effect = _effect(name, number, place, causes, "at least " if name in at_least else "", of_all)
     if effect is not None and all(anomalies[name]):

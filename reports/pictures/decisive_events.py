@@ -297,7 +297,8 @@ def _as_one(events: Sequence[Event]) -> Event:
     offsets = [event.offset for event in events]
     records = plural(len(set(offsets)), f"{'lost' if which == 'lost' else 'other'} record")
     first_offset, last_offset = min(offsets), max(offsets)
-    where = f"offsets {count(first_offset)}\N{EN DASH}{count(last_offset)}"
+    among = "among " if len(set(offsets)) <= last_offset - first_offset else ""
+    where = f"{among}offsets {count(first_offset)}\N{EN DASH}{count(last_offset)}"
     if first_offset == last_offset:
         where = f"offset {count(first_offset)}"
     until = f", until {moment(last.at_ns)}" if last.at_ns > first.at_ns else ""

@@ -247,7 +247,7 @@ def _holding(row: LogRow, picture: LogPicture) -> str:
 
 
 def _by_the_row(row: dict[str, Any]) -> tuple[str, ...]:
-    return () if row["broker"] is None else (f"It was seen on {node(row['broker'])}.",)
+    return () if row["broker"] is None else (f"It is about {node(row['broker'])}.",)
 
 
 def _operation_time(joined: Joined, row: dict[str, Any]) -> tuple[int, str] | None:

@@ -1079,3 +1079,13 @@ def test_what_a_page_cache_took_of_logs_and_of_groups_is_one_incident(tmp_path):
     assert set(incident.anomalies) == {"lost-acked-write", "lost-commit", "committed-offset-regression"}
     by_groups_alone = only(run_in(tmp_path / "groups", cluster=cluster, faults=faults, anomalies=rows[1:]))
     assert by_groups_alone.cause.kind == "groups"
+
+
+def test_faults_of_all_reads_that_a_leader_gave_too_much_are_behind_it(tmp_path):
+    """Of the first read no fault was near; at the second broker 3, in the ISR, was dead."""
+    cluster = [leads(at, 1, 0, 20, (1, 3), high_watermark=12) for at in (9, 11, 19, 21)]
+    rows = [lost(offset, at, anomaly="dirty-read", broker=1) for offset, at in ((15, 10), (16, 20))]
+    (incident,) = diagnose(run_in(tmp_path, cluster=cluster, faults=[fault(7, "kill", [3], 18, 30)], anomalies=rows))
+    assert incident.headline.startswith("2 reads of t-0 (offsets 15\N{EN DASH}16) were given records that were not")
+    assert incident.cause.faults == (7,)
+    assert any("(fault #7)" in sentence for sentence in incident.cause.evidence)

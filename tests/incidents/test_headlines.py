@@ -11,8 +11,8 @@ from incidents.model import Cause, Span
 @pytest.mark.parametrize(
     ("anomaly", "number", "expected"),
     [
-        ("dirty-read", 1, "1 record of log-0 (offset 4) was read before it was committed: it did so."),
-        ("dirty-read", 2, "2 records of log-0 (offset 4) were read before they were committed: it did so."),
+        ("dirty-read", 1, "1 read of log-0 (offset 4) was given records that were not committed: it did so."),
+        ("dirty-read", 2, "2 reads of log-0 (offset 4) were given records that were not committed: it did so."),
         ("phantom-read", 1, "1 record of log-0 (offset 4) was read although nobody had sent it: it did so."),
         ("aborted-read", 2, "2 records of log-0 (offset 4) were read although their writes had failed: it did so."),
         ("aborted-read", 1, "1 record of log-0 (offset 4) was read although its write had failed: it did so."),
