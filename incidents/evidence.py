@@ -30,8 +30,10 @@ from incidents.node_logs import Complaint, LogLine
 from incidents.partition_history import PartitionHistory, partition_history
 
 TOPIC_OF_SIMULATIONS = "log"
-IN_EFFECT_MAX = 5
+IN_EFFECT_MAX = 8
 """Faults in effect at a moment that are named."""
+_JUST_NS = 100_000_000
+"""What a fault has caused may show itself so long after its end, in nanoseconds."""
 _NS_OF_US = 1_000
 _STORY_VIOLATION = "VIOLATION"
 
@@ -160,19 +162,27 @@ class Evidence:
         ]
 
     def in_effect(self, at_ns: int, brokers: Collection[int], among: Iterable[int] | None = None) -> list[Fault]:
-        """Return the faults that lasted at a moment, by their start; of many those on these brokers, then the latest.
+        """Return the faults that lasted at a moment, or had just ended, by their start; `among`: only these numbers.
 
-        `among`: numbers; only these.
+        Of many those on these brokers, where any are known, then what series consist of rather than these, then the
+        latest.
         """
         wanted = None if among is None else set(among)
         lasting = [
             fault
             for fault in self.faults
-            if fault.touches(at_ns, at_ns)
+            if fault.touches(at_ns - _JUST_NS, at_ns)
             and (wanted is None or fault.number in wanted)
             and not (fault.kind == "pause" and self._was_killed(fault, at_ns))
         ]
-        lasting.sort(key=lambda fault: (bool(fault.targets) and not fault.targets & set(brokers), -fault.started_ns))
+        known = set(brokers)
+        lasting.sort(
+            key=lambda fault: (
+                bool(known and fault.targets) and not fault.targets & known,
+                fault.kind in RECIPES,
+                -fault.started_ns,
+            )
+        )
         return sorted(lasting[:IN_EFFECT_MAX], key=lambda fault: fault.started_ns)
 
     def _was_killed(self, fault: Fault, until_ns: int) -> bool:

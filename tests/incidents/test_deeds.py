@@ -90,5 +90,13 @@ def test_a_pause_whose_process_was_killed_is_over(tmp_path):
     at_ns = 5 * 10**9
     assert [one.number for one in found.in_effect(at_ns, (1,))] == [2, 6]
     assert [one.number for one in found.in_effect(at_ns, (1,), among=(1, 6))] == [6]
-    many = Evidence(run_in(tmp_path / "many", faults=[fault(n, "isolate", [n], n, 90) for n in range(1, 9)]))
-    assert [one.number for one in many.in_effect(50 * 10**9, (2,))] == [2, 5, 6, 7, 8]
+    many = Evidence(run_in(tmp_path / "many", faults=[fault(n, "isolate", [n], n, 90) for n in range(1, 12)]))
+    assert [one.number for one in many.in_effect(50 * 10**9, (2,))] == [2, 5, 6, 7, 8, 9, 10, 11]
+
+
+def test_what_a_series_consists_of_comes_before_it_and_what_has_just_ended_counts(tmp_path):
+    """Of eight that lasted and one that ended 50 ms before, the series is left out; what ended earlier never counts."""
+    faults = [fault(1, "isolate", [1], 1, 4.95), fault(2, "isolate", [2], 1, 4.8), fault(3, "move-cancelled", [], 4, 9)]
+    faults += [fault(n, "isolate", [n], 2, 9) for n in range(4, 11)]
+    found = Evidence(run_in(tmp_path, faults=faults))
+    assert [one.number for one in found.in_effect(5 * 10**9, ())] == [1, 4, 5, 6, 7, 8, 9, 10]
