@@ -70,7 +70,9 @@ def verdict_of(run: Run, totals: Sequence[AnomalyTotal], acknowledged: int, took
 def _is_said(reason: str, totals: Sequence[AnomalyTotal], incidents: Sequence[Incident]) -> bool:
     """Whether a reason only counts an anomaly, or repeats a finding of the simulator that is in an incident."""
     head, _, rest = reason.partition(": ")
-    return any(total.name == head for total in totals) or any(rest in incident.findings for incident in incidents)
+    only_counts = rest.endswith((" violation", " violations"))  # else it says what is not decided
+    counted = only_counts and any(total.name == head for total in totals)
+    return counted or any(rest in incident.findings for incident in incidents)
 
 
 def _planted(run: Run, word: str) -> str:

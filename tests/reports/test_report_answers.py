@@ -625,6 +625,16 @@ def test_a_reason_that_the_verdict_gives_is_not_repeated(tmp_path):
     assert verdict.other_reasons == ("t-0 was not read",)
 
 
+def test_what_is_not_decided_of_an_anomaly_is_told_beside_the_incidents(tmp_path):
+    checked(tmp_path, **CUT)
+    results = json.loads((tmp_path / "results.json").read_text())
+    undecided = "lost-acked-write: of 8 answers it is undecided whether the contract allows it"
+    results["reasons"] = ["lost-acked-write: 1 violation", undecided]
+    (tmp_path / "results.json").write_text(json.dumps(results))
+    run = load_run(tmp_path)
+    assert summarize(run, Joined(run)).verdict.other_reasons == (undecided,)
+
+
 def test_the_election_that_did_the_harm_is_told_with_what_had_hit_the_leader_before(tmp_path):
     """The first violation is about broker 1, at 20 s; 3 leads then."""
     needed.write(tmp_path, Needed((2,), (1,), (), 3, 4))
