@@ -493,3 +493,13 @@ def test_an_epoch_that_was_not_told_before_is_no_change_of_leader(tmp_path, led,
 def test_with_acks_0_no_broker_is_said_to_have_acknowledged(tmp_path, acks, said):
     page = html(run_of(tmp_path, runs=[{"acks": acks}]))
     assert ("acks=0: by no broker, a client counts what it has sent" in page) is said
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [("invalid", "a failure may need several attempts"), ("valid", "what happens differs from run")],
+)
+def test_what_a_repetition_may_need_depends_on_the_verdict(tmp_path, verdict, said):
+    spec = {"reproduce": "harrow run --seed 1", "seed": 1}
+    runs = [{"environment": "local", "seed": 1}]
+    assert said in html(run_of(tmp_path, spec=spec, results={"verdict": verdict}, runs=runs))
