@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -23,6 +24,12 @@ PACKAGES = (
     "history",
     "common",
 )
+
+
+def test_no_two_modules_of_tests_have_one_name() -> None:
+    """Pytest imports them by their names alone: a run of all tests would stop at the second one."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 def test_imports_point_one_way() -> None:
