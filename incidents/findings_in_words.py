@@ -140,7 +140,7 @@ _SETS: Final = (
     r"partition epoch \d+"
 )
 _BATCH_OF: Final = r"\d+…\d+ of epoch (\d+)"
-_AND_MORE: Final = r"(?:; it lacks the committed offsets \d+ to (\d+))?"
+_AND_MORE: Final = r"(?:; it (?:lacks|cut off) the committed offsets \d+ to (\d+))?"
 _KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
     "P-1": (
         (
@@ -216,7 +216,7 @@ _KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
         (
             (
                 r"broker (\d+) cut its log from (\d+) to (\d+), and what was at (\d+) is committed"
-                r"(?:; it cut off the committed offsets \d+ to (\d+))?"
+                rf"{_AND_MORE}"
             ),
             _cut_off,
         ),

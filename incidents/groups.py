@@ -62,7 +62,7 @@ def _came_of(evidence: Evidence, host: Group, group: Group) -> bool:
     (after,) = group.losses
     return (
         [cause.kind for cause in host.causes] == ["storage-loss"]
-        and [(cause.kind, cause.faults) for cause in group.causes] == [("diverged-log-kept", ())]
+        and _is_unexplained_divergence(group)
         and after.first_ns >= (host.causes[0].at_ns or 0)
         and set(held(evidence, after)) == {host.causes[0].node}
     )
@@ -125,8 +125,8 @@ def _is_one_mistake(group: Group, other: Group) -> bool:
 def _with_faults_of(cause: Cause, other: Cause) -> Cause:
     """Return a cause with what speaks for further faults."""
     further = [number for number in other.faults if number not in cause.faults]
-    told = [line for line in other.evidence if any(f"fault #{number})" in line for number in further)]
-    return replace(cause, evidence=(*cause.evidence, *told), faults=(*cause.faults, *further))
+    about_them = [line for line in other.evidence if any(f"fault #{number})" in line for number in further)]
+    return replace(cause, evidence=(*cause.evidence, *about_them), faults=(*cause.faults, *further))
 
 
 def leaders_united(groups: Sequence[Group]) -> list[Group]:
@@ -165,14 +165,18 @@ def cuts_united(evidence: Evidence, groups: Sequence[Group]) -> list[Group]:
     for host in groups:
         if [cause.kind for cause in host.causes] != ["wrong-cut"] or not host.losses:
             continue
-        for group in [one for one in found if _is_allowed(one) == _is_allowed(host)]:
+        apart = [one for one in found if _is_unexplained_divergence(one) and _is_allowed(one) == _is_allowed(host)]
+        for group in apart:
             cuts = [_cut_then(evidence, host.causes[0], row) for row in group.rows]
-            if [(cause.kind, cause.faults) for cause in group.causes] != [("diverged-log-kept", ())] or None in cuts:
-                continue
-            host.rows += group.rows
-            host.also += [cut for cut in dict.fromkeys(cuts) if cut]
-            found.remove(group)
+            if None not in cuts:
+                host.rows += group.rows
+                host.also += [cut for cut in dict.fromkeys(cuts) if cut]
+                found.remove(group)
     return found
+
+
+def _is_unexplained_divergence(group: Group) -> bool:
+    return [(cause.kind, cause.faults) for cause in group.causes] == [("diverged-log-kept", ())]
 
 
 def _cut_then(evidence: Evidence, cause: Cause, row: Row) -> str | None:

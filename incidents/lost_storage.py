@@ -134,8 +134,9 @@ def _kept_away(
     still = {*last.isr, *last.elr} if last is not None else set()
     found: dict[int, list[tuple[Fault, str]]] = {}
     for other in [*members, *sorted(left)]:
-        outside = ", had left the ISR by the election" if other in isr else ", had left the ISR"
-        outside = "" if other in isr and other in still else outside
+        outside = ", had left the ISR"
+        if other in isr:
+            outside = "" if other in still else ", had left the ISR by the election"
         for excuse in evidence.faults_on(other, fault.started_ns, fault.started_ns):
             if excuse != fault and (excuse.ended_ns is None or excuse.ended_ns >= elected_after_ns):
                 sentence = f"Broker {other} {excuse.deed}{outside} and could not be elected."

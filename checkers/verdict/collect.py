@@ -60,7 +60,7 @@ def collect_findings(classified: DataFrame) -> dict[str, Collected]:
     order = [fn.col(name).asc_nulls_last() for name in ("at_ns", *KEY[1:], "offset", "value", "op")]
     by_kind, by_partition = Window.partitionBy(*kind), Window.partitionBy(*kind, *KEY[1:])
     kept = (
-        classified.withColumn("turn", fn.row_number().over(Window.partitionBy(*kind).orderBy(*order, "details")))
+        classified.withColumn("turn", fn.row_number().over(by_kind.orderBy(*order, "details")))
         .withColumn("total", fn.count("*").over(by_kind))
         .withColumn("total_undecided", fn.sum(fn.col("undecided").cast("int")).over(by_kind))
         .withColumn("in_partition", fn.count("*").over(by_partition))

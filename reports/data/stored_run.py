@@ -260,16 +260,12 @@ def with_places(anomalies: pa.Table) -> pa.Table:
 
 
 def _extent(data: Mapping[str, Any]) -> Extent:
-    first, last = data.get("first_offset"), data.get("last_offset")
-    partition = data.get("partition")
-    return Extent(
-        None if data.get("topic") is None else str(data.get("topic")),
-        None if partition is None else _whole(partition),
-        data.get("within_contract") is True,
-        _whole(data.get("number")),
-        None if first is None else _whole(first),
-        None if last is None else _whole(last),
+    topic = data.get("topic")
+    partition, first, last = (
+        None if data.get(key) is None else _whole(data[key]) for key in ("partition", "first_offset", "last_offset")
     )
+    within = data.get("within_contract") is True
+    return Extent(None if topic is None else str(topic), partition, within, _whole(data.get("number")), first, last)
 
 
 def _whole(value: object) -> int:

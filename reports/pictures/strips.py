@@ -204,7 +204,7 @@ def _strips(run: Run, history: PartitionHistory) -> PartitionStrips:
 
 
 def _differ(before: tuple[int, int], after: tuple[int, int]) -> bool:
-    """Whether another broker leads, or the same in another epoch; an epoch below 0 is one that nobody has told yet."""
+    """Whether another broker leads, or the same in another epoch; an epoch below 0 is not known yet."""
     return before != after and not (before[0] == after[0] and min(before[1], after[1]) < 0)
 
 
