@@ -120,7 +120,7 @@ _ROWS: Final = (
     ),
     Anomaly(
         "stale-read",
-        "A read that starts after an acknowledgement returns that write.",
+        "A read that starts after a write was acknowledged, or shown to another reader, returns that write.",
         "reads that missed an acknowledged write",
     ),
     Anomaly(

@@ -26,6 +26,7 @@ from incidents.groups import (
     with_same_fault,
 )
 from incidents.headlines import gravest, headline
+from incidents.kept_out import outages_united
 from incidents.losses import causes_of
 from incidents.model import Cause, Election, Incident, Span
 from incidents.reads import COMMITS, NOT_IDEMPOTENT, OF_ANSWERS, STALE, causes_of_row, is_retried
@@ -59,7 +60,7 @@ def diagnose(directory: Path, totals: Totals | None = None, extents: Extents | N
     rows: list[Row] = [{**row, _PLACE: place} for place, row in enumerate(table)]
     groups = merged([*losses_together(evidence, _losses(evidence, rows)), *_findings(evidence)])
     groups = cuts_united(evidence, _with_others(evidence, groups, rows))
-    groups = sides_united(leaders_united(groups))
+    groups = outages_united(sides_united(leaders_united(groups)))
     found = [_incident(evidence, group) for group in groups if group.rows or group.findings]
     exact = ExactNumbers(rows, found, totals or {}, extents or {})
     found = [_counted(incident, exact.of(incident)) for incident in found]

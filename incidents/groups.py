@@ -54,7 +54,7 @@ def _are_of_one_partition(group: Group, other: Group) -> bool:
     """Whether two losses are of one partition, and both violations, or both within the contract."""
     (loss,), (another,) = group.losses, other.losses
     same_place = (loss.topic, loss.partition) == (another.topic, another.partition)
-    return same_place and _is_allowed(group) == _is_allowed(other)
+    return same_place and is_allowed(group) == is_allowed(other)
 
 
 def _came_of(evidence: Evidence, host: Group, group: Group) -> bool:
@@ -153,7 +153,7 @@ def leaders_united(groups: Sequence[Group]) -> list[Group]:
 def _is_united(group: Group) -> bool:
     only_answers = not group.losses and all(row["anomaly"] in STALE for row in group.rows)
     is_read = group.causes[0].kind == "dirty-read"
-    return not group.findings and not _is_allowed(group) and (is_read or only_answers)
+    return not group.findings and not is_allowed(group) and (is_read or only_answers)
 
 
 def cuts_united(evidence: Evidence, groups: Sequence[Group]) -> list[Group]:
@@ -165,7 +165,7 @@ def cuts_united(evidence: Evidence, groups: Sequence[Group]) -> list[Group]:
     for host in groups:
         if [cause.kind for cause in host.causes] != ["wrong-cut"] or not host.losses:
             continue
-        apart = [one for one in found if _is_unexplained_divergence(one) and _is_allowed(one) == _is_allowed(host)]
+        apart = [one for one in found if _is_unexplained_divergence(one) and is_allowed(one) == is_allowed(host)]
         for group in apart:
             cuts = [_cut_then(evidence, host.causes[0], row) for row in group.rows]
             if None not in cuts:
@@ -197,8 +197,8 @@ def _cut_then(evidence: Evidence, cause: Cause, row: Row) -> str | None:
 
 def sides_united(groups: Sequence[Group]) -> list[Group]:
     """Make one incident of violations and of what is within the contract, if their causes say the same there."""
-    united = [group for group in groups if not _is_allowed(group)]
-    for group in filter(_is_allowed, groups):
+    united = [group for group in groups if not is_allowed(group)]
+    for group in filter(is_allowed, groups):
         host = next((one for one in united if _are_alike(one, group)), None)
         if host is None:
             united.append(group)
@@ -212,11 +212,12 @@ def _are_alike(group: Group, other: Group) -> bool:
     said, also_said = ([(cause.kind, cause.sentence) for cause in one.causes] for one in (group, other))
     stale, also_stale = (any(row["anomaly"] in STALE for row in one.rows) for one in (group, other))
     where, also_where = ({(row["topic"], row["partition"]) for row in one.rows} for one in (group, other))
-    by_one_fault = len(group.causes) == 1 and bool(group.causes[0].faults) and _is_allowed(group) and _is_allowed(other)
+    by_one_fault = len(group.causes) == 1 and bool(group.causes[0].faults) and is_allowed(group) and is_allowed(other)
     return bool(said) and said == also_said and stale == also_stale and (by_one_fault or bool(where & also_where))
 
 
-def _is_allowed(group: Group) -> bool:
+def is_allowed(group: Group) -> bool:
+    """Whether all of a group is within the contract."""
     return not group.findings and all(row["within_contract"] for row in group.rows)
 
 

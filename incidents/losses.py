@@ -20,7 +20,7 @@ from incidents.lost_storage import SLACK_NS, set_of, storage_loss
 from incidents.model import Cause
 from incidents.partition_history import NO_LEADER, PartitionHistory, Sample
 from incidents.takeovers import Loss, Takeover, holders_of_all
-from incidents.uncommitted import shown_early
+from incidents.uncommitted import called_committed, shown_early
 
 CUT_AS_IT_WENT_ON = "cut its log when it went on"
 """What evidence says of a broker that was paused until then."""
@@ -261,10 +261,12 @@ def _never_had(
 
 def _shown(evidence: Evidence, loss: Loss, early: Cause, elected: str) -> Cause:
     """Return the cause of a loss of what had only been read: who showed it, and who was elected without it."""
-    by = shown_early(evidence, min(loss.rows, key=lambda row: (row["at_ns"] or 0, row["offset"] or 0)))
+    first = min(loss.rows, key=lambda row: (row["at_ns"] or 0, row["offset"] or 0))
+    by = shown_early(evidence, first)
     if by.node is None:
         return replace(early, node=None)
-    sentence = f"broker {by.node} showed them to readers above its high watermark; {elected} without them"
+    how = "and called them committed" if called_committed(first) else "above its high watermark"
+    sentence = f"broker {by.node} showed them to readers {how}; {elected} without them"
     faults = tuple(dict.fromkeys((*early.faults, *by.faults)))
     return replace(early, sentence=sentence, node=by.node, evidence=(*by.evidence, *early.evidence), faults=faults)
 

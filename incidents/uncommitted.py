@@ -70,6 +70,12 @@ def shown_early(evidence: Evidence, row: Row) -> Cause:
     return Cause("dirty-read", showed_too_much(node), spoken, at_ns, node, faults)
 
 
+def called_committed(row: Row) -> bool:
+    """Whether the answer that showed a lost record first had a high watermark above it."""
+    told = details_of(row).get("told_high_watermark")
+    return isinstance(told, int) and row["offset"] is not None and told > row["offset"]
+
+
 def leader_then(history: PartitionHistory, at_ns: int) -> int | None:
     """Return who led at a moment, as far as samples show it."""
     led = history.leader_at(at_ns)

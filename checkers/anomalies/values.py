@@ -77,22 +77,29 @@ def lost_read(relations: Relations) -> DataFrame:
             "read_op": fn.col("read_op"),
             "read_process": fn.col("read_process"),
             "read_ns": fn.col("read_first_ns"),
+            "told_high_watermark": fn.col("told_high_watermark"),
             "reads": fn.col("reads"),
             "final_complete": fn.col("complete"),
         },
     )
 
 
-def _never_acknowledged_and_gone(relations: Relations) -> DataFrame:
-    """Return the values of `lost_read` that no broker ever acknowledged."""
-    return _lost_reads(relations).where("sent > 0 and not acknowledged")
+def _never_committed_and_gone(relations: Relations) -> DataFrame:
+    """Return the values of `lost_read` that no broker ever called committed, by an acknowledgement or to a reader."""
+    told = fn.coalesce(fn.col("told_high_watermark") > fn.col("read_offset"), fn.lit(False))
+    return _lost_reads(relations).where("sent > 0 and not acknowledged").where(~told)
 
 
 def _lost_reads(relations: Relations) -> DataFrame:
+    """Return the values of `lost_read`, with `told_high_watermark`: what the broker called committed in that answer."""
     read = relations.values.where("ok_reads > 0 and final_reads = 0")
-    return read.join(fn.broadcast(_shown(relations)), list(KEY)).where(
+    gone = read.join(fn.broadcast(_shown(relations)), list(KEY)).where(
         _absent_from_final("read_first_ns", "read_offset")
     )
+    told = relations.polls.where("kind = 'poll'").select(
+        *KEY, fn.col("op").alias("read_op"), fn.col("high_watermark").alias("told_high_watermark")
+    )
+    return gone.join(told, [*KEY, "read_op"], "left")
 
 
 def unseen(relations: Relations) -> DataFrame:
@@ -211,7 +218,8 @@ def dirty_read(relations: Relations) -> DataFrame:
 
     The leader that served the poll had not committed the record even afterwards; its high watermark never goes down
     while it leads. Or the record was never acknowledged, was read, and is gone (`lost-read`): unless it was lost with
-    others, it never was committed.
+    others, it never was committed. An answer whose high watermark was above the record called it committed: its loss
+    is a `lost-read` alone.
     """
     furthest = (
         relations.reads.where("node is not null and completed_ns is not null")
@@ -229,7 +237,7 @@ def dirty_read(relations: Relations) -> DataFrame:
         "sampled_ns",
         "sampled_hw",
     )
-    gone = _never_acknowledged_and_gone(relations).select(
+    gone = _never_committed_and_gone(relations).select(
         *KEY,
         fn.col("read_op").alias("op"),
         fn.col("read_process").alias("process"),

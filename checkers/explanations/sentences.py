@@ -138,10 +138,12 @@ def _lost_acked_write(row: Row, details: Details) -> str:
 def _lost_read(row: Row, details: Details) -> str:
     complete = details.get("final_complete", True)
     missing = "it is missing from a complete read of the partition" if complete else "the last reads passed over it"
+    told = details.get("told_high_watermark")
+    watermark = "" if told is None else f", in an answer with the high watermark {told}"
     return (
         f"{_value(row)} was returned at offset {row['offset']} of {partition(row)} to {_process(row)} "
-        f"at {seconds(row['at_ns'])} (read {times(details.get('reads', 1))} in all), yet {missing}: a record that was "
-        "once visible to readers is gone."
+        f"at {seconds(row['at_ns'])}{watermark} (read {times(details.get('reads', 1))} in all), yet {missing}: a record"
+        " that was once visible to readers is gone."
     )
 
 

@@ -56,5 +56,5 @@ def fault(number, kind, targets, started_s, ended_s, **changed):
 def lost(offset, at_s, partition=0, anomaly="lost-acked-write", **changed):
     return {
         "anomaly": anomaly, "topic": "t", "partition": partition, "offset": offset, "value": 1000 + (offset or 0),
-        "at_ns": int(at_s * S), "within_contract": False, **changed,
+        "at_ns": None if at_s is None else int(at_s * S), "within_contract": False, **changed,
     }  # fmt: skip

@@ -393,6 +393,9 @@ def test_what_was_only_read_was_shown_too_early(tmp_path):
     read_only = only(run_in(tmp_path / "read", cluster=cluster, anomalies=[lost(15, 10, anomaly="lost-read")])).cause
     assert read_only.kind == "dirty-read"
     assert "broker 1 showed them to readers above its high watermark; broker 2 was elected" in read_only.sentence
+    told = lost(15, 10, anomaly="lost-read", evidence=json.dumps({"told_high_watermark": 16}))
+    too_much = only(run_in(tmp_path / "told", cluster=cluster, anomalies=[told])).cause
+    assert "broker 1 showed them to readers and called them committed; broker 2 was elected" in too_much.sentence
     both = [lost(15, 10), lost(16, 10, anomaly="lost-read")]
     assert only(run_in(tmp_path / "both", cluster=cluster, anomalies=both)).cause.kind == "acknowledged-early"
 

@@ -163,3 +163,45 @@ def test_a_fault_after_which_the_replica_was_back_in_the_isr_has_not_put_it_out(
     members = [(9, (1, 2, 3)), (15, (1, 2)), (back_s, (1, 2, 3)), (24, (1, 2))]
     before = [leads(at_s, 1, 4, 9, isr) for at_s, isr in members]
     assert cause_of(tmp_path, [*before, *samples()]).faults == faults
+
+
+def differing(offset, broker, **changed):
+    """Offset at which one broker holds another record than the two others."""
+    replicas = [{"broker": each, "value": 8 if each == broker else 9} for each in (1, 2, 3)]
+    evidence = json.dumps({"values": [8, 9], "holders": 3, "expected_holders": 3, "replicas": replicas})
+    return lost(offset, None, anomaly="divergent-replicas", evidence=evidence, **changed)
+
+
+def incidents_beside(directory, *rows):
+    folder = directory / "nodes" / "3"
+    folder.mkdir(parents=True)
+    (folder / "node.log").write_text(REFUSED)
+    return diagnose(run_in(directory, cluster=samples(end_of_follower=18), faults=[PAUSE], anomalies=[NOT_FULL, *rows]))
+
+
+def test_a_replica_that_stays_out_by_records_that_differ_is_of_the_incident_of_these(tmp_path):
+    (incident,) = incidents_beside(tmp_path, differing(16, 3), differing(17, 3))
+    assert incident.anomalies == {"divergent-replicas": (2, 0), "unavailable": (1, 0)}
+    assert incident.headline.startswith(
+        "2 offsets of t-0 (offsets 16\N{EN DASH}17) were different on different replicas"
+    )
+    assert any(line.startswith("Later t-0 did not recover: the ISR did not") for line in incident.cause.evidence)
+    assert any("ends at 18, inside a batch of its leader's" in line for line in incident.cause.evidence)
+
+
+def test_what_differs_within_the_contract_speaks_for_the_outage(tmp_path):
+    allowed = [differing(offset, 3, within_contract=True) for offset in (15, 16, 17)]
+    (incident,) = incidents_beside(tmp_path, *allowed)
+    assert incident.anomalies == {"divergent-replicas": (0, 3), "unavailable": (1, 0)}
+    assert incident.headline.startswith("t-0 did not recover: the ISR did not become full again; broker 3 stays out")
+    assert (
+        "Broker 3 holds other records than the others at t-0 (offsets 15\N{EN DASH}17), which by itself is within the contract"
+        " here." in incident.cause.evidence
+    )
+
+
+@pytest.mark.parametrize(
+    "row", [differing(16, 2), differing(16, 3, partition=1)], ids=["another broker's", "of another partition"]
+)
+def test_records_that_do_not_keep_it_out_are_an_incident_of_their_own(tmp_path, row):
+    assert len(incidents_beside(tmp_path, row)) == 2

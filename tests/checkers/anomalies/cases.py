@@ -1268,6 +1268,20 @@ def what_was_never_acknowledged_is_read_and_gone(history: History) -> None:
     history.final([])
 
 
+@case({"lost-read": (1, 0)})
+def what_an_answer_called_committed_is_gone(history: History) -> None:
+    history.send(100, (10, None), status="info")
+    history.poll(0, [100], (20, 30), assigned=True, high_watermark=1)
+    history.final([])
+
+
+@case({"lost-read": (1, 0), "dirty-read": (1, 0)})
+def an_answer_showed_more_than_it_called_committed_and_that_is_gone(history: History) -> None:
+    history.send(100, (10, None), status="info")
+    history.poll(0, [100], (20, 30), assigned=True, high_watermark=0)
+    history.final([])
+
+
 # --- positions -----------------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ are for histories of one partition, with idempotence and without faults, whose r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -71,10 +72,20 @@ def _leads_since(samples: Sequence[Row], sample: Row) -> int:
     return since["at_ns"]
 
 
+def _was_called_committed(rows: Rows, value: int) -> bool:
+    """Whether the answer that showed a value first had a high watermark above it."""
+    completed = {poll["op"]: poll["completed_ns"] for poll in rows.polls}
+    first = min(
+        rows.reads_of(value), key=lambda read: math.inf if completed[read["op"]] is None else completed[read["op"]]
+    )
+    told = next(poll["high_watermark"] for poll in rows.polls if poll["op"] == first["op"])
+    return told is not None and told > first["offset"]
+
+
 def dirty_read(rows: Rows) -> Iterator[Key]:
     gone = set(lost_read(rows))
     for send in rows.sends:
-        if (send["value"],) in gone and not is_acknowledged(send):
+        if (send["value"],) in gone and not is_acknowledged(send) and not _was_called_committed(rows, send["value"]):
             yield (send["value"],)
     for poll in rows.polls:
         reads = [read for read in rows.reads if read["op"] == poll["op"]]
