@@ -195,8 +195,8 @@ def test_what_differs_within_the_contract_speaks_for_the_outage(tmp_path):
     assert incident.anomalies == {"divergent-replicas": (0, 3), "unavailable": (1, 0)}
     assert incident.headline.startswith("t-0 did not recover: the ISR did not become full again; broker 3 stays out")
     assert (
-        "Broker 3 holds other records than the others at t-0 (offsets 15\N{EN DASH}17), which by itself is within the contract"
-        " here." in incident.cause.evidence
+        "Broker 3 holds other records than the others at t-0 (offsets 15\N{EN DASH}17), which by itself is within the"
+        " contract here." in incident.cause.evidence
     )
 
 
