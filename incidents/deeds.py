@@ -101,11 +101,11 @@ RECIPES: Final[Mapping[str, str]] = {
     "leader-misses-elections": "keep a leader from learning that another has led meanwhile",
     "recovered-twice": "lose all replicas, and disturb the recovery twice",
 }
-"""Kind of recipe → what it is for: "a series of faults to ...". Its parts are faults too, and may come to less."""
+"""Kind of recipe → what it is for: "a series of faults meant to …". Its parts are faults too, and may be fewer."""
 
 
 def meaning(kind: str) -> str:
     """Say what a fault of this kind does: "a node lost its page cache"; empty for a kind that is not known."""
     if kind in DEEDS:
         return f"a node {DEEDS[kind]}"
-    return f"{A_RECIPE} to {RECIPES[kind]}" if kind in RECIPES else EVENTS.get(kind, "")
+    return f"{A_RECIPE} meant to {RECIPES[kind]}" if kind in RECIPES else EVENTS.get(kind, "")

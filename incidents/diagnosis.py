@@ -18,6 +18,7 @@ from incidents.groups import (
     Group,
     Keyed,
     cuts_united,
+    divergences_told,
     key_of,
     leaders_united,
     losses_together,
@@ -60,7 +61,7 @@ def diagnose(directory: Path, totals: Totals | None = None, extents: Extents | N
     rows: list[Row] = [{**row, _PLACE: place} for place, row in enumerate(table)]
     groups = merged([*losses_together(evidence, _losses(evidence, rows)), *_findings(evidence)])
     groups = cuts_united(evidence, _with_others(evidence, groups, rows))
-    groups = outages_united(sides_united(leaders_united(groups)))
+    groups = outages_united(divergences_told(evidence, sides_united(leaders_united(groups))))
     found = [_incident(evidence, group) for group in groups if group.rows or group.findings]
     exact = ExactNumbers(rows, found, totals or {}, extents or {})
     found = [_counted(incident, exact.of(incident)) for incident in found]

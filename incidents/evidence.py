@@ -150,10 +150,10 @@ class Evidence:
                     if in_brief
                     else f"{story(number)}, and then {together(parts[number])}"
                 )
-            aim = f" to {RECIPES[kind]}" if kind in RECIPES else ""
+            aim = f" meant to {RECIPES[kind]}" if kind in RECIPES else ""
             if in_brief:
-                return f"{A_RECIPE}{aim} (fault #{number}), which consists of {named}"
-            return f"{A_RECIPE}{aim} (fault #{number}), in which {together(parts[number])}"
+                return f"{A_RECIPE}{aim} (fault #{number}), of which {named} had begun by then"
+            return f"{A_RECIPE}{aim} (fault #{number}), in which by then {together(parts[number])}"
 
         return [
             of_recipe(number) if number in parts else story(number)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from common.wording import count, partition_name
+from common.wording import as_sentence, count, partition_name
 from incidents.evidence import Evidence, Finding
 from incidents.lost_storage import SLACK_NS
 from incidents.model import Cause
+from incidents.partition_history import LogCut
 from incidents.reads import STALE
 from incidents.rows import Row
 from incidents.takeovers import Loss, held
@@ -175,6 +176,33 @@ def cuts_united(evidence: Evidence, groups: Sequence[Group]) -> list[Group]:
     return found
 
 
+def divergences_told(evidence: Evidence, groups: Sequence[Group]) -> list[Group]:
+    """Say of a divergence that no loss explains who cut off what another replica kept, and under which faults."""
+    for group in filter(_is_unexplained_divergence, groups):
+        cause = group.causes[0]
+        cuts = dict.fromkeys(
+            (row["topic"], row["partition"], cut) for row in group.rows for cut in _cuts_of(evidence, row)
+        )
+        meanwhile = [
+            fault
+            for fault in evidence.faults
+            if fault.number and any(fault.touches(cut.before_ns, cut.at_ns) for _, _, cut in cuts)
+        ]
+        told = (
+            *(_shortened(topic, partition, cut, kept="and another replica kept") for topic, partition, cut in cuts),
+            *(as_sentence(f"meanwhile {fault.story}") for fault in meanwhile),
+        )
+        faults = tuple(dict.fromkeys((*cause.faults, *(fault.number for fault in meanwhile if fault.number))))
+        group.causes = (replace(cause, evidence=(*cause.evidence, *told), faults=faults),)
+    return list(groups)
+
+
+def _cuts_of(evidence: Evidence, row: Row) -> list[LogCut]:
+    """The cuts that took an offset off a log, in order: somebody else kept what differs there."""
+    cuts = evidence.history_of(row["topic"], row["partition"]).cuts if row["offset"] is not None else ()
+    return [cut for cut in cuts if cut.log_end <= row["offset"] < cut.log_end_before]
+
+
 def _is_unexplained_divergence(group: Group) -> bool:
     return [(cause.kind, cause.faults) for cause in group.causes] == [("diverged-log-kept", ())]
 
@@ -187,12 +215,15 @@ def _cut_then(evidence: Evidence, cause: Cause, row: Row) -> str | None:
     for cut in evidence.history_of(row["topic"], row["partition"]).cuts:
         is_near = cut.before_ns - SLACK_NS <= at_ns <= cut.at_ns + SLACK_NS
         if cut.broker == cause.node and is_near and cut.log_end <= offset < cut.log_end_before:
-            name = partition_name(row["topic"], row["partition"])
-            return (
-                f"Broker {cut.broker} cut its log of {name} from {count(cut.log_end_before)} to {count(cut.log_end)}"
-                f" {cut.when}, too, and another replica kept what it cut off."
-            )
+            return _shortened(row["topic"], row["partition"], cut, kept="too, and another replica kept")
     return None
+
+
+def _shortened(topic: str, partition: int, cut: LogCut, *, kept: str) -> str:
+    return (
+        f"Broker {cut.broker} cut its log of {partition_name(topic, partition)} from {count(cut.log_end_before)} to"
+        f" {count(cut.log_end)} {cut.when}, {kept} what it cut off."
+    )
 
 
 def sides_united(groups: Sequence[Group]) -> list[Group]:

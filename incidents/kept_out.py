@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from common.wording import partition_name
 from incidents.groups import Group, is_allowed
@@ -27,6 +28,9 @@ def outages_united(groups: Sequence[Group]) -> list[Group]:
             host, guest = divergence, outage
             also = [f"Later {_places(outage)} did not recover: {outage.causes[0].sentence}.", *_spoken(outage)]
         host.rows += guest.rows
+        if host is outage and len(guest.causes) == 1:
+            faults = tuple(dict.fromkeys((*host.causes[0].faults, *guest.causes[0].faults)))
+            host.causes = (replace(host.causes[0], faults=faults),)
         host.also += also
         found.remove(guest)
     return found

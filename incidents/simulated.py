@@ -88,6 +88,9 @@ _BY_FAMILY: Final = (("P-R", "quorum"), ("P-G", "groups"), ("V-", "no-progress")
 """Beginning of a property's id → cause, for the others."""
 
 
+_MIN_ISR = re.compile(r"\bmin ISR (?:is |was )?(\d+)\b")
+
+
 def causes_of_finding(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
     """Return the cause that a finding shows, or the candidates."""
     if finding.property_id == "P-6" and "had synced up to" in finding.what:
@@ -109,7 +112,17 @@ def _as_found(evidence: Evidence, finding: Finding, kind: str) -> Cause:
     """Return a cause that the finding itself says: in words, with the exact sentence as evidence."""
     words, exact = in_words(finding), plain(finding)
     sentence = f"the cluster did not get on: {words}" if finding.layer == "liveness" else words
-    return _cause(evidence, finding, kind, sentence, *([] if words == exact else [as_sentence(exact)]))
+    spoken = [] if words == exact else [as_sentence(exact)]
+    return _cause(evidence, finding, kind, sentence, *spoken, *_raised_min_isr(evidence, finding))
+
+
+def _raised_min_isr(evidence: Evidence, finding: Finding) -> list[str]:
+    """Say that the min ISR of a finding is above the one that the run began with: clients had altered it."""
+    found = _MIN_ISR.search(finding.what)
+    began = evidence.settings.get("min_insync_replicas")
+    if found is None or not isinstance(began, int) or int(found[1]) <= began:
+        return []
+    return [f"min.insync.replicas was {began} at the start, and {found[1]} by then: it had been altered in between."]
 
 
 def _cause(evidence: Evidence, finding: Finding, kind: str, sentence: str, *spoken: str) -> Cause:

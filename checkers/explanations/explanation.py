@@ -94,7 +94,7 @@ def _on_contract(row: Row, acks: object, facts: RunFacts) -> str:
     if row.get("stale_because"):
         age_ms = row["stale_for_ns"] / 1e6
         judged = "Undecided" if row["undecided"] else "Within the contract"
-        return f"{judged}: {row['stale_because']}; the answer was at least {age_ms:.0f} ms old."
+        return f"{judged}: {row['stale_because']}; what it lacks had been known for {age_ms:.0f} ms."
     known = CATALOGUE.get(row["anomaly"])
     if row["within_contract"] and known is not None and known.excused_by_loss:
         return _on_loss(acks, facts)

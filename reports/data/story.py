@@ -123,6 +123,16 @@ class Story:
         return next((index for index, step in enumerate(self.steps) if step.text.startswith(VIOLATION)), None)
 
     @property
+    def reaches_a_fault(self) -> bool:
+        """Whether a fault is among the steps that led to the violation, one from the other."""
+        at = self.violation
+        while at is not None and (before := self.steps[at].cause) is not None and before < at:
+            if self.steps[before].lane == NEMESIS:
+                return True
+            at = before
+        return False
+
+    @property
     def columns(self) -> str:
         """What the short names above the columns stand for: the first of each kind of lane."""
         kinds: dict[str, int] = {}
@@ -143,6 +153,7 @@ class Story:
             "before": {str(lane): state for lane, state in self.before.items()},
             "begins": self.begins,
             "violation": self.violation,
+            "reaches_a_fault": self.reaches_a_fault,
             "words": vars(self.words),
             "lost": self.lost,
             "steps": [

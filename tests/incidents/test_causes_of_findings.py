@@ -5,7 +5,7 @@ import pytest
 from incidents import diagnose, needed
 from incidents.evidence import Evidence
 from incidents.needed import Needed
-from tests.incidents.stored import fault, follows, leads, lost, run_in
+from tests.incidents.stored import fault, follows, leads, lost, run_in, settings
 
 LACKS = "log-0: broker 3 of epoch 4 is in the ISR (ISR [1, 2, 3], ELR [], partition epoch 2) and has nothing at 5, where 5…5 of epoch 0 is committed"  # fmt: skip  # noqa: E501
 DIFFERS = "log-0: broker 3 of epoch 4 is in the ISR (ISR [1, 2, 3], ELR [], partition epoch 2) and has 5…5 of epoch 0 at 5, where 5…5 of epoch 1 is committed"  # fmt: skip  # noqa: E501
@@ -16,7 +16,7 @@ def line(at_s, node, text, source=None, **more):
     return {"at_us": int(at_s * 1_000_000), "node_id": node, "text": text, "source": source, **more}
 
 
-def cause_of(directory, property_id, what, *, story=(), cluster=(), faults=()):
+def cause_of(directory, property_id, what, *, story=(), cluster=(), faults=(), **changed):
     """The cause of a run whose only finding is made at `END_S`."""
     ended = line(END_S, 0, f"VIOLATION of {property_id}: {what}")
     (incident,) = diagnose(
@@ -26,6 +26,7 @@ def cause_of(directory, property_id, what, *, story=(), cluster=(), faults=()):
             story=[*story, ended],
             cluster=[{**row, "topic": "log"} for row in cluster],
             faults=list(faults),
+            runs=[settings(**changed)],
         )
     )
     return incident.causes[0] if len(incident.causes) == 1 else [cause.kind for cause in incident.causes]
@@ -241,6 +242,15 @@ def test_the_controller_that_ended_a_reassignment_is_named(tmp_path):
     story = [line(19, 101, "log-0: replicas [1, 2], ISR [1]"), line(19.5, 102, "log-0: ISR [1, 3] → [1]")]
     assert cause_of(tmp_path / "known", "P-23", given_up, story=story).sentence.startswith("controller 101 ended the")
     assert cause_of(tmp_path / "not", "P-23", given_up).sentence.startswith("the controller ended the")
+
+
+@pytest.mark.parametrize(("began", "is_told"), [(2, True), (3, False), (4, False)])
+def test_a_min_isr_that_was_raised_in_the_run_is_told(tmp_path, began, is_told):
+    what = "log-0: the reassignment from [1, 2, 3] to [2, 3] ended with the ISR [2, 3], min ISR 3; before it was [1, 3]"
+    evidence = cause_of(tmp_path, "P-23", what, min_insync_replicas=began).evidence
+    told = "min.insync.replicas was 2 at the start, and 3 by then: it had been altered in between."
+    assert (told in evidence) == is_told
+    assert any("at the start" in line for line in evidence) == is_told
 
 
 def test_an_eligible_replica_that_is_none_is_told_from_replicas_that_were_given_up(tmp_path):

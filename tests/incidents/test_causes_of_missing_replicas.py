@@ -205,3 +205,21 @@ def test_what_differs_within_the_contract_speaks_for_the_outage(tmp_path):
 )
 def test_records_that_do_not_keep_it_out_are_an_incident_of_their_own(tmp_path, row):
     assert len(incidents_beside(tmp_path, row)) == 2
+
+
+def test_who_cut_off_what_a_replica_kept_is_told_with_the_faults_meanwhile(tmp_path):
+    """Broker 2 cuts its log while broker 3 is paused, between 12 s and 13 s."""
+    cut = [follows(12, 2, 1, 3, 18), follows(13, 2, 1, 3, 15)]
+    allowed = [differing(offset, 3, within_contract=True) for offset in (15, 16)]
+    rows = [NOT_FULL, *allowed, differing(3, 3, partition=1)]
+    folder = tmp_path / "nodes" / "3"
+    folder.mkdir(parents=True)
+    (folder / "node.log").write_text(REFUSED)
+    run = run_in(tmp_path, cluster=[*cut, *samples(end_of_follower=18)], faults=[PAUSE], anomalies=rows)
+    (outage,) = [incident for incident in diagnose(run) if "unavailable" in incident.anomalies]
+    told = "Broker 2 cut its log of t-0 from 18 to 15 between 12.000 s and 13.000 s, and another replica kept what it"
+    assert any(line.startswith(told) for line in outage.cause.evidence)
+    assert "Meanwhile broker 3 was paused at 10.000 s (fault #7)." in outage.cause.evidence
+    assert outage.cause.faults == (7,)
+    (other,) = [incident for incident in diagnose(run) if "unavailable" not in incident.anomalies]
+    assert other.cause.faults == ()

@@ -27,7 +27,8 @@ def test_a_deed_agrees_with_the_number_of_its_targets():
     assert story("connection-resets", 1, 2) == "brokers 1 and 2 had their connections reset at 3.120 s (fault #4)"
     assert story("moved-leader") == "leaders were elected in quick succession at 3.120 s (fault #4)"
     assert story("votes-held") == (
-        "a series of faults to hold messages of the controllers' quorum back over elections began at 3.120 s (fault #4)"
+        "a series of faults meant to hold messages of the controllers' quorum back over elections began at 3.120 s"
+        " (fault #4)"
     )
     assert story("unheard-of") == "there was the fault unheard-of at 3.120 s (fault #4)"
     assert story("unheard-of", 3) == "broker 3 was under the fault unheard-of at 3.120 s (fault #4)"

@@ -47,6 +47,15 @@ def test_a_story_knows_causes_states_and_where_the_start_up_ends(tmp_path):
     assert not set(story.steps[6].text) & set("\x1b\u202e")
 
 
+def test_a_page_says_that_no_fault_is_among_the_steps_that_led_to_it(tmp_path):
+    fault = {"at_us": 600_050, "node_id": 0, "text": "kill broker 2", "source": None}
+    marked = [*STEPS[:5], {**STEPS[5], "cause": 7}, STEPS[6], fault, {**STEPS[7], "cause": 5}]
+    assert not load_story(stored(tmp_path, STEPS)).reaches_a_fault
+    assert not load_story(stored(tmp_path, marked)).reaches_a_fault  # nothing comes of what is later
+    marked = [*STEPS[:2], fault, {**STEPS[5], "cause": 2}, {**STEPS[7], "cause": 3}]
+    assert load_story(stored(tmp_path, marked)).reaches_a_fault
+
+
 @pytest.mark.parametrize(
     "broken",
     [

@@ -185,17 +185,17 @@ def test_a_recipe_is_one_fault_with_its_parts(tmp_path):
     needed.write(tmp_path, Needed((1, 2, 3, 4, 5), (), (), 3, 9, parts=((2, 3, 4, 5),)))
     run = checked(tmp_path, **{**SIMULATED, "faults": faults})
     assert told(run)["Faults needed"].startswith(
-        "Needed: broker 1 was killed at 3.000 s (fault #1); a series of faults to lose all replicas of a partition, and"
-        " hold their answers about their logs back (fault #2), in which broker 2 was killed at 4.000 s (fault #3) and"
-        " broker 3 was paused 2 times from 6.000 s to 9.000 s (faults #4, #5). With these alone the failure occurs"
-        " again. Each was left out in turn, what belongs together as one: then"
+        "Needed: broker 1 was killed at 3.000 s (fault #1); a series of faults meant to lose all replicas of a"
+        " partition, and hold their answers about their logs back (fault #2), in which by then broker 2 was killed at"
+        " 4.000 s (fault #3) and broker 3 was paused 2 times from 6.000 s to 9.000 s (faults #4, #5). With these alone"
+        " the failure occurs again. Each was left out in turn, what belongs together as one: then"
     )
     (incident,) = load_run(run).incidents
     told_last = "(fault #3) and broker 3 was paused 2 times from 6.000 s to 9.000 s (faults #4, #5)."
     assert incident.cause.evidence[-1].endswith(told_last)
     parts[0] |= {"parameters": json.dumps({"what": "down already"})}
     run = checked(tmp_path, **{**SIMULATED, "faults": [*faults[:2], *parts]})
-    assert "(fault #2), in which broker 3 was paused 2 times" in told(run)["Faults needed"]
+    assert "(fault #2), in which by then broker 3 was paused 2 times" in told(run)["Faults needed"]
     assert incident.cause.faults == (1, 2, 3, 4, 5)
 
 
@@ -216,8 +216,9 @@ def test_where_chance_decides_more_than_many_faults_none_of_them_is_told_as_need
     assert "Needed" not in text
     (incident,) = load_run(run).incidents
     assert incident.cause.evidence[-1].startswith(
-        "Faults without any one of which, and with the same random choices, it does not occur: a series of faults to"
-        " keep a follower from fetching, and then lose the others (fault #1), which consists of #2; broker 3"
+        "Faults without any one of which, and with the same random choices, it does not occur: a series of faults"
+        " meant to keep a follower from fetching, and then lose the others (fault #1), of which #2 had begun by then;"
+        " broker 3"
     )
     needed.write(run, Needed(**tried, parts=((1, 2),), again=1))
     assert told(run)["Faults needed"].startswith("Needed: a series of faults")
@@ -454,8 +455,8 @@ def test_of_a_series_in_a_long_story_the_numbers_of_its_parts_are_told(tmp_path)
     checked(tmp_path / "small", **SIMULATED)
     needed.write_smallest(run, "small")
     assert told(run)["Faults needed"].startswith(
-        "Needed: a series of faults to keep a follower from fetching, and then lose the others (fault #1), which"
-        " consists of #3, #4, #5, #6, #7, #8 and #9; broker 2 was killed at 4.000 s (fault #2)."
+        "Needed: a series of faults meant to keep a follower from fetching, and then lose the others (fault #1),"
+        " of which #3, #4, #5, #6, #7, #8 and #9 had begun by then; broker 2 was killed at 4.000 s (fault #2)."
     )
 
 
