@@ -22,7 +22,7 @@ from history.contract import CRASHING_FIRST, DOWN_ALREADY, ENDING_KINDS, LOSSY_K
 from history.reader import load_table
 from incidents import needed, node_logs
 from incidents.conditions import isr_conditions
-from incidents.deeds import A_RECIPE, OF_CLOCKS, RECIPES
+from incidents.deeds import A_RECIPE, OF_CLOCKS, RECIPES, meaning
 from incidents.faults import Fault, read_fault
 from incidents.logged_states import ENVIRONMENTS, LoggedState, logged_states
 from incidents.needed import Needed
@@ -150,10 +150,10 @@ class Evidence:
                     if in_brief
                     else f"{story(number)}, and then {together(parts[number])}"
                 )
-            aim = f" meant to {RECIPES[kind]}" if kind in RECIPES else ""
+            series = meaning(kind) if kind in RECIPES else A_RECIPE
             if in_brief:
-                return f"{A_RECIPE}{aim} (fault #{number}), of which {named} had begun by then"
-            return f"{A_RECIPE}{aim} (fault #{number}), in which by then {together(parts[number])}"
+                return f"{series} (fault #{number}), of which {named} had begun by then"
+            return f"{series} (fault #{number}), in which by then {together(parts[number])}"
 
         return [
             of_recipe(number) if number in parts else story(number)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from common.wording import FIRST_CONTROLLER, moment, nodes
 from history.contract import CRASHING_FIRST, DOWN_ALREADY
-from incidents.deeds import A_RECIPE, DEEDS, EVENTS, RECIPES
+from incidents.deeds import DEEDS, EVENTS, RECIPES, meaning
 
 _NOTHING_LOST = re.compile(r"\b0 bytes lost")
 """In the parameters of a simulated fault that could have lost data and did not."""
@@ -61,7 +61,7 @@ class Fault(NamedTuple):
     def story(self) -> str:
         """Whom it hit, and what it did to them: "brokers 1 and 2 were paused at 3.120 s (fault #4)"."""
         if self.kind in RECIPES and not self.targets:
-            return f"{A_RECIPE} meant to {RECIPES[self.kind]} began {self._when}"
+            return f"{meaning(self.kind)} began {self._when}"
         if self.kind == "changed-min-isr" and self.detail:
             return f"min.insync.replicas was set {self.detail} {self._when}"
         if not self.targets:

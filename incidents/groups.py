@@ -184,9 +184,7 @@ def divergences_told(evidence: Evidence, groups: Sequence[Group]) -> list[Group]
             (row["topic"], row["partition"], cut) for row in group.rows for cut in _cuts_of(evidence, row)
         )
         meanwhile = [
-            fault
-            for fault in evidence.faults
-            if fault.number and any(fault.touches(cut.before_ns, cut.at_ns) for _, _, cut in cuts)
+            fault for fault in evidence.faults if any(fault.touches(cut.before_ns, cut.at_ns) for _, _, cut in cuts)
         ]
         told = (
             *(_shortened(topic, partition, cut, kept="and another replica kept") for topic, partition, cut in cuts),
@@ -209,12 +207,11 @@ def _is_unexplained_divergence(group: Group) -> bool:
 
 def _cut_then(evidence: Evidence, cause: Cause, row: Row) -> str | None:
     """Say how the broker to blame for a cut shortened another log at that moment; None if not by this record."""
-    offset, at_ns = row["offset"], cause.at_ns
-    if offset is None or at_ns is None:
+    at_ns = cause.at_ns
+    if at_ns is None:
         return None
-    for cut in evidence.history_of(row["topic"], row["partition"]).cuts:
-        is_near = cut.before_ns - SLACK_NS <= at_ns <= cut.at_ns + SLACK_NS
-        if cut.broker == cause.node and is_near and cut.log_end <= offset < cut.log_end_before:
+    for cut in _cuts_of(evidence, row):
+        if cut.broker == cause.node and cut.before_ns - SLACK_NS <= at_ns <= cut.at_ns + SLACK_NS:
             return _shortened(row["topic"], row["partition"], cut, kept="too, and another replica kept")
     return None
 
@@ -242,9 +239,14 @@ def sides_united(groups: Sequence[Group]) -> list[Group]:
 def _are_alike(group: Group, other: Group) -> bool:
     said, also_said = ([(cause.kind, cause.sentence) for cause in one.causes] for one in (group, other))
     stale, also_stale = (any(row["anomaly"] in STALE for row in one.rows) for one in (group, other))
-    where, also_where = ({(row["topic"], row["partition"]) for row in one.rows} for one in (group, other))
+    where, also_where = (partitions_of(one.rows) for one in (group, other))
     by_one_fault = len(group.causes) == 1 and bool(group.causes[0].faults) and is_allowed(group) and is_allowed(other)
     return bool(said) and said == also_said and stale == also_stale and (by_one_fault or bool(where & also_where))
+
+
+def partitions_of(rows: Iterable[Row]) -> set[tuple[str, int]]:
+    """Topic and partition of each row."""
+    return {(row["topic"], row["partition"]) for row in rows}
 
 
 def is_allowed(group: Group) -> bool:

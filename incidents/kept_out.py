@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from common.wording import partition_name
-from incidents.groups import Group, is_allowed
-from incidents.model import Span, where
+from incidents.groups import Group, is_allowed, partitions_of
+from incidents.model import Cause, Span, where
 from incidents.rows import Row, details_of
 
 
@@ -24,13 +24,11 @@ def outages_united(groups: Sequence[Group]) -> list[Group]:
         if is_allowed(divergence):
             host, guest = outage, divergence
             also = [_differing(outage, divergence), *_spoken(divergence)]
+            outage.causes = (_with_faults_of(outage, divergence),)
         else:
             host, guest = divergence, outage
             also = [f"Later {_places(outage)} did not recover: {outage.causes[0].sentence}.", *_spoken(outage)]
         host.rows += guest.rows
-        if host is outage and len(guest.causes) == 1:
-            faults = tuple(dict.fromkeys((*host.causes[0].faults, *guest.causes[0].faults)))
-            host.causes = (replace(host.causes[0], faults=faults),)
         host.also += also
         found.remove(guest)
     return found
@@ -44,12 +42,12 @@ def _is_outage(group: Group) -> bool:
 
 def _keeps_out(group: Group, outage: Group) -> bool:
     """Whether the replica that stays out holds other records than another one, in each partition of the outage."""
-    return not group.findings and _partitions(outage.rows) <= _partitions(_held_apart(group, outage))
+    return not group.findings and partitions_of(outage.rows) <= partitions_of(_held_apart(group, outage))
 
 
 def _held_apart(group: Group, outage: Group) -> list[Row]:
     """The divergences of the outage's partitions in which its replica is not of the others' opinion."""
-    places, kept_out = _partitions(outage.rows), outage.causes[0].node
+    places, kept_out = partitions_of(outage.rows), outage.causes[0].node
     return [
         row
         for row in group.rows
@@ -79,13 +77,14 @@ def _differing(outage: Group, divergence: Group) -> str:
     )
 
 
+def _with_faults_of(outage: Group, divergence: Group) -> Cause:
+    own, others = outage.causes[0], divergence.causes if len(divergence.causes) == 1 else ()
+    return replace(own, faults=tuple(dict.fromkeys((*own.faults, *(one for cause in others for one in cause.faults)))))
+
+
 def _spoken(group: Group) -> tuple[str, ...]:
     return group.causes[0].evidence if len(group.causes) == 1 else ()
 
 
 def _places(outage: Group) -> str:
-    return ", ".join(partition_name(*place) for place in sorted(_partitions(outage.rows)))
-
-
-def _partitions(rows: Sequence[Row]) -> set[tuple[str, int]]:
-    return {(row["topic"], row["partition"]) for row in rows}
+    return ", ".join(partition_name(*place) for place in sorted(partitions_of(outage.rows)))

@@ -86,8 +86,8 @@ def lost_read(relations: Relations) -> DataFrame:
 
 def _never_committed_and_gone(relations: Relations) -> DataFrame:
     """Return the values of `lost_read` that no broker ever called committed, by an acknowledgement or to a reader."""
-    told = fn.coalesce(fn.col("told_high_watermark") > fn.col("read_offset"), fn.lit(False))
-    return _lost_reads(relations).where("sent > 0 and not acknowledged").where(~told)
+    called_committed = fn.coalesce(fn.col("told_high_watermark") > fn.col("read_offset"), fn.lit(False))
+    return _lost_reads(relations).where("sent > 0 and not acknowledged").where(~called_committed)
 
 
 def _lost_reads(relations: Relations) -> DataFrame:
@@ -96,10 +96,10 @@ def _lost_reads(relations: Relations) -> DataFrame:
     gone = read.join(fn.broadcast(_shown(relations)), list(KEY)).where(
         _absent_from_final("read_first_ns", "read_offset")
     )
-    told = relations.polls.where("kind = 'poll'").select(
+    answers = relations.polls.where("kind = 'poll'").select(
         *KEY, fn.col("op").alias("read_op"), fn.col("high_watermark").alias("told_high_watermark")
     )
-    return gone.join(told, [*KEY, "read_op"], "left")
+    return gone.join(answers, [*KEY, "read_op"], "left")
 
 
 def unseen(relations: Relations) -> DataFrame:
