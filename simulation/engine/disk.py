@@ -19,7 +19,8 @@ a power failure leaves each of them on its own as it is, as it was before, cut s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import NamedTuple
@@ -123,6 +124,7 @@ class SimulatedDisk:
 
     __slots__ = (
         "_fails_now",
+        "_tree",
         "failing",
         "failing_directories",
         "files",
@@ -134,6 +136,7 @@ class SimulatedDisk:
 
     def __init__(self) -> None:
         self._fails_now = False
+        self._tree: dict[str, set[str]] | None = None
         self.files: dict[str, _File] = {}
         self.failing = False
         self.failing_directories: set[int] = set()
@@ -148,8 +151,7 @@ class SimulatedDisk:
         """See `Files.list`."""
         if self.unreadable_directories:
             self._check_readable(f"{directory}/")
-        prefix = f"{directory}/" if directory else ""
-        return sorted({name[len(prefix) :].split("/", 1)[0] for name in self.files if name.startswith(prefix)})
+        return sorted(self._directories().get(directory, ()))
 
     def size(self, name: str) -> int:
         """See `Files.size`."""
@@ -171,7 +173,7 @@ class SimulatedDisk:
         if self._takes_effect():
             file = self.files.get(name)
             if file is None:
-                file = self.files[name] = _File()
+                file = self._put(name, _File())
             if self.tears_next_append_at is not None and data and _is_replicas_log(name):
                 file.data += data[: self.tears_next_append_at]
                 self.tears_next_append_at = None
@@ -194,7 +196,7 @@ class SimulatedDisk:
         self._check(name)
         if self._takes_effect():
             before = self.files.get(name) if name.endswith(_INDEX_SUFFIXES) else None
-            self.files[name] = _File(data, bytes(data), None if before is None else (bytes(before.data), b""))
+            self._put(name, _File(data, bytes(data), None if before is None else (bytes(before.data), b"")))
         self._go_on()
 
     def rename(self, name: str, new_name: str) -> None:
@@ -202,7 +204,7 @@ class SimulatedDisk:
         self._check(name)
         if self._takes_effect():
             for old in self._under(name):
-                self.files[new_name + old[len(name) :]] = self.files.pop(old)
+                self._put(new_name + old[len(name) :], self._take(old))
         self._go_on()
 
     def delete(self, name: str) -> None:
@@ -216,7 +218,7 @@ class SimulatedDisk:
             doomed = [old for old in doomed if order.leaves_new()]
             self._fails_now = True
         for old in doomed:
-            del self.files[old]
+            self._take(old)
         self._go_on()
 
     def sync(self, name: str) -> None:
@@ -243,7 +245,36 @@ class SimulatedDisk:
 
     def _under(self, name: str) -> Sequence[str]:
         """The file of that name, or all in the directory of that name, sorted."""
-        return sorted(old for old in self.files if old == name or old.startswith(f"{name}/"))
+        if name in self.files:
+            return [name]
+        return sorted(self._inside(name))
+
+    def _inside(self, directory: str) -> Iterator[str]:
+        for own in self._directories().get(directory, ()):
+            name = f"{directory}/{own}"
+            if name in self.files:
+                yield name
+            else:
+                yield from self._inside(name)
+
+    def _put(self, name: str, file: _File) -> _File:
+        if self._tree is not None and name not in self.files:
+            _enter(self._tree, name)
+        self.files[name] = file
+        return file
+
+    def _take(self, name: str) -> _File:
+        if self._tree is not None:
+            _leave(self._tree, name)
+        return self.files.pop(name)
+
+    def _directories(self) -> Mapping[str, AbstractSet[str]]:
+        """Of each directory, "" for the uppermost, the names in it. Made when it is first needed, then kept up."""
+        if self._tree is None:
+            self._tree = {}
+            for name in self.files:
+                _enter(self._tree, name)
+        return self._tree
 
     def begin_sync(self, name: str) -> Sync | None:
         """A sync of the file's present bytes, to be ended later; None if there is no such file."""
@@ -313,7 +344,7 @@ class SimulatedDisk:
             if file.durable is None and _loses_name(bool(file.data), bool(kept), names):
                 kept = None
                 names_lost += 1
-                del self.files[name]
+                self._take(name)
             elif file.before_cut is not None and names.draw("cut undone", 2):
                 kept = _survivors(*file.before_cut, survival, names)
                 cuts_undone += 1
@@ -345,7 +376,7 @@ class SimulatedDisk:
             case 2:
                 left = written[: names.draw("bytes of the index", len(written) + 1)]
             case _:
-                del self.files[name]
+                self._take(name)
                 return True
         self.files[name] = _File(left, left)
         return left != written
@@ -354,6 +385,7 @@ class SimulatedDisk:
         """Erase everything (ST-4); returns how many bytes were lost."""
         lost = sum(len(file.data) for file in self.files.values())
         self.files.clear()
+        self._tree = None
         return lost
 
     def flip_unsynced_bit(self, stream: Stream) -> str:
@@ -392,6 +424,26 @@ class SimulatedDisk:
         twin.tears_next_append_at = self.tears_next_append_at
         twin.files = {name: _File(bytes(file.data), file.durable, file.before_cut) for name, file in self.files.items()}
         return twin
+
+
+def _enter(tree: dict[str, set[str]], name: str) -> None:
+    directory, _, own = name.rpartition("/")
+    inside = tree.get(directory)
+    if inside is None:
+        inside = tree[directory] = set()
+        if directory:
+            _enter(tree, directory)
+    inside.add(own)
+
+
+def _leave(tree: dict[str, set[str]], name: str) -> None:
+    directory, _, own = name.rpartition("/")
+    inside = tree[directory]
+    inside.remove(own)
+    if not inside:
+        del tree[directory]
+        if directory:
+            _leave(tree, directory)
 
 
 def _is_replicas_log(name: str) -> bool:

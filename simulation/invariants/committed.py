@@ -192,6 +192,7 @@ def restart_from(known: Knowledge, ghost: Ghost, leader: int, epoch: int) -> Non
         return
     ghost.given_up += [(kept, batch) for batch in dict.fromkeys(ghost.committed[kept:]) if batch is not None]
     del ghost.committed[kept:]
+    ghost.latest_of_keys = None
     for other in ghost.mirrors.values():
         other.same = min(other.same, kept)
     for base, batch in list(ghost.acknowledged.items()):

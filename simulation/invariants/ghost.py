@@ -351,6 +351,9 @@ class Ghost:
     contents: dict[tuple[int, int], dict[int, Content]] | None = None
     """Of a compacted topic: (leader epoch, base offset) -> what the batch held, by offset."""
 
+    latest_of_keys: tuple[tuple[int, int, int], Mapping[bytes | None, int]] | None = None
+    """What `_latest_of_keys` found last, and for how many entries; None once committed entries were given up."""
+
     def __str__(self) -> str:
         return f"{self.topic}-{self.number}"
 
@@ -402,17 +405,27 @@ class Ghost:
         )
         kept = [batch for batch in there if batch and once_there and batch.last < once_there[0].base]
         originals = self._whole(compacted, there) or self._whole(compacted, [*kept, *once_there])
+        if not originals:
+            return []
         assert self.contents is not None
-        last: dict[bytes | None, int] = {}
-        for batch in (*dict.fromkeys(batch for _, batch in self.given_up), *dict.fromkeys(self.committed)):
-            known = self.contents.get((batch.epoch, batch.base), {}) if batch is not None else {}
-            for offset, content in known.items():
-                last[content.key] = max(offset, last.get(content.key, -1))
         once = {at: one for batch in originals for at, one in self.contents[batch.epoch, batch.base].items()}
-        is_sound = all(once.get(offset) == content for offset, content in held.items()) and all(
-            offset in held or last[content.key] > offset for offset, content in once.items()
-        )
-        return originals if originals and is_sound else []
+        if any(once.get(offset) != content for offset, content in held.items()):
+            return []
+        last = self._latest_of_keys(self.contents)
+        is_sound = all(offset in held or last[content.key] > offset for offset, content in once.items())
+        return originals if is_sound else []
+
+    def _latest_of_keys(self, contents: Mapping[tuple[int, int], Mapping[int, Content]]) -> Mapping[bytes | None, int]:
+        """The last offset of each key among what is committed or was given up."""
+        of = (len(self.committed), len(self.given_up), len(contents))
+        if self.latest_of_keys is None or self.latest_of_keys[0] != of:
+            last: dict[bytes | None, int] = {}
+            for batch in (*dict.fromkeys(batch for _, batch in self.given_up), *dict.fromkeys(self.committed)):
+                known = contents.get((batch.epoch, batch.base), {}) if batch is not None else {}
+                for offset, content in known.items():
+                    last[content.key] = max(offset, last.get(content.key, -1))
+            self.latest_of_keys = (of, last)
+        return self.latest_of_keys[1]
 
     def times_between(self, mirror: Mirror, base: int, end: int) -> list[int]:
         """The latest time of each batch in a range of a replica's offsets, -1 where it is not known.
