@@ -33,7 +33,7 @@ from incidents.model import Cause, Election, Incident, Span
 from incidents.reads import COMMITS, NOT_IDEMPOTENT, OF_ANSWERS, STALE, causes_of_row, is_retried
 from incidents.rows import Row, details_of
 from incidents.simulated import OWN_LAYERS, causes_of_finding
-from incidents.takeovers import LOST, losses_in
+from incidents.takeovers import LOST, elsewhere, losses_in
 from incidents.uncommitted import EARLY
 
 SYMPTOMS: Final = frozenset({
@@ -252,7 +252,7 @@ def _incident(evidence: Evidence, group: Group) -> Incident:
         within_contract=all(violations == 0 for violations, _ in anomalies.values()),
         anomalies=dict(sorted(anomalies.items(), key=lambda pair: _rank(pair[0]))),
         spans=spans,
-        causes=with_known_gaps(evidence, _with_more(_of_the_election(evidence, group, election), group.also)),
+        causes=with_known_gaps(evidence, _with_more(group, _of_the_election(evidence, group, election))),
         at_ns=min(times, default=None),
         findings=tuple(str(finding) for finding in group.findings),
         election=election,
@@ -263,7 +263,11 @@ def _incident(evidence: Evidence, group: Group) -> Incident:
     return _worded(incident, first=known if known < sum(anomalies[name]) else 0)
 
 
-def _with_more(causes: tuple[Cause, ...], also: Sequence[str]) -> tuple[Cause, ...]:
+def _with_more(group: Group, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+    """Return causes with what else they did: a single one with what it did to the other partitions."""
+    also = tuple(group.also)
+    if len(causes) == 1:
+        also += elsewhere(group.losses, causes[0].evidence)
     return tuple(replace(cause, evidence=(*cause.evidence, *also)) for cause in causes) if also else causes
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from common.wording import moment
+from common.wording import moment, nodes, partition_name
 from incidents.logged_states import LoggedState
 
 NO_LEADER = -1
@@ -99,6 +99,15 @@ class PartitionHistory:
         return next(
             (leadership for leadership in self.leaderships if leadership.start_ns <= at_ns < leadership.end_ns), None
         )
+
+    def unsampled(self, since_ns: int, until_ns: int) -> str:
+        """Say of a stretch of time in which no leader was sampled whom its followers named, if any of them did."""
+        named = (one.leader for one in self.samples if since_ns <= one.at_ns <= until_ns and one.role == "follower")
+        leaders = dict.fromkeys(leader for leader in named if leader != NO_LEADER)
+        name = partition_name(self.topic, self.partition)
+        if not leaders:
+            return f"no sample shows who led {name}"
+        return f"no leader of {name} was sampled, and its followers named {nodes(list(leaders))}"
 
     def newest(self, before_ns: int) -> Sample | None:
         """The last sample of a leader, or another one that tells the ISR, or the ELR, of a later leader epoch."""

@@ -187,7 +187,7 @@ def _of_group(evidence: Evidence, row: Row) -> Cause:
     )
 
 
-def _gap(history: PartitionHistory, gap: LeaderStretch, name: str) -> str:
+def _gap(history: PartitionHistory, gap: LeaderStretch) -> str:
     """Say between which samples none shows who led, and whom these show."""
     before = [sample for sample in history.leading if sample.at_ns <= gap.start_ns][-1:]
     after = [sample for sample in history.leading if sample.at_ns >= gap.end_ns][:1]
@@ -196,7 +196,8 @@ def _gap(history: PartitionHistory, gap: LeaderStretch, name: str) -> str:
     said += [f"the next one broker {one.broker}{' again' if before[:1] and before[0].broker == one.broker else ''}"
              for one in after]  # fmt: skip
     around = f": {', '.join(said)}" if said else ""
-    return f"Between {moment(since_ns)} and {moment(gap.end_ns)} no sample shows who led {name}{around}."
+    unsampled = history.unsampled(since_ns, gap.end_ns)
+    return f"Between {moment(since_ns)} and {moment(gap.end_ns)} {unsampled}{around}."
 
 
 def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
@@ -211,7 +212,7 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
     if led is not None and led.leader >= 0:
         lines.append(f"At {moment(at_ns)} broker {led.leader} led {name}{in_leader_epoch(led.leader_epoch)}.")
     elif led is not None:
-        lines.append(_gap(history, led, name))
+        lines.append(_gap(history, led))
     near = _near(evidence, at_ns, server)
     faults = tuple(fault.number for fault in near[:2] if fault.number)
     when = "" if at_ns is None else f" at {moment(at_ns)}"

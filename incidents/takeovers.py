@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from common.wording import count, in_leader_epoch, moment, partition_name
 from incidents.evidence import Evidence
 from incidents.partition_history import PartitionHistory, Sample
 from incidents.rows import Row
@@ -63,6 +65,20 @@ class Loss:
     def first_ns(self) -> int:
         """When the first of the records was acknowledged or read."""
         return min((row["at_ns"] or 0 for row in self.rows), default=0)
+
+
+def elsewhere(losses: Sequence[Loss], evidence: Sequence[str]) -> tuple[str, ...]:
+    """Say of losses in partitions of which no line of evidence speaks who first lacked the records there."""
+    return tuple(
+        f"Likewise {name}: broker {taken.leader} was seen to lead it{in_leader_epoch(taken.epoch)}, at"
+        f" {moment(taken.seen_ns)}, with a log that ended at {count(taken.log_end or 0)}; its first lost offset is"
+        f" {count(loss.offsets[0])}."
+        for loss, taken, name in (
+            (loss, loss.takeover, partition_name(loss.topic, loss.partition))
+            for loss in sorted(losses, key=lambda one: (one.topic, one.partition))
+        )
+        if taken is not None and not any(re.search(rf"{re.escape(name)}(?!\d)", line) for line in evidence)
+    )
 
 
 def losses_in(evidence: Evidence, rows: Iterable[Row]) -> list[Loss]:

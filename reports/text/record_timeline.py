@@ -189,15 +189,15 @@ def _leaders(history: PartitionHistory, since_ns: int | None, gone_ns: int | Non
     name = partition_name(history.topic, history.partition)
     if first:
         leadership = history.leaderships[first - 1]
-        led = (
-            "no sample shows who led it" if leadership.leader == NO_LEADER else f"{node(leadership.leader)} led {name}"
-        )
-        yield TimelineEvent(since_ns - 1, f"{led}{in_leader_epoch(leadership.leader_epoch)}", "cluster")
+        led = f"{node(leadership.leader)} led {name}{in_leader_epoch(leadership.leader_epoch)}"
+        if leadership.leader == NO_LEADER:
+            led = history.unsampled(leadership.start_ns, leadership.end_ns)
+        yield TimelineEvent(since_ns - 1, led, "cluster")
     for number, leadership in enumerate(history.leaderships[first : first + LEADERS_SHOWN]):
         if number and gone_ns is not None and leadership.start_ns > gone_ns:
             return
         seen = f"{node(leadership.leader)} observed as leader of {name}{in_leader_epoch(leadership.leader_epoch)}"
         until = "" if leadership is history.leaderships[-1] else f" until {moment(leadership.end_ns)}"
-        unseen = f"from then on{until} no sample shows who led {name}"
+        unseen = f"from then on{until} {history.unsampled(leadership.start_ns, leadership.end_ns)}"
         text = unseen if leadership.leader == NO_LEADER else seen
         yield TimelineEvent(leadership.start_ns, text, "cluster")
