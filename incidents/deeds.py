@@ -11,6 +11,9 @@ ENDING_A_PROCESS: Final = ("kill", "restart", "power-cut", "crash-loop", "rollin
 CUTTING_OFF: Final = ("isolate", "halves", "one-way", "majority-ring", "bridge", "brokers-from-controllers", "flapping")
 """Kinds of faults by which a node may hear of no decision, and its own may reach nobody."""
 
+DELAYING: Final = ("stalled-link", "late-connection")
+"""Kinds of faults that delay messages between two nodes, and lose none."""
+
 OF_CLOCKS: Final = ("clock-jump", "clock-strobe", "clock-drift")
 """Kinds of faults that set a node's clock wrong."""
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from common.wording import FIRST_CONTROLLER, moment, nodes
+from common.wording import FIRST_CONTROLLER, moment, node, nodes
 from history.contract import CRASHING_FIRST, DOWN_ALREADY
-from incidents.deeds import DEEDS, EVENTS, RECIPES, meaning
+from incidents.deeds import DEEDS, DELAYING, EVENTS, RECIPES, meaning
 
 _NOTHING_LOST = re.compile(r"\b0 bytes lost")
 """In the parameters of a simulated fault that could have lost data and did not."""
@@ -33,6 +33,9 @@ _FROM = {
 }
 """From whom a node is cut off that others still reach."""
 
+_ONE_WAY = re.compile(r"(?:(?P<channel>[a-z]+) )?from (?P<source>\d{1,9}) to (?P<target>\d{1,9})")
+"""What a simulated fault notes that delays messages in one direction, on one connection or on all."""
+
 
 class Fault(NamedTuple):
     """A fault that took effect. Times are nanoseconds of the run's clock."""
@@ -46,7 +49,8 @@ class Fault(NamedTuple):
     partition: tuple[str, int] | None = None
     """The one of which it has changed a file; None if it changed none, or not a certain one."""
     detail: str = ""
-    """What a simulated one noted of itself: "to 3" of a setting, `DOWN_ALREADY` of a node; from whom one is cut off."""
+    """What a simulated one noted of itself: "to 3" of a setting, `DOWN_ALREADY` of a node, "quorum from 100 to 101" of
+    messages that it delayed; from whom one is cut off."""
     held_ns: int | None = None
     """When it was seen to have taken hold; until then its targets may still answer."""
     entry: int | None = None
@@ -64,6 +68,10 @@ class Fault(NamedTuple):
             return f"{meaning(self.kind)} began {self._when}"
         if self.kind == "changed-min-isr" and self.detail:
             return f"min.insync.replicas was set {self.detail} {self._when}"
+        if self.kind in DELAYING and (way := _ONE_WAY.fullmatch(self.detail)) is not None:
+            of = f" of the {way['channel']} connection" if way["channel"] else ""
+            ends = f"{node(int(way['source']))} to {node(int(way['target']))}"
+            return f"the messages{of} from {ends} were delayed {self._when}"
         if not self.targets:
             return f"{EVENTS.get(self.kind, f'there was the fault {self.kind}')} {self._when}"
         return f"{self._whom_and_what} {self._when}"

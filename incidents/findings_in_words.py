@@ -168,15 +168,15 @@ _KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
     "P-2": (
         (
             (
-                r"broker (\d+) of epoch \d+ is in the (?:ISR|ELR) \(ISR (\[.*\]), ELR (\[.*\]), partition epoch \d+\)"
-                rf" and has (?:nothing|no log) at (\d+), where .* is committed{_AND_MORE}"
+                r"broker (\d+) of broker epoch \d+ is in the (?:ISR|ELR) \(ISR (\[.*\]), ELR (\[.*\]), partition epoch"
+                rf" \d+\) and has (?:nothing|no log) at (\d+), where .* is committed{_AND_MORE}"
             ),
             _lacking_candidate,
         ),
         (
             (
-                r"broker (\d+) of epoch \d+ is in the (?:ISR|ELR) \(ISR (\[.*\]), ELR (\[.*\]), partition epoch \d+\)"
-                rf" and has {_BATCH_OF} at (\d+), where {_BATCH_OF} is committed{_AND_MORE}"
+                r"broker (\d+) of broker epoch \d+ is in the (?:ISR|ELR) \(ISR (\[.*\]), ELR (\[.*\]), partition epoch"
+                rf" \d+\) and has {_BATCH_OF} at (\d+), where {_BATCH_OF} is committed{_AND_MORE}"
             ),
             _differing_candidate,
         ),

@@ -158,7 +158,8 @@ class SimulatedNemesis:
         transport = self.cluster.transport
         transport.hold_back(source, target, channel)
         undo = partial(transport.let_pass, source, target, channel)
-        self._as_part_of(place, self._opened, "late-connection", (source, target), undo, duration_ms, channel)
+        way = f"{channel} from {source} to {target}"
+        self._as_part_of(place, self._opened, "late-connection", (source, target), undo, duration_ms, way)
 
     # --- process -----------------------------------------------------------------------------------------------------
 
@@ -379,11 +380,13 @@ class SimulatedNemesis:
         others = [node for node in sorted(self.cluster.machines) if node != target]
         other = others[fault.parameter // 4 % len(others)]
         directions = ((target, other), (other, target))
-        links = frozenset(directions if fault.parameter % 4 == 3 else (directions[fault.parameter % 2],))
+        one = directions[fault.parameter % 2]
+        is_both = fault.parameter % 4 == 3
+        links = frozenset(directions if is_both else (one,))
+        way = "" if is_both else f"from {one[0]} to {one[1]}"
         self.cluster.transport.stall(links)
-        self._opened(
-            "stalled-link", (target, other), lambda: self.cluster.transport.unstall(links), 1 + fault.duration_ms // 8
-        )
+        undo = partial(self.cluster.transport.unstall, links)
+        self._opened("stalled-link", (target, other), undo, 1 + fault.duration_ms // 8, way)
 
     def _late_connection(self, fault: SimulatedFault, target: int) -> None:
         """Delay one of the connections between two nodes, in one direction: what is sent on the others overtakes it."""

@@ -119,7 +119,7 @@ def check_candidates(known: Knowledge, ghost: Ghost) -> None:
             known.fail(
                 ghost,
                 "P-2",
-                f"broker {member} of epoch {broker.broker_epoch} is in the {which} (ISR {list(state.isr)}, "
+                f"broker {member} of broker epoch {broker.broker_epoch} is in the {which} (ISR {list(state.isr)}, "
                 f"ELR {list(state.elr)}, partition epoch {state.partition_epoch}) and has {held} at {same}, where "
                 f"{describe(ghost.committed, same)} is committed{and_more('it lacks', same, end)}",
             )
@@ -136,7 +136,7 @@ def _check_deleted(known: Knowledge, ghost: Ghost, state: PartitionState, mirror
         known.fail(
             ghost,
             "P-2",
-            f"broker {mirror.holder} of epoch {known.brokers[mirror.holder].broker_epoch} may be elected (ISR "
+            f"broker {mirror.holder} of broker epoch {known.brokers[mirror.holder].broker_epoch} may be elected (ISR "
             f"{list(state.isr)}, ELR {list(state.elr)}, partition epoch {state.partition_epoch}), and its log begins "
             f"at {mirror.start}; no leader has deleted what has been committed from {since} on, since the last unclean "
             "election",

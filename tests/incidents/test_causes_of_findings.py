@@ -7,8 +7,8 @@ from incidents.evidence import Evidence
 from incidents.needed import Needed
 from tests.incidents.stored import fault, follows, leads, lost, run_in, settings
 
-LACKS = "log-0: broker 3 of epoch 4 is in the ISR (ISR [1, 2, 3], ELR [], partition epoch 2) and has nothing at 5, where 5…5 of epoch 0 is committed"  # fmt: skip  # noqa: E501
-DIFFERS = "log-0: broker 3 of epoch 4 is in the ISR (ISR [1, 2, 3], ELR [], partition epoch 2) and has 5…5 of epoch 0 at 5, where 5…5 of epoch 1 is committed"  # fmt: skip  # noqa: E501
+LACKS = "log-0: broker 3 of broker epoch 4 is in the ISR (ISR [1, 2, 3], ELR [], partition epoch 2) and has nothing at 5, where 5…5 of epoch 0 is committed"  # fmt: skip  # noqa: E501
+DIFFERS = "log-0: broker 3 of broker epoch 4 is in the ISR (ISR [1, 2, 3], ELR [], partition epoch 2) and has 5…5 of epoch 0 at 5, where 5…5 of epoch 1 is committed"  # fmt: skip  # noqa: E501
 END_S = 20
 
 
@@ -56,7 +56,7 @@ def test_an_emptied_replica_whose_fetches_a_leader_may_have_seen_is_none(tmp_pat
     assert cause.kind == "wrong-cut"
 
 
-OTHERS_CUT = "log-0: broker 3 of epoch 4 is in the ISR (ISR [1, 2, 3], ELR [], partition epoch 2) and has nothing at 5, where 5…7 of epoch 3 is committed"  # fmt: skip  # noqa: E501
+OTHERS_CUT = "log-0: broker 3 of broker epoch 4 is in the ISR (ISR [1, 2, 3], ELR [], partition epoch 2) and has nothing at 5, where 5…7 of epoch 3 is committed"  # fmt: skip  # noqa: E501
 
 
 @pytest.mark.parametrize(("held", "kind"), [(1, "joined-too-early"), (3, "wrong-cut")])

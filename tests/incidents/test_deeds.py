@@ -66,6 +66,20 @@ def test_a_simulated_fault_is_told_with_what_it_noted_of_itself(tmp_path):
     ]
 
 
+def test_messages_that_were_delayed_in_one_direction_are_told_with_it(tmp_path):
+    noted = {
+        1: ("late-connection", "quorum from 101 to 1"),
+        2: ("stalled-link", "from 1 to 3"),
+        3: ("stalled-link", ""),
+    }
+    faults = [fault(n, kind, [1, 3], n, 9, parameters=json.dumps({"what": way})) for n, (kind, way) in noted.items()]
+    assert [one.story for one in Evidence(run_in(tmp_path, faults=faults)).faults] == [
+        "the messages of the quorum connection from controller 101 to broker 1 were delayed at 1.000 s (fault #1)",
+        "the messages from broker 1 to broker 3 were delayed at 2.000 s (fault #2)",
+        "brokers 1 and 3 had the messages between them delayed at 3.000 s (fault #3)",
+    ]
+
+
 @pytest.mark.parametrize(
     ("evidence", "takes"),
     [

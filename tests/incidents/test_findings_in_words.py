@@ -45,8 +45,8 @@ def told(property_id, what, topic="log", partition=0):
         (
             "P-2",
             (
-                "log-0: broker 2 of epoch 4 is in the ISR (ISR [1, 2, 3], ELR [], partition epoch 5) and has 99…99 of "
-                "epoch 1 (crc 68433df9) at 99, where 99…99 of epoch 0 (crc 554a6806) is committed"
+                "log-0: broker 2 of broker epoch 4 is in the ISR (ISR [1, 2, 3], ELR [], partition epoch 5) and has "
+                "99…99 of epoch 1 (crc 68433df9) at 99, where 99…99 of epoch 0 (crc 554a6806) is committed"
             ),
             (
                 "broker 2 may be elected for log-0 (ISR [1, 2, 3], ELR []), and holds another record than the "
@@ -56,8 +56,8 @@ def told(property_id, what, topic="log", partition=0):
         (
             "P-2",
             (
-                "log-0: broker 2 of epoch 4 is in the ELR (ISR [1], ELR [2], partition epoch 5) and has no log at 3, "
-                "where 3…3 of epoch 0 (crc 554a6806) is committed"
+                "log-0: broker 2 of broker epoch 4 is in the ELR (ISR [1], ELR [2], partition epoch 5) and has "
+                "no log at 3, where 3…3 of epoch 0 (crc 554a6806) is committed"
             ),
             "broker 2 may be elected for log-0 (ISR [1], ELR [2]), and lacks the record that is committed at offset 3",
         ),

@@ -22,7 +22,7 @@ if [ "$LOAD" -gt 0 ]; then
   touch /out/installed
 fi
 run demo make demo DURATION="$DURATION" PYTHON="$PYTHON"
-run sim .venv/bin/harrow sim --seeds 1:20
+run sim .venv/bin/harrow sim --seeds 1:5
 run check .venv/bin/harrow check store/latest
 run doctor .venv/bin/harrow doctor
 cp store/latest/results.json store/latest/spec.json store/latest/report.html /out/

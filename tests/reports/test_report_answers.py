@@ -151,7 +151,10 @@ def test_a_simulated_failure_tells_what_simulations_without_the_faults_have_show
 
 
 def test_a_fault_that_the_headline_names_and_the_failure_does_not_need_is_told_apart(tmp_path):
-    what = "log-0: broker 3 of epoch 4 is in the ISR (ISR [1, 3], ELR []) and has nothing at 5, where 5…5 is committed"
+    what = (
+        "log-0: broker 3 of broker epoch 4 is in the ISR (ISR [1, 3], ELR []) and has nothing at 5, "
+        "where 5…5 is committed"
+    )
     rows = {
         **SIMULATED,
         "findings": [{"layer": "invariant", "property_id": "P-2", "what": what}],
@@ -172,7 +175,10 @@ def test_a_fault_that_the_headline_names_and_the_failure_does_not_need_is_told_a
 
 
 def test_a_finding_about_several_records_names_them_all(tmp_path):
-    what = "log-0: broker 3 of epoch 4 is in the ISR (ISR [1, 3], ELR []) and has nothing at 5, where 5…5 is committed"
+    what = (
+        "log-0: broker 3 of broker epoch 4 is in the ISR (ISR [1, 3], ELR []) and has nothing at 5, "
+        "where 5…5 is committed"
+    )
     found = [{"layer": "invariant", "property_id": "P-2", "what": f"{what}; it lacks the committed offsets 5 to 8"}]
     *_, records = answers(load_run(checked(tmp_path, **{**SIMULATED, "findings": found})))
     assert records.text.startswith("The records of log-0 (offsets 5\N{EN DASH}8); the first: ")

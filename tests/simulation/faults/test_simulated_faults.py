@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from broker.core.messages import AnyResponse, CreateTopicsRequest, MetadataRequest, NewTopic
@@ -143,6 +145,21 @@ def test_each_fault_takes_effect_and_a_correct_cluster_survives_it(fault: Simula
     kind = "page-cache-loss" if fault.kind == "lossy-restart" else fault.kind
     assert any(kind in text for _, _, text in outcome.log_entries)
     assert mark == "everything" or any(name.startswith(mark) for name in outcome.marks)
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameter", "way"),
+    [
+        ("stalled-link", 0, "from 2 to 1"),
+        ("stalled-link", 1, "from 1 to 2"),
+        ("stalled-link", 3, ""),
+        ("late-connection", 0, "control from 1 to 2"),
+        ("late-connection", 101, "quorum from 2 to 100"),
+    ],
+)
+def test_messages_that_are_delayed_in_one_direction_are_noted_with_it(kind: str, parameter: int, way: str) -> None:
+    outcome = simulated(SimulatedFault(4_000, kind, 1, 8_000, parameter), partitions=1)
+    assert [json.loads(fault.parameters).get("what", "") for fault in outcome.history.faults] == [way]
 
 
 def test_a_fault_that_is_due_before_the_cluster_is_up_waits_for_it_and_time_never_goes_back() -> None:
