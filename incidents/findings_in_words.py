@@ -14,6 +14,7 @@ from common.wording import nodes, partition_name
 from incidents.evidence import Finding
 from incidents.transitions import numbers
 
+_NO_LEADER: Final = re.compile(r"\bleader -1\b")
 _CHECKSUM: Final = re.compile(r" \(crc \w+\)")
 _BATCH: Final = re.compile(r"(?<=is committed): \d+…\d+ of epoch \d+(?: \(crc \w+\))?")
 
@@ -28,6 +29,10 @@ Template = str | Callable[[Match, str], str]
 
 def plain(finding: Finding) -> str:
     """Return what a finding says, without what only serves to find it again: ids, checksums, ranges of batches."""
+    return _NO_LEADER.sub("no leader", _stated(finding))
+
+
+def _stated(finding: Finding) -> str:
     text = _DOCUMENTED.sub("", finding.what).removeprefix(f"{finding.property_id}: ")
     name = f"{finding.topic}-{finding.partition}"
     if text.startswith(f"{name}: "):
@@ -48,7 +53,7 @@ def known_gap(finding: Finding) -> str:
 def in_words(finding: Finding) -> str:
     """Return a finding as a clause that explains itself, or else what it says."""
     name = partition_name(finding.topic, finding.partition)
-    text = plain(finding).removesuffix(f" (partition {name})")
+    text = _stated(finding).removesuffix(f" (partition {name})")
     for pattern, template in _KNOWN.get(finding.property_id, ()):
         match = re.fullmatch(pattern, text)
         if match is not None:

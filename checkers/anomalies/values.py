@@ -86,20 +86,36 @@ def lost_read(relations: Relations) -> DataFrame:
 
 def _never_committed_and_gone(relations: Relations) -> DataFrame:
     """Return the values of `lost_read` that no broker ever called committed, by an acknowledgement or to a reader."""
-    called_committed = fn.coalesce(fn.col("told_high_watermark") > fn.col("read_offset"), fn.lit(False))
-    return _lost_reads(relations).where("sent > 0 and not acknowledged").where(~called_committed)
+    unpromised = _lost_reads(relations).where("sent > 0 and not acknowledged")
+    return unpromised.where(~fn.coalesce("called_committed", fn.lit(False)))
 
 
 def _lost_reads(relations: Relations) -> DataFrame:
-    """Return the values of `lost_read`, with `told_high_watermark`: what the broker called committed in that answer."""
+    """Return the values of `lost_read`, with what the answers told that showed them first.
+
+    `told_high_watermark` is theirs, the highest, and `called_committed` whether one was above the record.
+    """
     read = relations.values.where("ok_reads > 0 and final_reads = 0")
     gone = read.join(fn.broadcast(_shown(relations)), list(KEY)).where(
         _absent_from_final("read_first_ns", "read_offset")
     )
-    answers = relations.polls.where("kind = 'poll'").select(
-        *KEY, fn.col("op").alias("read_op"), fn.col("high_watermark").alias("told_high_watermark")
+    first = (
+        relations.reads.where("status = 'ok'")
+        .join(fn.broadcast(gone.select(*KEY, "value", "read_first_ns")), [*KEY, "value"])
+        .where("completed_ns = read_first_ns")
+        .select(*KEY, "value", "op", "offset")
     )
-    return gone.join(answers, [*KEY, "read_op"], "left")
+    told = (
+        relations.polls.where("kind = 'poll'")
+        .select(*KEY, "op", "high_watermark")
+        .join(fn.broadcast(first), [*KEY, "op"])
+        .groupBy(*KEY, "value")
+        .agg(
+            fn.max("high_watermark").alias("told_high_watermark"),
+            fn.max(fn.col("high_watermark") > fn.col("offset")).alias("called_committed"),
+        )
+    )
+    return gone.join(told, [*KEY, "value"], "left")
 
 
 def unseen(relations: Relations) -> DataFrame:

@@ -239,9 +239,15 @@ def _specification(directory: Path, case: Case, outcome: SimulationOutcome) -> M
         "idempotence": outcome.configuration.idempotence,
         "reproduce": repeat_command(["sim", "--seed", str(outcome.seed)], case.overrides)
         if case.streams is None
-        else shlex.join(["harrow", "sim", "--schedule", str(directory / FILE_NAME)]),
+        else shlex.join(["harrow", "sim", "--schedule", _seen_from_here(directory / FILE_NAME)]),
         "configuration": configuration,
     }
+
+
+def _seen_from_here(path: Path) -> str:
+    """The path of a file as somebody in the working directory types it, who may have it under another one."""
+    absolute = path.absolute()
+    return str(absolute.relative_to(Path.cwd()) if absolute.is_relative_to(Path.cwd()) else absolute)
 
 
 def _outcome_data(

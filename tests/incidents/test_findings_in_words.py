@@ -5,7 +5,7 @@ import re
 import pytest
 
 from incidents.evidence import Finding
-from incidents.findings_in_words import in_words, known_gap
+from incidents.findings_in_words import in_words, known_gap, plain
 
 
 def told(property_id, what, topic="log", partition=0):
@@ -205,6 +205,13 @@ def test_words_of_the_simulator_are_not_left_in_sentences_that_are_told():
     )
     assert JARGON.search(sentence) is None
     assert sentence == "the metadata log of controller 101 differs from another controller's at offset 10 of epoch 1"
+
+
+def test_where_there_is_no_leader_a_finding_says_so():
+    found = "P-7: log-0: broker 1 started uncleanly and was not admitted since; leader -1, ISR [], ELR [1]"
+    assert plain(Finding("invariant", "P-7", found, None, "log", 0, None, ())) == (
+        "broker 1 started uncleanly and was not admitted since; no leader, ISR [], ELR [1] (partition log-0)"
+    )
 
 
 def test_the_flaws_that_a_protocol_version_is_known_for_stand_before_what_they_do():

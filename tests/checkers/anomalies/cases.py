@@ -1275,6 +1275,15 @@ def what_an_answer_called_committed_is_gone(history: History) -> None:
     history.final([])
 
 
+@case({"lost-read": (1, 0), "duplicate": (1, 0)})
+def what_answers_of_one_moment_showed_at_two_offsets_was_called_committed_at_the_lower_one(history: History) -> None:
+    history.send(100, (10, None), status="info")
+    history.poll(0, [100, 100], (20, 30), assigned=True, process=901)
+    history.poll(0, [100, 100], (20, 30), assigned=True, high_watermark=1)
+    history.poll(0, [100, 100], (20, 30), assigned=True, process=902)
+    history.final([])
+
+
 @case({"lost-read": (1, 0), "dirty-read": (1, 0)})
 def an_answer_showed_more_than_it_called_committed_and_that_is_gone(history: History) -> None:
     history.send(100, (10, None), status="info")

@@ -6,7 +6,6 @@ are for histories of one partition, with idempotence and without faults, whose r
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -73,13 +72,12 @@ def _leads_since(samples: Sequence[Row], sample: Row) -> int:
 
 
 def _was_called_committed(rows: Rows, value: int) -> bool:
-    """Whether the answer that showed a value first had a high watermark above it."""
-    completed = {poll["op"]: poll["completed_ns"] for poll in rows.polls}
-    first = min(
-        rows.reads_of(value), key=lambda read: math.inf if completed[read["op"]] is None else completed[read["op"]]
-    )
-    told = next(poll["high_watermark"] for poll in rows.polls if poll["op"] == first["op"])
-    return told is not None and told > first["offset"]
+    """Whether an answer that showed a value first had a high watermark above it; a value may be at several offsets."""
+    reads = rows.ok_reads_of(value)
+    first_ns = min(read["completed_ns"] for read in reads)
+    told = {poll["op"]: poll["high_watermark"] for poll in rows.polls if poll["op"] in {read["op"] for read in reads}}
+    first = [(told[read["op"]], read["offset"]) for read in reads if read["completed_ns"] == first_ns]
+    return any(high_watermark is not None and high_watermark > offset for high_watermark, offset in first)
 
 
 def dirty_read(rows: Rows) -> Iterator[Key]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,7 +14,7 @@ from broker.core.broker_node.groups import loading, rebalancing
 from broker.core.broker_node.groups.records import UnknownRecord
 from history.reader import load_table
 from history.schema import TABLES
-from simulation.runs.checked_histories import Named, check_histories, write_dataset, write_part
+from simulation.runs.checked_histories import CheckedRun, Named, check_histories, write_dataset, write_part
 from simulation.runs.group_findings import group_anomalies
 from simulation.scenario.case import Case, run
 from simulation.workload.sampling import records_of
@@ -27,6 +29,7 @@ FAULTY = {
     "sole_survivor": True,
 }
 LIES = {**FAULTY, "flaws": ("ack-before-replication",)}
+GROUP_ANOMALIES = {"lost-commit", "double-ownership"}
 
 
 @pytest.fixture(scope="module")
@@ -71,36 +74,34 @@ def test_aggressive_recovery_promises_no_more_than_unclean_elections(tmp_path: P
     assert dict(zip(runs["run_id"], runs["unclean_election"], strict=True)) == {"Balanced": False, "Aggressive": True}
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_one_spark_job_finds_the_lies_and_clears_the_rest(dataset: Path, spark: SparkSession) -> None:
-    judgements = check_histories(dataset)
-    assert len(judgements) == 24
-    fine = {run_id: judged for run_id, judged in judgements.items() if run_id.startswith("fine")}
-    assert {judged.verdict for judged in fine.values()} == {"valid"}
-    found = {name for run_id, judged in judgements.items() if run_id.startswith("lies") for name in judged.anomalies}
-    assert "lost-acked-write" in found
-    assert (dataset / "runs" / "lies-0" / "results.json").is_file()
+GROUPS = {**FAULTY, "partitions": 2, "group_members": 3}
+OF_GROUPS = {
+    "members": [Named(f"members-{seed}", Case(seed, GROUPS)) for seed in range(4)],
+    "forgets": [Named(f"forgets-{seed}", Case(seed, GROUPS)) for seed in range(2)],
+    "shares": [Named(f"shares-{seed}", Case(seed, GROUPS)) for seed in range(2)],
+}
 
 
-@pytest.mark.slow
-@pytest.mark.spark
-def test_spark_judges_the_groups_too(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same anomalies as in plain Python, in the same runs."""
-    members = {**FAULTY, "partitions": 2, "group_members": 3}
-    cases = {
-        "fine": [Named(f"fine-{seed}", Case(seed, members)) for seed in range(4)],
-        "forgets": [Named(f"forgets-{seed}", Case(seed, members)) for seed in range(2)],
-        "shares": [Named(f"shares-{seed}", Case(seed, members)) for seed in range(2)],
-    }
+class Judged(NamedTuple):
+    """What Spark found in all histories in one set of jobs, and what plain Python found of the groups, by run id."""
+
+    directory: Path
+    on_spark: Mapping[str, CheckedRun]
+    groups_in_python: Mapping[str, set[str]]
+
+
+@pytest.fixture(scope="module")
+def judged(dataset: Path, start_spark: Callable[[], SparkSession], tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    directory = tmp_path_factory.mktemp("judged") / "dataset"
+    shutil.copytree(dataset, directory)
+    expected: dict[str, set[str]] = {}
     store = rebalancing.store_assignment
 
     def unknown(data: bytes) -> NoReturn:
         raise UnknownRecord("a commit that nobody loads")
 
-    expected: dict[str, set[str]] = {}
-    for what, named in cases.items():
-        with monkeypatch.context() as planted:
+    for what, named in OF_GROUPS.items():
+        with pytest.MonkeyPatch.context() as planted:
             if what == "forgets":
                 planted.setattr(loading, "decode_offset", unknown)
             if what == "shares":
@@ -109,16 +110,35 @@ def test_spark_judges_the_groups_too(tmp_path: Path, spark: SparkSession, monkey
                     "store_assignment",
                     lambda broker, shard, group, sent: store(broker, shard, group, dict.fromkeys(sent, bytes((0, 1)))),
                 )
-            write_part(tmp_path, what, named)
+            write_part(directory, what, named)
             for one in named:
                 expected[one.run_id] = {name for name, _ in group_anomalies(run(one.case).history)}
-    judgements = check_histories(tmp_path)
+    start_spark()
+    return Judged(directory, check_histories(directory), expected)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_one_spark_job_finds_the_lies_and_clears_the_rest(judged: Judged) -> None:
+    found = {run_id: one for run_id, one in judged.on_spark.items() if run_id.startswith(("fine", "lies"))}
+    assert len(found) == 24
+    assert {one.verdict for run_id, one in found.items() if run_id.startswith("fine")} == {"valid"}
+    names = {name for run_id, one in found.items() if run_id.startswith("lies") for name in one.anomalies}
+    assert "lost-acked-write" in names
+    assert (judged.directory / "runs" / "lies-0" / "results.json").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_spark_judges_the_groups_too(judged: Judged) -> None:
+    """The same anomalies as in plain Python, in the same runs."""
     found = {
-        run_id: {name for name in judged.anomalies if name in ("lost-commit", "double-ownership")}
-        for run_id, judged in judgements.items()
+        one.run_id: {name for name in judged.on_spark[one.run_id].anomalies if name in GROUP_ANOMALIES}
+        for named in OF_GROUPS.values()
+        for one in named
     }
-    assert {judgements[one.run_id].verdict for one in cases["fine"]} == {"valid"}
-    assert all("double-ownership" in found[one.run_id] for one in cases["shares"])
-    assert all("lost-commit" in found[one.run_id] for one in cases["forgets"])
-    assert all(names <= found[run_id] for run_id, names in expected.items())
-    assert {"lost-commit", "double-ownership"} <= set().union(*expected.values())
+    assert {judged.on_spark[one.run_id].verdict for one in OF_GROUPS["members"]} == {"valid"}
+    assert all("double-ownership" in found[one.run_id] for one in OF_GROUPS["shares"])
+    assert all("lost-commit" in found[one.run_id] for one in OF_GROUPS["forgets"])
+    assert all(names <= found[run_id] for run_id, names in judged.groups_in_python.items())
+    assert set().union(*judged.groups_in_python.values()) >= GROUP_ANOMALIES
