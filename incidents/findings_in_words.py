@@ -15,6 +15,7 @@ from incidents.evidence import Finding
 from incidents.transitions import numbers
 
 _NO_LEADER: Final = re.compile(r"\bleader -1\b")
+_VOTER: Final = re.compile(r"\bvoter (?=\d)")
 _CHECKSUM: Final = re.compile(r" \(crc \w+\)")
 _BATCH: Final = re.compile(r"(?<=is committed): \d+…\d+ of epoch \d+(?: \(crc \w+\))?")
 
@@ -29,7 +30,7 @@ Template = str | Callable[[Match, str], str]
 
 def plain(finding: Finding) -> str:
     """Return what a finding says, without what only serves to find it again: ids, checksums, ranges of batches."""
-    return _NO_LEADER.sub("no leader", _stated(finding))
+    return _VOTER.sub("controller ", _NO_LEADER.sub("no leader", _stated(finding)))
 
 
 def _stated(finding: Finding) -> str:
@@ -67,6 +68,15 @@ def in_words(finding: Finding) -> str:
 
 def _expanded(match: Match, template: str, name: str) -> str:
     return match.expand(template.replace("{name}", name.replace("\\", r"\\")))
+
+
+def _unstored(match: Match, _name: str) -> str:
+    """Say of a controller what its next start will not know."""
+    voter, epoch, voted_for, found = match.groups()
+    voted = "has voted for itself" if voted_for == voter else f"has voted for controller {voted_for}"
+    knows = f"is in quorum epoch {epoch}" + ("" if voted_for == "-1" else f" and {voted}")
+    harm = "after a restart it does not know that, and may vote again"
+    return f"controller {voter} {knows}, and has {found} on its disk: {harm}"
 
 
 def _more_than_needed(match: Match, name: str) -> str:
@@ -464,6 +474,12 @@ _KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
         (
             r"voter (\d+) went from epoch (\d+) back to (\d+)",
             r"controller \1 went from quorum epoch \2 back to \3, so that it may vote twice in one epoch",
+        ),
+    ),
+    "P-79": (
+        (
+            r"voter (\d+) is in quorum epoch (\d+), has voted for (-?\d+), and has (.+) on its disk",
+            _unstored,
         ),
     ),
     "crash": (

@@ -207,6 +207,20 @@ def test_words_of_the_simulator_are_not_left_in_sentences_that_are_told():
     assert sentence == "the metadata log of controller 101 differs from another controller's at offset 10 of epoch 1"
 
 
+@pytest.mark.parametrize(
+    ("voted_for", "knows"),
+    [
+        (101, "is in quorum epoch 2 and has voted for itself"),
+        (100, "is in quorum epoch 2 and has voted for controller 100"),
+    ]
+    + [(-1, "is in quorum epoch 2")],
+)
+def test_of_a_vote_that_is_not_stored_is_said_whose_and_what_for(voted_for, knows):
+    what = f"voter 101 is in quorum epoch 2, has voted for {voted_for}, and has nothing on its disk"
+    harm = "after a restart it does not know that, and may vote again"
+    assert told("P-79", what, None) == f"controller 101 {knows}, and has nothing on its disk: {harm}"
+
+
 def test_where_there_is_no_leader_a_finding_says_so():
     found = "P-7: log-0: broker 1 started uncleanly and was not admitted since; leader -1, ISR [], ELR [1]"
     assert plain(Finding("invariant", "P-7", found, None, "log", 0, None, ())) == (
