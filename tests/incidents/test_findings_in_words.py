@@ -212,8 +212,8 @@ def test_words_of_the_simulator_are_not_left_in_sentences_that_are_told():
     [
         (101, "is in quorum epoch 2 and has voted for itself"),
         (100, "is in quorum epoch 2 and has voted for controller 100"),
-    ]
-    + [(-1, "is in quorum epoch 2")],
+        (-1, "is in quorum epoch 2"),
+    ],
 )
 def test_of_a_vote_that_is_not_stored_is_said_whose_and_what_for(voted_for, knows):
     what = f"voter 101 is in quorum epoch 2, has voted for {voted_for}, and has nothing on its disk"
