@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from harness.environments.common.environment import ClusterEnvironment
@@ -42,13 +42,16 @@ def running_cluster(environment: EnvironmentT, ready_s: float) -> Iterator[Envir
         environment.tear_down()
 
 
-def real_site(environment: ClusterEnvironment[Any, Any]) -> Site:
-    return Site.of(environment.cluster, NemesisClock(time.monotonic_ns), BOUNDS)
+def real_site(environment: ClusterEnvironment[Any, Any], bounds: Bounds = BOUNDS) -> Site:
+    return Site.of(environment.cluster, NemesisClock(time.monotonic_ns), bounds)
 
 
 @contextmanager
 def fresh_site(environment: ClusterEnvironment[Any, Any], ready_s: float) -> Iterator[Site]:
-    """Nodes that serve, with empty disks, and at the end links that no fault cuts."""
+    """Nodes that serve, with empty disks, and at the end links that no fault cuts.
+
+    `ready_s`: within which a node serves that was started, by this or by the end of a fault.
+    """
     for node in environment.cluster.nodes.values():
         if node.disk.files():
             node.kill()
@@ -56,7 +59,7 @@ def fresh_site(environment: ClusterEnvironment[Any, Any], ready_s: float) -> Ite
         if not node.is_alive():
             node.start()
             node.await_ready(ready_s)
-    site = real_site(environment)
+    site = real_site(environment, replace(BOUNDS, heal_s=max(BOUNDS.heal_s, ready_s)))
     yield site
     site.links.clear()
 

@@ -42,7 +42,6 @@ def python(*arguments: str) -> str:
 
 @pytest.mark.slow
 def test_an_archive_is_made_and_the_next_java_uses_it(archive: Path) -> None:
-    assert python("-c", COUNTED) == "7 False\n"
     python("-c", "from checkers import class_archiving as made; made.NICENESS = 0; made.main()")
     assert [each.name for each in archive.parent.iterdir() if each.name != "lock"] == [archive.name]
     assert python("-c", COUNTED) == "7 True\n"
