@@ -7,10 +7,10 @@ were not written down not where it begins, and it takes a snapshot of producers 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from broker.core.log.epoch_cache import EpochCache
-from broker.core.log.producer_state import snapshot_offsets
+from broker.core.log.producer_state import snapshots_among
 from broker.core.log.segments.indexes import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from broker.core.log.segments.segment import LOG_SUFFIX
 from broker.core.ports.files import directory_of
@@ -58,15 +58,16 @@ def _differences(disk: SimulatedDisk, replica: Replica) -> Iterator[str]:
     log = replica.log
     segments = {f"{offset:020d}" for offset in log.segment_offsets}
     names = disk.list(log.directory)
-    files = {name.removesuffix(LOG_SUFFIX) for name in names if name.endswith(LOG_SUFFIX)}
+    files = _stems(names, LOG_SUFFIX)
     if files != segments:
         yield f"its log has segments at {sorted(segments)}, and files of {sorted(files)}"
-    for name in names:
-        stem, dot, suffix = name.rpartition(".")
-        if dot + suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX) and stem not in segments:
-            yield f"there is {name}, and no segment of that name"
+    indexes = [
+        stem + suffix for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX) for stem in _stems(names, suffix) - segments
+    ]
+    for name in sorted(indexes):
+        yield f"there is {name}, and no segment of that name"
     first, end = log.segment_offsets[0], log.end_offset
-    strays = [offset for offset in snapshot_offsets(disk, log.directory) if not first <= offset <= end]
+    strays = [offset for offset in snapshots_among(names) if not first <= offset <= end]
     if strays:
         yield f"there are snapshots of producers at {strays}; the segments of its log go from {first} to {end}"
     entries = log.epochs.entries
@@ -75,6 +76,12 @@ def _differences(disk: SimulatedDisk, replica: Replica) -> Iterator[str]:
     # an epoch that begins at the end of the log is written down with its first record
     if in_file != entries and not (entries and entries[-1][1] >= log.end_offset):
         yield f"its epochs (epoch, start) are {list(entries)}, and {list(in_file)} in the file"
+
+
+def _stems(names: Sequence[str], suffix: str) -> set[str]:
+    """The names of the files with a suffix, without it."""
+    size = len(suffix)
+    return {name[:-size] for name in names if name[-size:] == suffix}
 
 
 def _wrong_entries(disk: SimulatedDisk, stem: str, base: int, *, may_lack_indexes: bool) -> Iterator[str]:

@@ -8,7 +8,7 @@ replica's own, and truncation or a restart may undo it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -22,6 +22,9 @@ CACHED_BATCHES = 5
 SNAPSHOT_SUFFIX = ".snapshot"
 MEMORY_SNAPSHOT_BATCHES = 512
 MEMORY_SNAPSHOTS = 4
+
+_OFFSET_DIGITS = 20
+"""Of the offset in the name of a snapshot."""
 
 _SEQUENCE_MASK = 0x7FFFFFFF
 _FORMAT = 1
@@ -195,8 +198,13 @@ def snapshot_name(directory: str, offset: int) -> str:
 
 def snapshot_offsets(files: Files, directory: str) -> list[int]:
     """Offsets of the snapshots on disk, ascending."""
-    names = (name.removesuffix(SNAPSHOT_SUFFIX) for name in files.list(directory) if name.endswith(SNAPSHOT_SUFFIX))
-    return sorted(int(name) for name in names if len(name) == 20 and name.isdecimal())
+    return snapshots_among(files.list(directory))
+
+
+def snapshots_among(names: Sequence[str]) -> list[int]:
+    """Offsets of the snapshots among the sorted names in a log's directory, ascending."""
+    found = [name[:_OFFSET_DIGITS] for name in names if name[_OFFSET_DIGITS:] == SNAPSHOT_SUFFIX]
+    return [int(digits) for digits in found if digits.isdecimal()]
 
 
 def delete_snapshots_below(files: Files, directory: str, offset: int) -> None:

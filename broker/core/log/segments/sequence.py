@@ -12,16 +12,19 @@ from broker.core.ports.files import Files
 class Segments:
     """At least one segment, but while a log is emptied; each begins where the one before ends.
 
-    `all` and `last` are for reading only.
+    The attributes are for reading only.
     """
 
-    __slots__ = ("all", "last")
+    __slots__ = ("all", "base_offsets", "last")
 
     all: list[Segment]
+    base_offsets: tuple[int, ...]
+    """Where each begins."""
     last: Segment
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self.all = list(segments)
+        self.base_offsets = tuple([segment.base_offset for segment in segments])
         self.last = self.all[-1]
 
     def copy(self, files: Files) -> Segments:
@@ -33,11 +36,6 @@ class Segments:
         """Bytes of all of them."""
         return sum(segment.size for segment in self.all)
 
-    @property
-    def base_offsets(self) -> tuple[int, ...]:
-        """Where each begins."""
-        return tuple(segment.base_offset for segment in self.all)
-
     def of(self, offset: int) -> Segment:
         """The segment in whose range an offset is; the last one for offsets above all."""
         if offset >= self.last.base_offset:
@@ -46,7 +44,7 @@ class Segments:
 
     def index_of(self, offset: int) -> int:
         """The place of `of(offset)`."""
-        return max(0, bisect_right(self.all, offset, key=_base_offset) - 1)
+        return max(0, bisect_right(self.base_offsets, offset) - 1)
 
     def closed(self, bound: int) -> list[Segment]:
         """Those to which nothing is appended any more and that end at or before offset `bound`."""
@@ -75,11 +73,14 @@ class Segments:
         """Let another segment be the last."""
         self.last = segment
         self.all.append(segment)
+        self.base_offsets = (*self.base_offsets, segment.base_offset)
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
         """Put one in the place of some that cover the same offsets; the files are the caller's."""
         first = self.index_of(old[0].base_offset)
-        self.all[first : first + len(old)] = [new]
+        following = first + len(old)
+        self.all[first:following] = [new]
+        self.base_offsets = (*self.base_offsets[:first], new.base_offset, *self.base_offsets[following:])
 
     def delete_below(self, offset: int) -> bool:
         """Delete the segments whose offsets are all below `offset`, with their files; whether there were any."""
@@ -87,6 +88,7 @@ class Segments:
         for segment in self.all[:obsolete]:
             segment.delete()
         del self.all[:obsolete]
+        self.base_offsets = self.base_offsets[obsolete:]
         return obsolete > 0
 
     def delete_after(self, kept: Segment) -> None:
@@ -103,7 +105,4 @@ class Segments:
         for segment in reversed(self.all[first:]):
             segment.delete()
         del self.all[first:]
-
-
-def _base_offset(segment: Segment) -> int:
-    return segment.base_offset
+        self.base_offsets = self.base_offsets[:first]
