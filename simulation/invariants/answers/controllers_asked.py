@@ -81,19 +81,9 @@ def stepped(known: Knowledge, broker: BrokerMirror, state: BrokerState, event: E
         asking.caught_up_us = known.cluster.now_us
     asking.is_caught_up = state.caught_up
     was_fenced, asking.is_fenced = asking.is_fenced, state.fenced
-    response = event.response if isinstance(event, ResponseReceived) else None
-    if (
-        isinstance(response, BrokerHeartbeatResponse)
-        and response.error_code not in _TELLS
-        and was_fenced != state.fenced
-    ):
-        raise Violation(
-            "P-67",
-            f"broker {broker.broker_id} takes itself to be {'' if state.fenced else 'un'}fenced by an answer to its "
-            f"heartbeat that says {ErrorCode(response.error_code).name} alone",
-        )
-    asking.is_to_stop |= isinstance(event, StopRequested)
     if isinstance(event, (RequestFailed, ResponseReceived)):
+        if was_fenced != state.fenced:
+            _check_fenced(broker, state, event)
         kind, to = asking.open.pop(event.request_id, (None, -1))
         if kind is AssignReplicasToDirsRequest:
             _report_ended(asking, event)
@@ -110,8 +100,21 @@ def stepped(known: Knowledge, broker: BrokerMirror, state: BrokerState, event: E
         if key == (REPORT,):
             asking.report_waits = False
             _check_repeated(broker, state)
+    elif isinstance(event, StopRequested):
+        asking.is_to_stop = True
     if state.offline:
         _check_reported(broker, state)
+
+
+def _check_fenced(broker: BrokerMirror, state: BrokerState, event: RequestFailed | ResponseReceived) -> None:
+    """P-67, when a broker takes itself to be fenced, or not to be any more, after a request of its own has ended."""
+    response = event.response if isinstance(event, ResponseReceived) else None
+    if isinstance(response, BrokerHeartbeatResponse) and response.error_code not in _TELLS:
+        raise Violation(
+            "P-67",
+            f"broker {broker.broker_id} takes itself to be {'' if state.fenced else 'un'}fenced by an answer to its "
+            f"heartbeat that says {ErrorCode(response.error_code).name} alone",
+        )
 
 
 def _is_refused(event: Event) -> bool:
