@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from broker.core.messages import ElectLeadersRequest
 from broker.core.metadata.image import Image
 from broker.core.metadata.records import (
@@ -29,7 +31,7 @@ UNCLEAN = 1
 """The type of an unclean election in an ElectLeaders request."""
 
 
-def commit(known: Knowledge, records: list[tuple[int, MetadataRecord]], end_offset: int) -> None:
+def commit(known: Knowledge, records: Sequence[tuple[int, MetadataRecord]], end_offset: int) -> None:
     """One batch of the metadata log, an atomic change, is committed."""
     image = known.image
     touched: dict[int, Ghost] = {}
@@ -370,7 +372,7 @@ def _admit_back(known: Knowledge, ghost: Ghost) -> None:
 # --- images ----------------------------------------------------------------------------------------------------------
 
 
-def _remember(known: Knowledge, records: list[tuple[int, MetadataRecord]]) -> None:
+def _remember(known: Knowledge, records: Sequence[tuple[int, MetadataRecord]]) -> None:
     image = known.image
     last = known.versions.get(records[0][0]) if records else None
     kinds = {type(record) for _, record in records}

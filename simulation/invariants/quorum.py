@@ -18,7 +18,7 @@ from broker.core.messages import (
 )
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import Image
-from broker.core.metadata.records import METADATA_DIRECTORY, METADATA_TOPIC, decode_change
+from broker.core.metadata.records import METADATA_DIRECTORY, METADATA_TOPIC, change_in
 from broker.core.ports.events import Effect, Event, Reply, RequestReceived, ResponseReceived
 from broker.core.quorum import snapshots
 from broker.core.quorum.state import Quorum, QuorumRole, read_stored
@@ -179,10 +179,12 @@ def adopted(mirror: VoterMirror, quorum: Quorum, event: Event) -> None:
     It is in the answer's epoch, or a later one (QU-4). An answer that tells where logs differ says nothing of what is
     committed: until they agree, what lies below the leader's high watermark need not be what is committed (QU-17).
     """
-    response = event.response if isinstance(event, ResponseReceived) else None
+    if not isinstance(event, ResponseReceived):
+        return
+    response = event.response
     if isinstance(response, FetchResponse):
         _check_diverging(mirror, quorum, response)
-    if isinstance(response, VoteResponse | BeginQuorumEpochResponse) and quorum.epoch < response.leader_epoch:
+    elif isinstance(response, VoteResponse | BeginQuorumEpochResponse) and quorum.epoch < response.leader_epoch:
         raise Violation(
             "P-R4",
             f"voter {mirror.holder} stays in quorum epoch {quorum.epoch}, though another voter has answered in epoch "
@@ -363,7 +365,7 @@ def _committed(known: Knowledge, mirror: VoterMirror, quorum: Quorum, end: int) 
             metadata.remember_again(known, start)
         else:
             known.administered.committing = batch.epoch, batch.base
-            metadata.commit(known, list(decode_change(change)), start)
+            metadata.commit(known, change_in(change), start)
 
 
 def _read_on(known: Knowledge, mirror: VoterMirror, log: Log) -> str:

@@ -18,7 +18,7 @@ from broker.core.metadata.records import (
     ProducerIdsAllocated,
     TopicCreated,
     TopicDeleted,
-    decode_change,
+    change_in,
 )
 from broker.core.records import iterate_headers
 
@@ -116,7 +116,7 @@ class Image:
             if header.base_offset < self.end_offset:
                 continue
             if not header.is_control:
-                for offset, record in decode_change(batches, position):
+                for offset, record in change_in(batches[position : position + header.size]):
                     self.apply(offset, record)
             self.end_offset = header.last_offset + 1
         return self.end_offset > before

@@ -144,13 +144,19 @@ def encode_change(records: list[MetadataRecord], base_offset: int, leader_epoch:
     )
 
 
-def decode_change(batches: bytes, position: int = 0) -> Iterator[tuple[int, MetadataRecord]]:
-    """The (offset, record) pairs of the batch at `position`."""
-    for record in decode_records(batches, position):
+def decode_change(batch: bytes) -> Iterator[tuple[int, MetadataRecord]]:
+    """The (offset, record) pairs of a batch."""
+    for record in decode_records(batch):
         yield record.offset, _decode(record.value)
 
 
-@lru_cache(maxsize=4_096)  # every node of a simulation reads the same records
+@lru_cache(maxsize=1_024)  # every node of a simulation reads the same batches
+def change_in(batch: bytes) -> tuple[tuple[int, MetadataRecord], ...]:
+    """The same of a batch of the metadata log; for a snapshot, which may be large, see `decode_change`."""
+    return tuple(decode_change(batch))
+
+
+@lru_cache(maxsize=4_096)  # snapshots hold the records of many batches
 def _decode(value: bytes | None) -> MetadataRecord:
     if value is None:
         raise ValueError("a metadata record without a value")
