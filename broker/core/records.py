@@ -295,12 +295,16 @@ def decode_records(
 
     A compressed batch that unfolds to more than `unfolded_bytes_max` counts as malformed.
     """
-    return decode_unfolded(unfolded(batch, position, unfolded_bytes_max), read_header(batch, position))
+    header = read_header(batch, position)
+    return decode_unfolded(_unfolded(batch, position, header, unfolded_bytes_max), header)
 
 
 def unfolded(batch: Buffer, position: int = 0, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
     """The uncompressed records of the batch at `position`, after its header. Raises `MalformedBatch`."""
-    header = read_header(batch, position)
+    return _unfolded(batch, position, read_header(batch, position), bytes_max)
+
+
+def _unfolded(batch: Buffer, position: int, header: BatchHeader, bytes_max: int) -> bytes:
     if header.size > len(batch) - position:
         raise MalformedBatch(f"expected a batch of {header.size} bytes at {position}, found {len(batch) - position}")
     return uncompressed(batch[position + HEADER_BYTES : position + header.size], header, bytes_max)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from broker.core.log.log import Log
@@ -57,7 +58,8 @@ Entries = list[Batch | None]
 """A log by offset: the batch that the offset belongs to; None where it was deleted before the observer saw it."""
 
 
-def batches_in(data: bytes) -> list[Batch]:
+@lru_cache(maxsize=1_024)  # the replicas of a partition hold the same bytes
+def batches_in(data: bytes) -> tuple[Batch, ...]:
     """The whole batches in some bytes of a log or an answer."""
     found = []
     at, size = 0, len(data)
@@ -71,12 +73,13 @@ def batches_in(data: bytes) -> list[Batch]:
         if at <= size:
             control = bool(attributes & CONTROL_FLAG)
             found.append(Batch(base, base + delta, epoch, crc, producer_id, producer_epoch, sequence, control))
-    return found
+    return tuple(found)
 
 
-def contents_in(data: bytes, at: int) -> dict[int, Content]:
-    """What the records of the batch at a position hold, by offset."""
-    header, body = read_header(data, at), unfolded(data, at)
+@lru_cache(maxsize=1_024)  # a compacted log is read anew after each compaction
+def contents_in(data: bytes) -> Mapping[int, Content]:
+    """What the records of a batch hold, by offset."""
+    header, body = read_header(data), unfolded(data)
     found, position = {}, 0
     for record in decode_unfolded(body, header):
         length, begins = read_varint(body, position)
@@ -92,12 +95,12 @@ def bytes_of(log: Log, offset: int) -> bytes:
     return b"".join(data for data, _ in pieces(log, offset))
 
 
-def batches_of(log: Log, offset: int, unfold: Callable[[bytes], list[Batch]] = batches_in) -> list[Batch]:
+def batches_of(log: Log, offset: int, unfold: Callable[[bytes], Sequence[Batch]] = batches_in) -> list[Batch]:
     """The batches of a log from the one that contains `offset` to its end; see `Ghost.unfold`."""
     return [batch for data, _ in pieces(log, offset) for batch in unfold(data)]
 
 
-def pieces(log: Log, offset: int) -> Iterator[tuple[bytes, list[Batch]]]:
+def pieces(log: Log, offset: int) -> Iterator[tuple[bytes, Sequence[Batch]]]:
     """The chunks of a log up to its end, or to where no whole batch follows.
 
     Also ends where offsets go back, which happens only in the log of a flawed broker.
@@ -348,7 +351,7 @@ class Ghost:
     times: dict[tuple[int, int], int] | None = None
     """Of a topic with retention: (leader epoch, base offset) -> the latest time in the batch, in ms."""
 
-    contents: dict[tuple[int, int], dict[int, Content]] | None = None
+    contents: dict[tuple[int, int], Mapping[int, Content]] | None = None
     """Of a compacted topic: (leader epoch, base offset) -> what the batch held, by offset."""
 
     latest_of_keys: tuple[tuple[int, int, int], Mapping[bytes | None, int]] | None = None
@@ -368,7 +371,7 @@ class Ghost:
             return len(self.committed)
         return self.superseded.get(epoch, len(self.committed))
 
-    def unfold(self, data: bytes) -> list[Batch]:
+    def unfold(self, data: bytes) -> Sequence[Batch]:
         """The batches in some bytes; those that compaction has emptied, or a part of, as they were committed.
 
         A batch that lacks more than compaction may remove stays as it is, and so differs from what is committed.
@@ -378,10 +381,10 @@ class Ghost:
                 self.times[header.leader_epoch, header.base_offset] = header.max_timestamp
         if self.contents is None:
             return batches_in(data)
-        found = []
+        found: list[Batch] = []
         for at, header in iterate_headers(data):
-            batch = batches_in(data[at : at + header.size])[0]
-            held = contents_in(data, at)
+            stored = data[at : at + header.size]
+            batch, held = batches_in(stored)[0], contents_in(stored)
             if header.records_count == header.last_offset_delta + 1 and header.delete_horizon_ms is None:
                 self.contents.setdefault((batch.epoch, batch.base), held)
                 found.append(batch)
@@ -395,6 +398,24 @@ class Ghost:
         They may have been given up since: a replica that has not cut them off yet may compact them.
         """
         there = list(dict.fromkeys(self.committed[compacted.base : compacted.last + 1]))
+        originals = self._whole(compacted, there) or self._whole(compacted, self._given_up_as(compacted, there))
+        if not originals:
+            return []
+        assert self.contents is not None
+        once: dict[int, Content] = {}
+        for batch in originals:
+            once |= self.contents[batch.epoch, batch.base]
+        for offset, content in held.items():
+            if once.get(offset) != content:
+                return []
+        last = self._latest_of_keys(self.contents)
+        for offset, content in once.items():
+            if offset not in held and last[content.key] <= offset:
+                return []
+        return originals
+
+    def _given_up_as(self, compacted: Batch, there: Sequence[Batch | None]) -> list[Batch]:
+        """The batches in whose place a compacted one may be that were given up, behind those that are still there."""
         once_there = sorted(
             {
                 batch.base: batch
@@ -404,16 +425,7 @@ class Ghost:
             key=lambda batch: batch.base,
         )
         kept = [batch for batch in there if batch and once_there and batch.last < once_there[0].base]
-        originals = self._whole(compacted, there) or self._whole(compacted, [*kept, *once_there])
-        if not originals:
-            return []
-        assert self.contents is not None
-        once = {at: one for batch in originals for at, one in self.contents[batch.epoch, batch.base].items()}
-        if any(once.get(offset) != content for offset, content in held.items()):
-            return []
-        last = self._latest_of_keys(self.contents)
-        is_sound = all(offset in held or last[content.key] > offset for offset, content in once.items())
-        return originals if is_sound else []
+        return [*kept, *once_there]
 
     def _latest_of_keys(self, contents: Mapping[tuple[int, int], Mapping[int, Content]]) -> Mapping[bytes | None, int]:
         """The last offset of each key among what is committed or was given up."""
@@ -423,7 +435,8 @@ class Ghost:
             for batch in (*dict.fromkeys(batch for _, batch in self.given_up), *dict.fromkeys(self.committed)):
                 known = contents.get((batch.epoch, batch.base), {}) if batch is not None else {}
                 for offset, content in known.items():
-                    last[content.key] = max(offset, last.get(content.key, -1))
+                    if offset > last.get(content.key, -1):
+                        last[content.key] = offset
             self.latest_of_keys = (of, last)
         return self.latest_of_keys[1]
 

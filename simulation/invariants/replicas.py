@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.log.log import Log
@@ -70,7 +70,7 @@ def skip_deleted(mirror: Mirror, log: Log) -> None:
     mirror.entries[uncertain.start : uncertain.stop] = [None] * len(uncertain)
 
 
-def extend(entries: Entries, batches: list[Batch], lineage: Lineage, start: int = 0) -> str:
+def extend(entries: Entries, batches: Sequence[Batch], lineage: Lineage, start: int = 0) -> str:
     """Add batches to a mirror; returns what is wrong by P-3: same epoch and offset, so same batch and same past.
 
     `start`: where the log begins. What was before that is deleted, and nobody cuts it off where it differs.
@@ -116,7 +116,7 @@ def reset_if_start_moved(mirror: Mirror, log: Log) -> None:
         mirror.entries += [None] * log.start_offset
 
 
-def first_difference(mirror: Mirror, log: Log, unfold: Callable[[bytes], list[Batch]] = batches_in) -> int:
+def first_difference(mirror: Mirror, log: Log, unfold: Callable[[bytes], Sequence[Batch]] = batches_in) -> int:
     """From which offset on the mirror and the log differ; the end of the shorter if they do not.
 
     Deleted offsets equal any batch: a log start that was not checkpointed goes back, and shows the batches again.
@@ -124,19 +124,21 @@ def first_difference(mirror: Mirror, log: Log, unfold: Callable[[bytes], list[Ba
     found = _entries_of(log, unfold)
     offset = min(log.start_offset, len(mirror.entries))
     end = min(len(found), len(mirror.entries))
+    if found[offset:end] == mirror.entries[offset:end]:
+        return max(offset, end)
     while offset < end and (mirror.entries[offset] is None or found[offset] == mirror.entries[offset]):
         offset += 1
     return offset
 
 
-def _entries_of(log: Log, unfold: Callable[[bytes], list[Batch]]) -> Entries:
+def _entries_of(log: Log, unfold: Callable[[bytes], Sequence[Batch]]) -> Entries:
     found: Entries = [None] * min(log.start_offset, log.end_offset)
     for batch in batches_of(log, log.start_offset, unfold):
         found += [batch] * (batch.last + 1 - len(found))
     return found
 
 
-def _shown_again(mirror: Mirror, log: Log, unfold: Callable[[bytes], list[Batch]]) -> None:
+def _shown_again(mirror: Mirror, log: Log, unfold: Callable[[bytes], Sequence[Batch]]) -> None:
     """Take into the mirror again what was deleted, where a new process finds an earlier log start."""
     if None in mirror.entries[log.start_offset :]:
         found = _entries_of(log, unfold)
