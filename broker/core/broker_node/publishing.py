@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from broker.core.broker_node import compaction, directories, isr_changes, lifecycle, replication, storage
 from broker.core.broker_node.groups.records import OFFSETS_TOPIC
 from broker.core.broker_node.requests import fetching, producing
-from broker.core.broker_node.state import BrokerState
+from broker.core.broker_node.state import BrokerState, TopicConfigured
 from broker.core.configuration.in_force import in_force, layers
 from broker.core.log.log import LogConfig
 from broker.core.log.validation import AppendError, CorruptBatch
@@ -28,7 +28,7 @@ from broker.core.ports.files import StorageError
 from broker.core.ports.marks import sometimes
 from broker.core.quorum import observer, snapshots
 from broker.core.replica import follower, leader
-from broker.core.replica.intake import Intake, intake_of
+from broker.core.replica.intake import intake_of
 from broker.core.replica.state import Replica, Role
 
 LEADS = sometimes("role: leads (RT-1)")
@@ -194,26 +194,27 @@ def publish(broker: BrokerState) -> None:
     """Update every replica to match the image, whatever happened in between (level-triggered)."""
     image = broker.image
     _adopt_settings(broker)
-    of_most = _configured(broker, "", {})
+    before, broker.configured = broker.configured, {}
+    of_most = _configured(broker, before, "", {})
     _create_missing(broker)
     for topic in image.topics.values():
         min_insync_replicas = image.min_insync_replicas(topic.name, broker.settings.min_insync_replicas)
         is_special = topic.configs or topic.name == OFFSETS_TOPIC
-        log_config, intake = _configured(broker, topic.name, topic.configs) if is_special else of_most
+        configured = _configured(broker, before, topic.name, topic.configs) if is_special else of_most
         for number, state in topic.partitions.items():
             replica = broker.replicas.get((topic.name, number))
             if replica is None or broker.broker_id not in state.replicas:
                 continue
             replica.min_insync_replicas = min_insync_replicas
-            replica.intake = intake
+            replica.intake = configured.intake
             replica.elr = state.elr
             if broker.rules.metadata.is_news(state.partition_epoch, replica.partition_epoch):
                 with directories.guarded(broker):
                     _apply(broker, replica, state)
             elif broker.rules.high_watermark.moves_with_isr():
                 isr_changes.high_watermark_may_move(broker, replica)  # by another min ISR, or by an ISR already known
-            if replica.log.config != log_config:
-                _reconfigure(broker, replica, log_config)  # by its role in this image, whose min ISR it has already
+            if replica.log.config != configured.log:
+                _reconfigure(broker, replica, configured.log)  # by its role in this image, whose min ISR it has already
     _remove(broker, [replica for replica in broker.replicas.values() if not _assigned(image, replica)])
     for topic_name, number in [key for key, topic_id in broker.offline.items() if not _keeps(broker, key, topic_id)]:
         del broker.offline[topic_name, number]
@@ -224,9 +225,16 @@ def publish(broker: BrokerState) -> None:
     replication.fetch_from_all(broker)
 
 
-def _configured(broker: BrokerState, topic: str, configs: Mapping[str, str]) -> tuple[LogConfig, Intake | None]:
-    """What a topic's own settings and the broker's say of its replicas."""
-    return storage.log_config(broker.settings, broker.rules, topic, configs), intake_of(broker.settings, configs)
+def _configured(
+    broker: BrokerState, before: Mapping[str, TopicConfigured], topic: str, configs: Mapping[str, str]
+) -> TopicConfigured:
+    """What a topic's own settings and the broker's say of its replicas; as `before`, if both are the same."""
+    found, settings = before.get(topic), broker.settings
+    if found is None or found.settings is not settings or found.configs != configs:
+        log_config = storage.log_config(settings, broker.rules, topic, configs)
+        found = TopicConfigured(settings, dict(configs), log_config, intake_of(settings, configs))
+    broker.configured[topic] = found
+    return found
 
 
 def _adopt_settings(broker: BrokerState) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from broker.core.broker_node.groups.state import GroupCoordinator
 from broker.core.broker_node.requests.fetch_sessions import INITIAL_EPOCH, NO_SESSION, Fetch, FetchSessions, begin
 from broker.core.configuration.settings import Settings
 from broker.core.log.compaction.cleaning import Cleaning
+from broker.core.log.log import LogConfig
 from broker.core.messages import FetchPartition, ProducedPartition
 from broker.core.messages.errors import ErrorCode
 from broker.core.metadata.image import Image
 from broker.core.ports.files import Files
 from broker.core.ports.runtime import Runtime
 from broker.core.quorum.observer import MetadataCopy
+from broker.core.replica.intake import Intake
 from broker.core.replica.state import Replica
 from broker.core.rules import Rules
 
@@ -69,6 +72,15 @@ class CompactionSchedule:
     flushes: int = 0  # asked for so far; the number of the last
 
 
+class TopicConfigured(NamedTuple):
+    """What the settings in force and a topic's own say of its replicas."""
+
+    settings: Settings
+    configs: dict[str, str]
+    log: LogConfig
+    intake: Intake | None
+
+
 @dataclass(slots=True)
 class BrokerState:
     """All state of a broker."""
@@ -116,6 +128,9 @@ class BrokerState:
 
     adopted: tuple[dict[str, str], dict[str, str]] = ({}, {})
     """The settings of the metadata that are in force: for all brokers, and for this one."""
+
+    configured: dict[str, TopicConfigured] = field(default_factory=dict)
+    """By topic, of those in the image that was published last; under "" of topics without settings of their own."""
 
     leader_sessions: dict[int, LeaderSession] = field(default_factory=dict)
     fetch_sessions: FetchSessions = field(init=False)

@@ -374,12 +374,15 @@ def checkpoint_lower_bounds(broker: BrokerState, replica: Replica, log_start: in
     Otherwise the next process would treat records appended before the next checkpoint as deleted, and drop them, or as
     committed, although others were.
     """
+    ends_lower, starts_lower = replica.log.end_offset < high_watermark, replica.log.start_offset < log_start
+    if not ends_lower and not starts_lower:
+        return
     index = directories.of(replica)
     same_directory = {key: one for key, one in broker.replicas.items() if directories.of(one) == index}
-    if replica.log.end_offset < high_watermark:
+    if ends_lower:
         broker.runtime.mark(ENDS_LOWER)
         _checkpoint_high_watermarks(broker, index, same_directory)
-    if replica.log.start_offset < log_start:
+    if starts_lower:
         broker.runtime.mark(STARTS_LOWER)
         _checkpoint_log_starts(broker, index, same_directory)
 

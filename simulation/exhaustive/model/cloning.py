@@ -25,6 +25,7 @@ _NOT_COMPARED = {
     "BrokerState": {
         "settings",
         "file",
+        "configured",
         "rules",
         "files",
         "runtime",
