@@ -41,10 +41,10 @@ def controller_state(node: Node | None) -> ControllerState | None:
 
 def broker_state(node: Node | None) -> BrokerState | None:
     """The broker's part of a node, if it has one."""
-    if isinstance(node, ZooKeeperNode):
-        return node.state.broker
     if isinstance(node, BrokerNode):
         return node.state
+    if isinstance(node, ZooKeeperNode):
+        return node.state.broker
     return node.broker.state if isinstance(node, CombinedNode) else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from broker.core.messages import (
     AnyRequest,
@@ -177,15 +177,14 @@ def errors_of(response: AnyResponse) -> tuple[int, ...]:
     return (own,)
 
 
-def _messages_in(part: object) -> Iterator[str]:
+def _messages_in(part: tuple[object, ...]) -> list[str]:
     """What the errors of a response, or of a part of one, say to people."""
-    if not isinstance(part, tuple):
-        return
     message = getattr(part, "error_message", None)
-    if isinstance(message, str):
-        yield message
+    found = [message] if isinstance(message, str) else []
     for field in part:
-        yield from _messages_in(field)
+        if isinstance(field, tuple):
+            found += _messages_in(field)
+    return found
 
 
 def _names(errors: Sequence[int]) -> str:

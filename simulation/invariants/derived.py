@@ -191,6 +191,7 @@ def check_settings(known: Knowledge, broker_id: int, state: BrokerState) -> None
     if version is None:
         return
     of_all, own = version.configs[0], version.configs[1].get(broker_id, {})
+    compared = known.brokers[broker_id].compared_settings
     for (topic, number), replica in state.replicas.items():
         topic_id, _, configs = version.topics.get(topic, ("", {}, {}))
         assigned = image.partition(topic, number)
@@ -199,6 +200,9 @@ def check_settings(known: Knowledge, broker_id: int, state: BrokerState) -> None
         if broker_id not in assigned.replicas:
             continue
         config = replica.log.config
+        settings = (config, configs, own, of_all)
+        if compared.get((topic, number)) == settings:
+            continue
         found = {
             "segment.bytes": config.segment_bytes,
             "max.message.bytes": config.max_batch_bytes,
@@ -228,6 +232,7 @@ def check_settings(known: Knowledge, broker_id: int, state: BrokerState) -> None
                 f"{image.end_offset} its cleanup.policy is {policy}",
             )
         _check_times(known, known.ghost(topic, topic_id, number), broker_id, replica, configs)
+        compared[topic, number] = settings
 
 
 def _check_times(known: Knowledge, ghost: Ghost, broker_id: int, replica: Replica, configs: Mapping[str, str]) -> None:

@@ -121,6 +121,9 @@ class BrokerMirror:
     writes: dict[int, dict[tuple[str, int], bytes]] = field(default_factory=dict)
     """Open produce requests with acks=all: request id -> partition -> the batch."""
 
+    compared_settings: dict[tuple[str, int], tuple[object, ...]] = field(default_factory=dict)
+    """Partition -> its log's settings and those of the metadata that they were found to follow from last (P-32)."""
+
     checkpoints: DueCheckpoints = field(default_factory=DueCheckpoints)
     deleting: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     """In a step in which it is asked to delete records: partition -> (before which offset, its log start before)."""

@@ -46,6 +46,8 @@ _OF_GROUPS = (
 _OF_OTHERS = JoinGroupRequest | SyncGroupRequest | InitProducerIdRequest
 """Those that wait for what members of the group, or a controller, do, beside what is passed on to controllers."""
 
+_WAITS_FOR_OTHERS = ADMINISTRATION | _OF_OTHERS
+
 _GROUP_MS = 10_000
 """What the members of a group may keep each other waiting: a rebalance and a session of the simulation's groups."""
 
@@ -166,7 +168,7 @@ def own_time_ms(settings: Settings, request: AnyRequest, *, is_controller: bool)
     """How long a node that runs may keep a request by its own clock; None if it waits for what others do."""
     if isinstance(request, FetchRequest):
         return max(0, request.max_wait_ms)
-    if is_controller or isinstance(request, ADMINISTRATION | _OF_OTHERS):
+    if is_controller or isinstance(request, _WAITS_FOR_OTHERS):
         return None
     if isinstance(request, ProduceRequest):
         return max(0, request.timeout_ms)
