@@ -14,6 +14,9 @@ CUTTING_OFF: Final = ("isolate", "halves", "one-way", "majority-ring", "bridge",
 DELAYING: Final = ("stalled-link", "late-connection")
 """Kinds of faults that delay messages between two nodes, and lose none."""
 
+ANOTHER_HAD_TO_LEAD: Final = "another broker had to lead"
+"""What evidence says of a fault that kept the leader from leading on."""
+
 OF_CLOCKS: Final = ("clock-jump", "clock-strobe", "clock-drift")
 """Kinds of faults that set a node's clock wrong."""
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from history.anomalies import CATALOGUE
 from history.reader import load_table
+from incidents.doubled import NOT_IDEMPOTENT, is_doubled, is_retried
 from incidents.early_designs import with_known_gaps
 from incidents.elections import decisive_election
 from incidents.evidence import Evidence, Finding, as_the_simulator_found
@@ -30,7 +31,7 @@ from incidents.headlines import gravest, headline
 from incidents.kept_out import outages_united
 from incidents.losses import causes_of
 from incidents.model import Cause, Election, Incident, Span
-from incidents.reads import COMMITS, NOT_IDEMPOTENT, OF_ANSWERS, STALE, causes_of_row, is_retried
+from incidents.reads import COMMITS, OF_ANSWERS, STALE, causes_of_row
 from incidents.rows import Row, details_of
 from incidents.simulated import OWN_LAYERS, causes_of_finding
 from incidents.takeovers import LOST, elsewhere, losses_in
@@ -131,6 +132,7 @@ def _with_others(evidence: Evidence, groups: list[Group], rows: Sequence[Row]) -
             host.rows.append(row)
             continue
         family = "stale" if row["anomaly"] in STALE else "commits" if row["anomaly"] in COMMITS else row["anomaly"]
+        family = "duplicate" if is_doubled(row) else family
         apart = (family, row["topic"], row["partition"], row["broker"] if family == "node-lost" else None)
         if family == "stale" and [cause.kind for cause in causes] == ["acknowledged-early"]:
             apart = (family, "acknowledged-early", causes[0].node, None)  # one mistake of one leader, in any partition

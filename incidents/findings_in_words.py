@@ -390,15 +390,15 @@ _KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
         (
             r"broker (\d+) does not know the producers (\[.*\]), which are in its log",
             (
-                r"broker \1 does not know producers \2, whose records are in its log of {name}: it would take a retry "
-                r"for a new write"
+                r"broker \1 does not know the producer ids \2, whose records are in its log of {name}: it would "
+                r"take a retry for a new write"
             ),
         ),
         (
             r"broker (\d+) knows the producers (\[.*\]), which are not in its log",
             (
-                r"broker \1 remembers producers \2 of records that are not in its log of {name}: it would take new "
-                r"writes for retries"
+                r"broker \1 remembers the producer ids \2, whose records are not in its log of {name}: it would "
+                r"acknowledge a retry of these without writing it"
             ),
         ),
     ),

@@ -36,6 +36,9 @@ class Group:
         return ("acknowledged-early", leader) if is_early and leader is not None else None
 
 
+_ONE_MOMENT_NS = 100_000_000
+"""Within which one process cuts the logs of several partitions for one reason."""
+
 Keyed = list[tuple[Hashable, Group]]
 
 
@@ -162,9 +165,9 @@ def cuts_united(evidence: Evidence, groups: Sequence[Group]) -> list[Group]:
 
     Nobody need have lost that: some replica has kept it, and differs from the others.
     """
-    found = list(groups)
-    for host in groups:
-        if [cause.kind for cause in host.causes] != ["wrong-cut"] or not host.losses:
+    found = _cut_at_one_moment(groups)
+    for host in list(found):
+        if not _is_loss_by_a_cut(host):
             continue
         apart = [one for one in found if _is_unexplained_divergence(one) and is_allowed(one) == is_allowed(host)]
         for group in apart:
@@ -174,6 +177,33 @@ def cuts_united(evidence: Evidence, groups: Sequence[Group]) -> list[Group]:
                 host.also += [cut for cut in dict.fromkeys(cuts) if cut]
                 found.remove(group)
     return found
+
+
+def _cut_at_one_moment(groups: Sequence[Group]) -> list[Group]:
+    """Make one group of losses by cuts of one broker at one moment, in several partitions: it began to follow anew."""
+    found: list[Group] = []
+    for group in groups:
+        host = next((one for one in found if _is_same_cut(one, group)), None)
+        if host is None:
+            found.append(group)
+        else:
+            host.rows += group.rows
+            host.losses += group.losses
+    return found
+
+
+def _is_loss_by_a_cut(group: Group) -> bool:
+    return [cause.kind for cause in group.causes] == ["wrong-cut"] and bool(group.losses)
+
+
+def _is_same_cut(group: Group, other: Group) -> bool:
+    if not (_is_loss_by_a_cut(group) and _is_loss_by_a_cut(other)) or is_allowed(group) != is_allowed(other):
+        return False
+    (cause,), (another,) = group.causes, other.causes
+    if cause.node is None or cause.at_ns is None or another.at_ns is None:
+        return False
+    is_one = abs(cause.at_ns - another.at_ns) <= _ONE_MOMENT_NS
+    return is_one and (cause.node, cause.faults) == (another.node, another.faults)
 
 
 def divergences_told(evidence: Evidence, groups: Sequence[Group]) -> list[Group]:

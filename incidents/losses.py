@@ -11,8 +11,8 @@ from common.wording import (
     nodes,
     partition_name,
 )
-from history.contract import ACKS_ALL, ACKS_LEADER, ACKS_NONE
-from incidents.deeds import CUTTING_OFF, ENDING_A_PROCESS
+from history.contract import ACKS_ALL, ACKS_LEADER, ACKS_NONE, CRASHING_FIRST
+from incidents.deeds import ANOTHER_HAD_TO_LEAD, CUTTING_OFF, ENDING_A_PROCESS
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.logs_apart import UNCONDITIONAL, by_one_replaced, still_held
@@ -142,6 +142,7 @@ def _cut(
         for fault in evidence.faults_on(leader, at_ns, takeover.seen_ns)
         if fault.started_ns > at_ns and fault.kind in (*CUTTING_OFF, "pause")
     ]
+    replaced = _kept_from_leading(evidence, loss, leader, at_ns)
     away, outside = _holders_kept_away(evidence, loss, takeover, history, at_ns)
     had_them = "whose log was as long" if evidence.is_leader_race else "which held them"
     away_too = [f"Broker {other}, {had_them}, {fault.deed}, before that election." for other, fault in away]
@@ -155,11 +156,15 @@ def _cut(
     wrong_cut = Cause(
         "wrong-cut",
         f"broker {leader} cut them off its log {when}, and was then elected",
-        (*seen, shorter, *before, *after, *away_too),
+        (*seen, shorter, *(spoken for _, spoken in replaced), *before, *after, *away_too),
         at_ns,
         leader,
         tuple(
-            dict.fromkeys(fault.number for fault in (*ended, *resumed, *(fault for _, fault in away)) if fault.number)
+            dict.fromkeys(
+                fault.number
+                for fault in (*ended, *resumed, *(fault for _, fault in away), *(fault for fault, _ in replaced))
+                if fault.number
+            )
         ),
     )
     if had.role == "leader" and had.leader_epoch == takeover.epoch and takeover.epoch >= 0:
@@ -174,6 +179,22 @@ def _cut(
             )
         ]
     return [wrong_cut]
+
+
+def _kept_from_leading(evidence: Evidence, loss: Loss, leader: int, cut_ns: int) -> list[tuple[Fault, str]]:
+    """The fault that made another broker lead between acknowledgement and cut: a follower of that one cuts its log."""
+    by = loss.acknowledged_by
+    if by is None or by == leader:
+        return []
+    hit = [
+        fault
+        for fault in evidence.faults_on(by, loss.first_ns - SLACK_NS, cut_ns)
+        if fault.kind in (*ENDING_A_PROCESS, *CUTTING_OFF, *CRASHING_FIRST, "pause") and fault.started_ns <= cut_ns
+    ]
+    return [
+        (fault, f"Broker {by}, which had acknowledged them, {fault.deed}, before that cut: {ANOTHER_HAD_TO_LEAD}.")
+        for fault in hit[-1:]
+    ]
 
 
 def _holders_kept_away(

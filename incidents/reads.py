@@ -1,4 +1,4 @@
-"""Finds why readers were answered wrongly, or records doubled, where no record was lost: anomalies that stand alone."""
+"""Finds why readers were answered wrongly where no record was lost: anomalies that stand alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 from common.wording import as_sentence, in_leader_epoch, moment, nodes, partition_name
 from history.contract import CRASHING_FIRST
 from incidents import out_of_isr
-from incidents.deeds import CUTTING_OFF, ENDING_A_PROCESS
+from incidents.deeds import ANOTHER_HAD_TO_LEAD, CUTTING_OFF, ENDING_A_PROCESS
+from incidents.doubled import TAKEN_FOR_NEW, doubled, is_doubled
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.model import Cause
@@ -22,16 +23,10 @@ OF_ANSWERS = frozenset({"leader-change", "stale-leader", "new-leader"})
 COMMITS = frozenset({"lost-commit", "committed-offset-regression"})
 GROUPS = COMMITS | {"double-ownership"}
 RECENT_NS = 10_000_000_000
-NOT_IDEMPOTENT = "not-idempotent"
-"""Kind of a cause that all duplicates of a run share."""
-
 _DYING_NS = 500_000_000
 """A sample that was taken so long after a fault has ended its node is one of the node that was started again."""
 
 TWO_WROTE = "two brokers wrote in one leader epoch"
-
-ANOTHER_HAD_TO_LEAD = "another broker had to lead"
-"""What evidence says of a fault that kept the leader from leading on."""
 
 MAY_NOT_COMMIT = "without followers it may have been unable to commit"
 """What evidence says of a fault that cut off the leader that answered."""
@@ -58,12 +53,9 @@ def causes_of_row(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
         return (shown_early(evidence, row),)
     if name == "corrupt-record":
         return (_damaged(evidence, row),)
-    if (name in ("duplicate", "wrong-offset")) and details_of(row).get("resent"):
-        return (_resent(row),)
-    if is_retried(row):
-        return (_retried(row),)
-    if name == "duplicate":
-        return (_simple(evidence, row, "producer-state", "a retried batch was taken for a new one"),)
+    if is_doubled(row):
+        found = doubled(evidence, row)
+        return (found or _simple(evidence, row, "producer-state", TAKEN_FOR_NEW),)
     if name in ("two-leaders", "epoch-regression"):
         return (_led_on(evidence, row) or _simple(evidence, row, "unclean-election", TWO_WROTE),)
     if name == "divergent-replicas":
@@ -103,44 +95,8 @@ def _led_on(evidence: Evidence, row: Row) -> Cause | None:
     )
 
 
-def is_retried(row: Row) -> bool:
-    """Whether a record is there twice because a client that is not idempotent sent it again, as such clients may."""
-    is_allowed = row["anomaly"] == "duplicate" and row["within_contract"]
-    return bool(is_allowed) and details_of(row).get("idempotence") is False
-
-
 def _broker(row: Row) -> str:
     return "a broker" if row["broker"] is None else f"broker {row['broker']}"
-
-
-def _resent(row: Row) -> Cause:
-    """A client wrote it twice: its library sent it again, perhaps appended, in a later epoch of its producer."""
-    resent = details_of(row)["resent"]
-    epochs = (
-        f"In the logs producer {resent.get('producer_id')} wrote the copies in epochs {resent.get('producer_epochs')}."
-    )
-    return Cause(
-        "sent-again",
-        "a client had raised the epoch of its producer and sent them again, whether or not they had been appended",
-        (epochs,),
-        row["at_ns"],
-        row["broker"],
-        (),
-        "A broker recognizes a retry only within one epoch of a producer (KIP-98).",
-    )
-
-
-def _retried(row: Row) -> Cause:
-    """A client that is not idempotent got no answer, and wrote it twice: one cause for a whole run."""
-    return Cause(
-        NOT_IDEMPOTENT,
-        "a client had sent them again, without idempotence",
-        (),
-        row["at_ns"],
-        None,
-        (),
-        "Without idempotence a retry may write a record twice (KIP-98).",
-    )
 
 
 def _near(evidence: Evidence, at_ns: int | None, broker: int | None) -> list[Fault]:

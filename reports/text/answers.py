@@ -17,13 +17,13 @@ from history.anomalies import CATALOGUE, MALFORMED
 from history.contract import ACKS_LEADER, ACKS_NONE
 from history.processes import number_name
 from incidents import Incident
+from incidents.doubled import NOT_IDEMPOTENT
 from incidents.evidence import Evidence
 from incidents.headlines import gravest
 from incidents.logs_apart import UNCONDITIONAL
 from incidents.lost_storage import KNOWN_GAP, UNLESS_ELR
 from incidents.model import SPANS_NAMED_MAX, where
 from incidents.needed import Needed
-from incidents.reads import NOT_IDEMPOTENT
 from incidents.rows import details_of
 from reports.data.stored_run import Run, is_one_of, rows_where
 from reports.text.anomaly_groups import section_of
@@ -128,6 +128,11 @@ def _of_flaws(flaws: Sequence[str], needed: Needed | None, allowed_by: str) -> s
         return (
             f"The broker software's, most likely by {named}: neither the configuration nor anything that the clients"
             " did excuses it. Whether it happens without the flaw was not tried."
+        )
+    if without and allowed_by:
+        return (
+            f"The protocol's, not this implementation's. {allowed_by} It is not that of {named} either: the same"
+            f" simulation fails without {'it' if one else 'them'}, too."
         )
     if without:
         return f"The broker software's own: the same simulation fails without {named}, too."
@@ -255,10 +260,19 @@ def _record(run: Run, row: Mapping[str, Any]) -> str:
 
 
 def _values_at(run: Run, row: Mapping[str, Any]) -> list[int]:
-    """Find what was acknowledged or read at the offset of an anomaly that is about no value, in order of operations."""
+    """Find what was acknowledged or read at the offset of an anomaly that is about no value, in order of operations.
+
+    Not by operations that began after it: another record may have come to the offset since.
+    """
     found: list[tuple[int, int]] = []
     for name in ("sends", "reads"):
         table = rows_where(run.tables[name], topic=row["topic"], partition=row["partition"], offset=row["offset"])
         columns = (table.column(name).to_pylist() for name in ("op", "value"))
-        found += sorted((op, value) for op, value in zip(*columns, strict=True) if op is not None and value is not None)
+        known = [(op, value) for op, value in zip(*columns, strict=True) if op is not None and value is not None]
+        found += sorted((op, value) for op, value in known if not _began_after(run, op, row["at_ns"]))
     return list(dict.fromkeys(value for _, value in found))[:RECORDS_NAMED]
+
+
+def _began_after(run: Run, op: int, at_ns: int | None) -> bool:
+    began = rows_where(run.tables["operations"], op=op).column("invoked_ns").to_pylist()
+    return at_ns is not None and any(one is not None and one > at_ns for one in began)

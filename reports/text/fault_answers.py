@@ -11,6 +11,7 @@ from common.wording import capital, count, moment, nodes, plural
 from history.contract import DOWN_ALREADY
 from history.protocol import failure_sentences
 from incidents import Cause, Incident
+from incidents.deeds import ANOTHER_HAD_TO_LEAD
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.headlines import gravest
@@ -18,7 +19,7 @@ from incidents.losses import CUT_AS_IT_WENT_ON, NOT_FETCHED_AGAIN
 from incidents.needed import Needed, smallest
 from incidents.out_of_isr import HAS_BEEN
 from incidents.partition_history import NO_LEADER
-from incidents.reads import ANOTHER_HAD_TO_LEAD, MAY_NOT_COMMIT
+from incidents.reads import MAY_NOT_COMMIT
 from incidents.uncommitted import MAY_LACK_IT
 from reports.data.stored_run import Run
 from reports.text.answer import Answer

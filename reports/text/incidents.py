@@ -11,9 +11,9 @@ from history.anomalies import CATALOGUE
 from history.protocol import broken_clause, failure_sentences
 from incidents import Cause, Incident, Span
 from incidents.causes import KINDS
+from incidents.doubled import NOT_IDEMPOTENT
 from incidents.early_designs import GAP_OF_ZOOKEEPER
 from incidents.headlines import gravest
-from incidents.reads import NOT_IDEMPOTENT
 from reports.data.stored_run import Run
 from reports.text.anomaly_groups import section_of
 from reports.text.totals import anomaly_totals

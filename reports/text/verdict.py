@@ -9,7 +9,7 @@ from typing import Final, Literal
 from common.wording import enumeration, plural
 from history.anomalies import CATALOGUE
 from history.contract import ACKS_LEADER, ACKS_NONE
-from incidents import Incident
+from incidents import Incident, needed
 from incidents.headlines import gravest
 from reports.data.stored_run import Run
 from reports.text.totals import AnomalyTotal, allowed_total
@@ -86,7 +86,10 @@ def _planted(run: Run, word: str) -> str:
         known = summaries if isinstance(summaries, Mapping) else {}
         what = "; ".join(str(known[flaw]) for flaw in flaws if flaw in known)
         named = f"a bug planted on purpose, {flaws[0]}" if one else f"bugs planted on purpose, {enumeration(flaws)}"
-        return f"This build of Harrow's own broker has {named}{f': {what}' if what else ''}."
+        tried = needed.read(run.directory)
+        without = tried is not None and tried.without_flaws
+        too = f" The same simulation fails without {'it' if one else 'them'}, too." if without else ""
+        return f"This build of Harrow's own broker has {named}{f': {what}' if what else ''}.{too}"
     named = f"The planted {'flaw' if one else 'flaws'} {enumeration(flaws)}"
     return f"{named} did not show: nothing in this run triggered {'it' if one else 'them'}."
 

@@ -23,6 +23,7 @@ from simulation.invariants.observer import property_observers
 from simulation.runs.failures import SimulationFinding, findings
 from simulation.scenario import case as cases
 from simulation.scenario.case import Case
+from simulation.scenario.configuration import RECIPES
 from simulation.scenario.phases import SimulationOutcome
 from simulation.shrinking.reduce import EVENTS_MIN, EVENTS_TIMES, GRACE_MS, PATIENCE, Patience, ShrinkTarget
 
@@ -68,7 +69,9 @@ class _Search:
             began = {place for place in places if self._outcome.faults[place].at_ms <= self._ends_ms}
             self._limit_ms = self._ends_ms + GRACE_MS
         without_flaws = self._without_flaws(sorted(began))  # first: it takes few simulations, and decides most
-        kept, known = self._left_of(sorted(began, key=lambda place: -self._outcome.faults[place].at_ms))
+        acted = began - self._idle()
+        tried = acted if acted < began and not self._stopped() and self._fails(sorted(acted), None) else began
+        kept, known = self._left_of(sorted(tried, key=lambda place: -self._outcome.faults[place].at_ms))
         again = self._again(sorted(kept)) if kept and kept <= known else None
         groups = (self._numbers({place}) for place in sorted(kept & known))
         return Needed(
@@ -81,6 +84,12 @@ class _Search:
             again,
             without_flaws,
         )
+
+    def _idle(self) -> set[int]:
+        """The recipes that found nobody to act on: without the others they may act, and tell another story."""
+        rows = self._outcome.history.faults
+        acted = {row.planned for row in rows if row.kind not in RECIPES or row.targets}
+        return {row.planned for row in rows if row.planned is not None} - acted
 
     def _numbers(self, places: set[int]) -> tuple[int, ...]:
         """The numbers of all that these faults of the schedule did before the violation, as the history has them."""

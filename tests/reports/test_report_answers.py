@@ -307,6 +307,29 @@ def test_a_planted_flaw_is_blamed_as_far_as_simulations_without_it_allow(tmp_pat
     assert said in told(run)["Whose mistake"]
 
 
+def test_a_failure_that_the_version_is_known_for_is_not_the_planted_flaws_if_it_occurs_without_it(tmp_path):
+    (finding,) = SIMULATED["findings"]
+    documented = {**finding, "what": f"{finding['what']} (documented for K1: B-52: the last replica has lost data)"}
+    needed.write(tmp_path, Needed((), (1, 2), (), 3, 9, without_flaws=True))
+    run = checked(tmp_path, **{**SIMULATED, "findings": [documented]}, runs=[settings(flaws=["eager-shrink"])])
+    whose = told(run)["Whose mistake"]
+    assert whose.startswith("The protocol's, not this implementation's. Protocol version K1 is known for it (B-52)")
+    assert "It is not that of the planted flaw eager-shrink either: the same simulation fails without it, too." in whose
+    loaded = load_run(run)
+    sentence = summarize(loaded, Joined(loaded)).verdict.planted
+    assert "has a bug planted on purpose, eager-shrink. The same simulation fails without it, too." in sentence
+
+
+@pytest.mark.parametrize(("invoked_s", "said"), [(19, "The write of value 9 to"), (21, "(what stood there no client")])
+def test_a_record_that_was_written_after_a_finding_is_not_what_it_is_about(tmp_path, invoked_s, said):
+    send = {"op": 4, "topic": "log", "partition": 0, "value": 9, "acks": -1, "offset": 7, "ordinal": 0}
+    operation = {"op": 4, "kind": "send", "status": "ok", "invoked_ns": invoked_s * S, "completed_ns": 22 * S}
+    (finding,) = SIMULATED["findings"]
+    place = {"topic": "log", "partition": 0, "offset": 7}
+    run = checked(tmp_path, **{**SIMULATED, "findings": [{**finding, **place}]}, sends=[send], operations=[operation])
+    assert said in told(run)["Records"]
+
+
 @pytest.mark.parametrize(
     ("version", "whose"),
     [

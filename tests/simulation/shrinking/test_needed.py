@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -102,6 +102,20 @@ def test_a_recipe_and_its_parts_are_one_fault_and_what_it_did_later_is_left_out(
     assert (found.needed, found.parts) == ((11, 20), ((11, 20),))
 
 
+def test_a_recipe_that_found_nobody_is_not_needed_though_it_may_be_enough_without_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = made_up(monkeypatch, 3, {0}, {2}, idle={2})
+    assert (found.needed, found.not_needed) == ((10,), (11, 12))
+
+
+def test_a_recipe_that_found_nobody_is_tried_like_others_where_the_failure_needs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = made_up(monkeypatch, 3, {1, 2}, idle={2})
+    assert (found.needed, found.not_needed) == ((11, 12), (10,))
+
+
 def test_what_fails_only_with_other_random_choices_needs_no_fault_either(monkeypatch: pytest.MonkeyPatch) -> None:
     found = made_up(monkeypatch, 4, {2}, lucky=2)
     assert found.needed == ()
@@ -135,14 +149,22 @@ def made_up(
     stopped_after: int | None = None,
     in_logs: bool = False,
     parts: Sequence[FaultRow] = (),
+    idle: Collection[int] = (),
 ) -> Needed:
     """Search where a failure occurs with all faults of one of these sets, or with one draw of the random choices.
+
+    `idle` are places of recipes that found nobody to act on.
 
     No property is broken by it if it is `in_logs`: the log of a broker cannot be read to its end.
     """
     outcome = without_faults()
     faults = tuple(SimulatedFault(2_000 + 100 * place, "kill", place, 100, 0) for place in range(number))
-    rows = [FaultRow(10 + place, "kill", (1,), "{}", 0, None, place) for place in range(number)]
+    rows = [
+        FaultRow(
+            10 + place, "votes-held" if place in idle else "kill", () if place in idle else (1,), "{}", 0, None, place
+        )
+        for place in range(number)
+    ]
     rows += parts
     outcome = replace(
         outcome,
