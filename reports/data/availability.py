@@ -40,7 +40,7 @@ class Outage:
 def outages(run: Run, joined: Joined, histories: Sequence[PartitionHistory]) -> list[Outage]:
     """Measure each of the first `FAULTS_MAX` faults that took effect."""
     times, places = joined.acknowledged.acknowledged_ns, joined.acknowledged.partition
-    everywhere = times[times <= run.main_end_ns]
+    everywhere = _with_the_start(times[times <= run.main_end_ns], run.main_start_ns)
     by_partition = {
         partition_name(topic, partition): times[places == index]
         for index, (topic, partition) in enumerate(joined.partitions)
@@ -48,6 +48,13 @@ def outages(run: Run, joined: Joined, histories: Sequence[PartitionHistory]) -> 
     written = {name: own for name, own in by_partition.items() if own.size and own[0] <= run.main_end_ns}
     held = [fault for fault in run.faults if fault["took_hold"] and fault["started_ns"] is not None]
     return [_outage(fault, run, everywhere, written, histories) for fault in held[:FAULTS_MAX]]
+
+
+def _with_the_start(times: Integers, main_start_ns: int | None) -> Integers:
+    """Acknowledgements with the start of the main phase before them: writers have waited for the first one since."""
+    if main_start_ns is None or not times.size or times[0] <= main_start_ns:
+        return times
+    return np.insert(times, 0, main_start_ns)
 
 
 def quiet_gap_ns(run: Run, joined: Joined) -> int | None:

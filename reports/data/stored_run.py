@@ -216,6 +216,12 @@ class Run:
         return (min(low for low, _ in known), max(high for _, high in known)) if known else (0, 0)
 
     @cached_property
+    def main_start_ns(self) -> int | None:
+        """When the main phase began; None without `phases`."""
+        began = [phase["started_ns"] for phase in self.phases if phase["phase"] == "main"]
+        return int(began[0]) if began and began[0] is not None else None
+
+    @cached_property
     def main_end_ns(self) -> int:
         """When the main phase ended: from `phases`, or else the last completion of one of its operations."""
         for phase in self.phases:

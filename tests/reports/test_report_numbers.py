@@ -170,6 +170,16 @@ def test_an_outage_is_the_longest_pause_that_touches_the_fault(tmp_path):
     assert quiet_gap_ns(run, Joined(run)) == SECOND
 
 
+def test_writers_wait_for_the_first_acknowledgement_since_the_main_phase_began(tmp_path):
+    rows = writes(write(1, 6), write(2, 7))
+    rows["faults"] = [fault(1, 3, 5), fault(2, 6.5, 6.8)]
+    rows["phases"] = [{"phase": "main", "started_ns": 2 * SECOND, "ended_ns": 9 * SECOND}]
+    run = run_of(tmp_path, **rows)
+    early, late = outages(run, Joined(run), [])
+    assert (early.gap_ns, early.worst_gap_ns) == (4 * SECOND, None)
+    assert late.gap_ns == SECOND
+
+
 def test_a_write_after_the_main_phase_ends_an_outage_and_is_in_none(tmp_path):
     rows = writes(write(1, 1), write(2, 4), write(3, 9, phase="recovery"))
     rows["faults"] = [fault(1, 3, 5)]
