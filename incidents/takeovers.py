@@ -70,7 +70,7 @@ class Loss:
 def elsewhere(losses: Sequence[Loss], evidence: Sequence[str]) -> tuple[str, ...]:
     """Say of losses in partitions of which no line of evidence speaks who first lacked the records there."""
     return tuple(
-        f"Likewise {name}: broker {taken.leader} was seen to lead it{in_leader_epoch(taken.epoch)}, at"
+        f"Likewise {name}: broker {taken.leader} was first seen as its leader{in_leader_epoch(taken.epoch)}, at"
         f" {moment(taken.seen_ns)}, with a log that ended at {count(taken.log_end or 0)}; its first lost offset is"
         f" {count(loss.offsets[0])}."
         for loss, taken, name in (

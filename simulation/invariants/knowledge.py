@@ -122,7 +122,7 @@ class BrokerMirror:
     """Open produce requests with acks=all: request id -> partition -> the batch."""
 
     compared_settings: dict[tuple[str, int], tuple[object, ...]] = field(default_factory=dict)
-    """Partition -> its log's settings and those of the metadata that they were found to follow from last (P-32)."""
+    """Partition -> its log's settings and those of the metadata that they were found to follow from last."""
 
     checkpoints: DueCheckpoints = field(default_factory=DueCheckpoints)
     deleting: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
