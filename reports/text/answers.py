@@ -32,6 +32,9 @@ from reports.text.fault_answers import faults_of, shrunk
 from reports.text.incidents import promise_to
 
 RECORDS_NAMED = 3
+_ON_THE_WAY_NS = 1_000_000_000
+"""How long after a broker has given it an answer may come to its client."""
+
 _ROWS_READ = 100
 """Anomalies of a partition among which those records are looked for."""
 
@@ -254,7 +257,7 @@ def _record(run: Run, row: Mapping[str, Any]) -> str:
     offset = "" if row["offset"] is None else f" offset {count(row['offset'])}"
     values = [row["value"]] if row["value"] is not None else _values_at(run, row)
     if not values:
-        return f"{place}{offset} (what stood there no client was told)"
+        return f"{place}{offset} (what stood there no client had been told)"
     writes = " and later ".join(f"the write of value {number_name(value)}" for value in values)
     return f"{writes} to {place}{offset}" if offset else f"{writes} to {place}"
 
@@ -262,17 +265,17 @@ def _record(run: Run, row: Mapping[str, Any]) -> str:
 def _values_at(run: Run, row: Mapping[str, Any]) -> list[int]:
     """Find what was acknowledged or read at the offset of an anomaly that is about no value, in order of operations.
 
-    Not by operations that began after it: another record may have come to the offset since.
+    Not by operations that ended well after it: another record may have come to the offset since.
     """
     found: list[tuple[int, int]] = []
     for name in ("sends", "reads"):
         table = rows_where(run.tables[name], topic=row["topic"], partition=row["partition"], offset=row["offset"])
         columns = (table.column(name).to_pylist() for name in ("op", "value"))
         known = [(op, value) for op, value in zip(*columns, strict=True) if op is not None and value is not None]
-        found += sorted((op, value) for op, value in known if not _began_after(run, op, row["at_ns"]))
+        found += sorted((op, value) for op, value in known if not _ended_later(run, op, row["at_ns"]))
     return list(dict.fromkeys(value for _, value in found))[:RECORDS_NAMED]
 
 
-def _began_after(run: Run, op: int, at_ns: int | None) -> bool:
-    began = rows_where(run.tables["operations"], op=op).column("invoked_ns").to_pylist()
-    return at_ns is not None and any(one is not None and one > at_ns for one in began)
+def _ended_later(run: Run, op: int, at_ns: int | None) -> bool:
+    ended = rows_where(run.tables["operations"], op=op).column("completed_ns").to_pylist()
+    return at_ns is not None and any(one is not None and one > at_ns + _ON_THE_WAY_NS for one in ended)
