@@ -16,6 +16,14 @@ def told(property_id, what, topic="log", partition=0):
     ("property_id", "what", "words"),
     [
         (
+            "P-25",
+            "log-0: broker 2 was elected by its log beside those of [1, 2], and only [2] are remembered",
+            (
+                "broker 2 was elected for log-0 by an unclean recovery, which compared the logs of [1, 2]; the "
+                "controller keeps only [2] as complete or last known, and the next election may pass over the others"
+            ),
+        ),
+        (
             "P-23",
             "log-0: the reassignment from [1, 2, 3] to [1, 2] ended with the ISR [1], min ISR 2; before it was [1, 3]",
             (
