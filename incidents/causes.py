@@ -55,7 +55,11 @@ _ROWS: Final = (
         "TR-5, TR-6",
     ),
     Kind("unclean-election", "A replica was elected that had not been eligible when last seen.", "EL-3, EL-4"),
-    Kind("wrong-recovery", "An unclean recovery chose a replica that lacks committed records.", "UR-5, UR-6, UR-7"),
+    Kind(
+        "wrong-recovery",
+        "An unclean recovery elected a replica by too little, or forgot who else may be complete.",
+        "UR-5, UR-6, UR-7, UR-10",
+    ),
     Kind("eligibility", "The controller kept wrong sets of eligible replicas.", "ELR-1, ELR-2, ELR-4"),
     Kind("fenced-member", "A fenced broker was a leader or a member of an ISR.", "EL-5, AP-8, HB-3, HB-4"),
     Kind("reassignment", "A reassignment gave up replicas that were needed.", "RA-3, RA-6"),

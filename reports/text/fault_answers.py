@@ -157,14 +157,18 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
         why = f"it occurs without {_numbers(others)}, too" if others else "none had begun by then"
         sentences.append(f"No fault was needed{what_for}: {why}.")
     elif others:
-        sentences.append(f"Not needed: {_numbers(others)}.")
+        sentences.append(f"None is known to be needed yet. Not needed: {_numbers(others)}.")
     is_open = bool(needed.untested and not stories)
-    if (untold or is_open) and (standing := _in_effect(incident, evidence, needed.untested if is_open else None)):
-        sentences.append(f"In effect at the violation{', and not tried' if is_open else ''}: {'; '.join(standing)}.")
+    standing = _in_effect(incident, evidence, needed.untested if is_open else None) if untold or is_open else []
+    if standing:
+        told_of = "; ".join(fault.story for fault in standing)
+        sentences.append(f"In effect at the violation{', and not tried' if is_open else ''}: {told_of}.")
     if needed.untested:
+        apart = [number for number in needed.untested if number not in {fault.number for fault in standing}]
+        also = "Not tried either, for" if len(apart) < len(needed.untested) else "Not tried, for"
+        which = f"{also} want of time: {_numbers(apart)}" if apart else "There was no time to try them"
         sentences.append(
-            f"Not tried, for want of time: {_numbers(needed.untested)}; `harrow explain RUN --time-limit 5m` goes on,"
-            " with the directory of this page for RUN."
+            f"{which}; `harrow explain RUN --time-limit 5m` goes on, with the directory of this page for RUN."
         )
         of_headline = [
             fault.story for fault in evidence.faults if fault.number in needed.untested and _is_named(incident, fault)
@@ -219,12 +223,13 @@ def _nearest(incident: Incident, evidence: Evidence, among: Sequence[int]) -> li
     return [fault.story for gap_ns, _, fault in sorted(near)[:NEAREST_NAMED] if gap_ns <= _NEAR_NS]
 
 
-def _in_effect(incident: Incident, evidence: Evidence, among: Sequence[int] | None) -> list[str]:
-    """Tell the faults that lasted at a violation; with `among` only these."""
+def _in_effect(incident: Incident, evidence: Evidence, among: Sequence[int] | None) -> list[Fault]:
+    """The faults that lasted at a violation, but for those that found their node down; with `among` only these."""
     at_ns = incident.at_ns
     if at_ns is None or not evidence.findings:
         return []
-    return [fault.story for fault in evidence.in_effect(at_ns, evidence.findings[0].brokers, among)]
+    lasting = evidence.in_effect(at_ns, evidence.findings[0].brokers, among)
+    return [fault for fault in lasting if fault.detail != DOWN_ALREADY]
 
 
 def _then_elected(evidence: Evidence) -> str:

@@ -150,6 +150,23 @@ def test_a_simulated_failure_tells_what_simulations_without_the_faults_have_show
     assert said in told(checked(tmp_path, **SIMULATED))["Faults needed" if tried else "Faults before it"]
 
 
+def test_faults_in_effect_that_were_not_tried_are_told_once(tmp_path):
+    down = fault(4, "restart", [3], 6, 30, parameters=json.dumps({"what": "down already"}))
+    faults = [fault(1, "kill", [2], 3, 4), fault(2, "pause", [1], 5, 30), fault(3, "kill", [3], 6, 7), down]
+    run = checked(tmp_path, **{**SIMULATED, "faults": faults})
+    paused = "In effect at the violation, and not tried: broker 1 was paused at 5.000 s (fault #2)."
+    needed.write(tmp_path, Needed((), (1,), (2, 3), 3, 1))
+    said = told(run)["Faults needed"]
+    assert said.startswith(
+        f"None is known to be needed yet. Not needed: fault #1. {paused} Not tried either, for want of"
+    )
+    assert " time: fault #3; " in said
+    needed.write(tmp_path, Needed((), (1, 3), (2, 4), 3, 1))
+    assert f"{paused} Not tried either, for want of time: fault #4; " in told(run)["Faults needed"]
+    needed.write(tmp_path, Needed((), (1, 3, 4), (2,), 3, 1))
+    assert f"{paused} There was no time to try them; " in told(run)["Faults needed"]
+
+
 def test_a_fault_that_the_headline_names_and_the_failure_does_not_need_is_told_apart(tmp_path):
     what = (
         "log-0: broker 3 of broker epoch 4 is in the ISR (ISR [1, 3], ELR []) and has nothing at 5, "

