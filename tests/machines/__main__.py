@@ -1,9 +1,10 @@
 """Runs the README's demo as a new user on each reduced machine, and writes the table of the results.
 
-    python -m tests.machines [--table FILE] [ROW …]
+    python -m tests.machines [--table FILE] [--until SECONDS] [ROW …]
 
-Needs root, mmdebstrap and, for the rows in containers, a Docker engine that answers (`.ci/dockerd` starts one). The
-new user clones the last commit.
+With `--until` no row begins after that time, in seconds since 1970: the first row always runs, the others take turns by
+the day, and those that are left out are named. Needs root, mmdebstrap and, for the rows in containers, a Docker engine
+that answers (`.ci/dockerd` starts one). The new user clones the last commit.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 from tests.machines.judging import Session, problems, status_of_run
@@ -104,12 +107,20 @@ def table(rows: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
+def in_turn(rows: Sequence[Row], turn: int) -> list[Row]:
+    """The first row, and then the others, of which another one comes first each turn."""
+    others = rows[1:]
+    first = turn % max(1, len(others))
+    return [*rows[:1], *others[first:], *others[:first]]
+
+
 def main() -> None:
     """Run the rows that are named, or all; exit status 1 if one of them has a problem."""
     parser = argparse.ArgumentParser(prog="python -m tests.machines", description=__doc__.splitlines()[0])
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"default: all of {', '.join(row.name for row in ROWS)}")
     parser.add_argument("--duration", type=int, default=15, help="main phase of the demo in seconds (15)")
     parser.add_argument("--jobs", type=int, default=2, help="machines at a time (2)")
+    parser.add_argument("--until", type=float, metavar="SECONDS", help="begin no further row after this time")
     parser.add_argument("--kept", type=Path, default=Path("store/machines"), help="where output stays, by row")
     parser.add_argument("--table", type=Path, help="write the table here as well")
     given = parser.parse_args()
@@ -119,16 +130,26 @@ def main() -> None:
     if os.geteuid() != 0 or shutil.which("mmdebstrap") is None:
         parser.error("expected root and the program mmdebstrap (apt-get install mmdebstrap)")
     rows = [named(name) for name in given.rows] or list(ROWS)
+    if given.until is not None:
+        rows = in_turn(rows, date.today().toordinal())
     kept = given.kept.absolute()
+
+    def session_of(row: Row) -> Result | None:
+        is_late = given.until is not None and time.time() > given.until and row is not rows[0]
+        return None if is_late else run_session(row, given.duration, kept)
+
     results: list[Result] = []
     for jobs, group in ((given.jobs, [row for row in rows if not row.alone]), (1, [row for row in rows if row.alone])):
         with ThreadPoolExecutor(jobs) as pool:
-            for result in pool.map(lambda row: run_session(row, given.duration, kept), group):
+            for result in filter(None, pool.map(session_of, group)):
                 results.append(result)
                 print(
                     f"{result.row.name}: {result.verdict}{''.join(f'; {one}' for one in result.problems)}", flush=True
                 )
     print(table(results))
+    left_out = [row.name for row in rows if row not in [result.row for result in results]]
+    if left_out:
+        print(f"left out for want of time: {', '.join(left_out)}")
     if given.table is not None:
         given.table.write_text(table(results) + "\n")
     failing = [result.row.name for result in results if result.problems]

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.machines.__main__ import in_turn
 from tests.machines.judging import COMMANDS, Command, Session, problems
+from tests.machines.rows import ROWS
 
 FINE = Command(0, 1.0, "VALID  No violations in 100 acknowledged writes", "")
 SESSION = Session(dict.fromkeys(COMMANDS, FINE), has_report=True, left_behind=())
@@ -71,3 +73,11 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     (tmp_path / "left-behind").write_text("")
     (tmp_path / "report.html").write_text("")
     assert Session.read(tmp_path) == Session({"demo": Command(3, 1.5, "out", "err")}, True, ())
+
+
+def test_all_rows_but_the_first_take_turns() -> None:
+    others = [row.name for row in ROWS[1:]]
+    turns = [[row.name for row in in_turn(ROWS, turn)] for turn in range(len(ROWS))]
+    assert all(turn[0] == ROWS[0].name and sorted(turn[1:]) == sorted(others) for turn in turns)
+    assert {turn[1] for turn in turns} == set(others)
+    assert [row.name for row in in_turn(ROWS[:1], 7)] == [ROWS[0].name]

@@ -38,7 +38,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name in PACKAGES:
         need(name)
         directory = tmp_path_factory.mktemp(name)
-        spec = spec_for(SYSTEMS.files()[name], duration=14.0)
+        spec = spec_for(SYSTEMS.files()[name], duration=14.0, rate=150.0)
         system = make_system(spec)
         kill_again_and_again(spec, system, partial(factory.make, spec, frozenset(), directory, system), directory)
         directories[name] = directory
