@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import types
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from benchmarks.simulation.mutants.making import Mutant
 from docs.protocol import ROOT
@@ -26,5 +28,13 @@ def function_of(mutant: Mutant) -> types.FunctionType:
 
 
 def plant(mutant: Mutant) -> None:
-    """Put the mutant into this process, for good."""
-    function_of(mutant).__code__ = code_of(mutant)
+    """Put the mutant into this process, for good; what its module remembers was found without it."""
+    function = function_of(mutant)
+    function.__code__ = code_of(mutant)
+    for forget in forgetting(function.__globals__):
+        forget()
+
+
+def forgetting(names: Mapping[str, Any]) -> list[Callable[[], None]]:
+    """What empties the caches of a module's functions: they, and what they call, would not run else."""
+    return [value.cache_clear for value in names.values() if hasattr(value, "cache_clear")]

@@ -19,6 +19,7 @@ from typing import Any
 
 from benchmarks.simulation.mutants.making import MutatedFunction
 from benchmarks.simulation.mutants.operators import DROPPED, FORGOTTEN, Change
+from benchmarks.simulation.mutants.planting import forgetting
 from benchmarks.simulation.mutants.purity import is_pure, path_of, targets
 from docs.protocol import ROOT
 from tests.broker.without_rules.sources import compiled, function_at
@@ -116,7 +117,7 @@ class Instrumented:
 
     codes: Mapping[types.FunctionType, types.CodeType]
     forget: Sequence[Callable[[], None]] = ()
-    """Empty the caches of functions that remember results, and would not be called otherwise."""
+    """Empty the caches of functions that remember results: they, and what they call, would not be called otherwise."""
 
     def probing(self, simulate: Callable[[], Any]) -> tuple[Any, Probe]:
         """The result of `simulate`, with what its probes recorded."""
@@ -137,18 +138,16 @@ class Instrumented:
 def instrumented(mutated: Sequence[MutatedFunction], root: Path = ROOT) -> Instrumented:
     """Functions with a probe for each mutant; mutants are numbered in their order, from 0."""
     codes = {}
-    forget = []
+    modules: dict[int, Mapping[str, Any]] = {}
     number = 0
     for function in mutated:
         numbered = [(number + index, made.change) for index, made in enumerate(function.made)]
         node = with_probes(function.node, numbered)
         found = function_at(function.module, function.name)
         codes[found] = compiled(root / function.module, function.name, node)
-        caching = found.__globals__.get(function.name)
-        if hasattr(caching, "cache_clear"):
-            forget.append(caching.cache_clear)
+        modules[id(found.__globals__)] = found.__globals__
         number += len(numbered)
-    return Instrumented(codes, forget)
+    return Instrumented(codes, [forget for names in modules.values() for forget in forgetting(names)])
 
 
 def with_probes(function: ast.FunctionDef, changes: Sequence[tuple[int, Change]]) -> ast.FunctionDef:

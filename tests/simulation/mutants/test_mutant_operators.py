@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import multiprocessing
 from collections import Counter
 
 import pytest
@@ -19,7 +20,8 @@ from benchmarks.simulation.mutants.making import (
     sample,
 )
 from benchmarks.simulation.mutants.operators import OPERATORS
-from benchmarks.simulation.mutants.planting import code_of, function_of
+from benchmarks.simulation.mutants.planting import code_of, function_of, plant
+from broker.core.metadata.records import BrokerUnregistered, change_in, encode_change
 from tests.broker.without_rules.sources import definition_in
 
 MODULE = "broker/core/small.py"
@@ -130,6 +132,24 @@ def test_ids_are_unique_and_do_not_depend_on_the_lines_above() -> None:
     core = Counter(mutant.id for mutant in all_mutants())
     assert core.most_common(1)[0][1] == 1
     assert len(core) > 5_000
+
+
+def test_a_planted_mutant_acts_though_its_function_was_called_before_with_the_same() -> None:
+    """In a fork, since it stays planted."""
+    batch = encode_change([BrokerUnregistered(1)], 0, 0)
+    assert change_in(batch) == ((0, BrokerUnregistered(1)),)
+    (mutant, *_) = [one for one in all_mutants() if ":_decode:comparison:" in one.id]
+    context = multiprocessing.get_context("fork")
+    acts = context.Process(target=_acts, args=(mutant, batch))
+    acts.start()
+    acts.join()
+    assert acts.exitcode == 0
+
+
+def _acts(mutant: Mutant, batch: bytes) -> None:
+    plant(mutant)
+    with pytest.raises(ValueError, match="without a value"):
+        change_in(batch)
 
 
 def test_what_is_planted_is_what_is_compared() -> None:
