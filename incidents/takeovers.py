@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from common.wording import count, in_leader_epoch, moment, partition_name
 from incidents.evidence import Evidence
+from incidents.model import SPANS_NAMED_MAX
 from incidents.partition_history import PartitionHistory, Sample
 from incidents.rows import Row
 
@@ -68,17 +69,18 @@ class Loss:
 
 
 def elsewhere(losses: Sequence[Loss], evidence: Sequence[str]) -> tuple[str, ...]:
-    """Say of losses in partitions of which no line of evidence speaks who first lacked the records there."""
-    return tuple(
-        f"Likewise {name}: broker {taken.leader} was first seen as its leader{in_leader_epoch(taken.epoch)}, at"
-        f" {moment(taken.seen_ns)}, with a log that ended at {count(taken.log_end or 0)}; its first lost offset is"
-        f" {count(loss.offsets[0])}."
-        for loss, taken, name in (
-            (loss, loss.takeover, partition_name(loss.topic, loss.partition))
-            for loss in sorted(losses, key=lambda one: (one.topic, one.partition))
+    """Say of losses in partitions of which no line of evidence speaks who first lacked the records there; of a few."""
+    told = []
+    for loss in sorted(losses, key=lambda one: (one.topic, one.partition)):
+        name, taken = partition_name(loss.topic, loss.partition), loss.takeover
+        if taken is None or any(re.search(rf"{re.escape(name)}(?!\d)", line) for line in evidence):
+            continue
+        log = "" if taken.log_end is None else f", with a log that ended at {count(taken.log_end)}"
+        told.append(
+            f"Likewise {name}: broker {taken.leader} was first seen as its leader{in_leader_epoch(taken.epoch)}, at"
+            f" {moment(taken.seen_ns)}{log}; its first lost offset is {count(loss.offsets[0])}."
         )
-        if taken is not None and not any(re.search(rf"{re.escape(name)}(?!\d)", line) for line in evidence)
-    )
+    return tuple(told[:SPANS_NAMED_MAX])
 
 
 def losses_in(evidence: Evidence, rows: Iterable[Row]) -> list[Loss]:
