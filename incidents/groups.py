@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from common.wording import as_sentence, count, partition_name
@@ -165,7 +165,7 @@ def cuts_united(evidence: Evidence, groups: Sequence[Group]) -> list[Group]:
 
     Nobody need have lost that: some replica has kept it, and differs from the others.
     """
-    found = _cut_at_one_moment(groups)
+    found = _joined((), groups, _is_same_cut)
     for host in list(found):
         if not _is_loss_by_a_cut(host):
             continue
@@ -179,17 +179,17 @@ def cuts_united(evidence: Evidence, groups: Sequence[Group]) -> list[Group]:
     return found
 
 
-def _cut_at_one_moment(groups: Sequence[Group]) -> list[Group]:
-    """Make one group of losses by cuts of one broker at one moment, in several partitions: it began to follow anew."""
-    found: list[Group] = []
+def _joined(found: Sequence[Group], groups: Iterable[Group], are_one: Callable[[Group, Group], bool]) -> list[Group]:
+    """Add groups to those found so far, or to the first of them with which each is one; that one's causes stay."""
+    united = list(found)
     for group in groups:
-        host = next((one for one in found if _is_same_cut(one, group)), None)
+        host = next((one for one in united if are_one(one, group)), None)
         if host is None:
-            found.append(group)
+            united.append(group)
         else:
             host.rows += group.rows
             host.losses += group.losses
-    return found
+    return united
 
 
 def _is_loss_by_a_cut(group: Group) -> bool:
@@ -197,6 +197,7 @@ def _is_loss_by_a_cut(group: Group) -> bool:
 
 
 def _is_same_cut(group: Group, other: Group) -> bool:
+    """Whether one broker cut the logs of several partitions at one moment, as when it began to follow other leaders."""
     if not (_is_loss_by_a_cut(group) and _is_loss_by_a_cut(other)) or is_allowed(group) != is_allowed(other):
         return False
     (cause,), (another,) = group.causes, other.causes
@@ -255,15 +256,8 @@ def _shortened(topic: str, partition: int, cut: LogCut, *, kept: str) -> str:
 
 def sides_united(groups: Sequence[Group]) -> list[Group]:
     """Make one incident of violations and of what is within the contract, if their causes say the same there."""
-    united = [group for group in groups if not is_allowed(group)]
-    for group in filter(is_allowed, groups):
-        host = next((one for one in united if _are_alike(one, group)), None)
-        if host is None:
-            united.append(group)
-        else:
-            host.rows += group.rows
-            host.losses += group.losses
-    return united
+    violations = [group for group in groups if not is_allowed(group)]
+    return _joined(violations, filter(is_allowed, groups), _are_alike)
 
 
 def _are_alike(group: Group, other: Group) -> bool:

@@ -70,17 +70,17 @@ class Loss:
 
 def elsewhere(losses: Sequence[Loss], evidence: Sequence[str]) -> tuple[str, ...]:
     """Say of losses in partitions of which no line of evidence speaks who first lacked the records there; of a few."""
-    told = []
+    lines = []
     for loss in sorted(losses, key=lambda one: (one.topic, one.partition)):
         name, taken = partition_name(loss.topic, loss.partition), loss.takeover
         if taken is None or any(re.search(rf"{re.escape(name)}(?!\d)", line) for line in evidence):
             continue
         log = "" if taken.log_end is None else f", with a log that ended at {count(taken.log_end)}"
-        told.append(
+        lines.append(
             f"Likewise {name}: broker {taken.leader} was first seen as its leader{in_leader_epoch(taken.epoch)}, at"
             f" {moment(taken.seen_ns)}{log}; its first lost offset is {count(loss.offsets[0])}."
         )
-    return tuple(told[:SPANS_NAMED_MAX])
+    return tuple(lines[:SPANS_NAMED_MAX])
 
 
 def losses_in(evidence: Evidence, rows: Iterable[Row]) -> list[Loss]:

@@ -257,7 +257,7 @@ def _record(run: Run, row: Mapping[str, Any]) -> str:
     offset = "" if row["offset"] is None else f" offset {count(row['offset'])}"
     values = [row["value"]] if row["value"] is not None else _values_at(run, row)
     if not values:
-        return f"{place}{offset} (what stood there no client had been told)"
+        return f"{place}{offset} (no client had been told what stood there)"
     writes = " and later ".join(f"the write of value {number_name(value)}" for value in values)
     return f"{writes} to {place}{offset}" if offset else f"{writes} to {place}"
 
@@ -272,10 +272,16 @@ def _values_at(run: Run, row: Mapping[str, Any]) -> list[int]:
         table = rows_where(run.tables[name], topic=row["topic"], partition=row["partition"], offset=row["offset"])
         columns = (table.column(name).to_pylist() for name in ("op", "value"))
         known = [(op, value) for op, value in zip(*columns, strict=True) if op is not None and value is not None]
-        found += sorted((op, value) for op, value in known if not _ended_later(run, op, row["at_ns"]))
+        later = _ended_later(run, [op for op, _ in known], row["at_ns"])
+        found += sorted((op, value) for op, value in known if op not in later)
     return list(dict.fromkeys(value for _, value in found))[:RECORDS_NAMED]
 
 
-def _ended_later(run: Run, op: int, at_ns: int | None) -> bool:
-    ended = rows_where(run.tables["operations"], op=op).column("completed_ns").to_pylist()
-    return at_ns is not None and any(one is not None and one > at_ns + _ON_THE_WAY_NS for one in ended)
+def _ended_later(run: Run, operations: Sequence[int], at_ns: int | None) -> set[int]:
+    """Which of some operations ended well after a moment; none if there is no moment."""
+    if at_ns is None:
+        return set()
+    table = run.tables["operations"]
+    asked = table.filter(pa.array(is_one_of(table, "op", *operations)))
+    ended = zip(asked.column("op").to_pylist(), asked.column("completed_ns").to_pylist(), strict=True)
+    return {op for op, at in ended if at is not None and at > at_ns + _ON_THE_WAY_NS}
