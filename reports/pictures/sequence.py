@@ -61,7 +61,7 @@ def _svg(steps: Sequence[StoryStep], lanes: Sequence[int], tip: str) -> str:
     width = _TIME_WIDTH + _LANE_WIDTH * len(lanes) + _TEXT_WIDTH
     height = _HEAD_HEIGHT + sum(heights) + _ROW_HEIGHT
     parts = [
-        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="Sequence of the last steps">',
+        f'<svg viewBox="0 0 {width} {height}" role="group" aria-label="Sequence of the last steps">',
         _TIP.replace("{tip}", tip),
     ]
     for lane, x in column_x.items():
