@@ -37,7 +37,7 @@ _ROWS: Final = (
         "A leader went by other replicas than those that the controller has, or may take, for in sync.",
         "ISR-3, ISR-4, AP-6",
     ),
-    Kind("wrong-cut", "A replica cut committed records off its log.", "TR-1, TR-5"),
+    Kind("wrong-cut", "A replica cut committed records off its log.", "TR-1"),
     Kind("diverged-log-kept", "A replica kept records that differ from the leader's.", "FE-6, RT-5, TR-1"),
     Kind(
         "storage-loss",

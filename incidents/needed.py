@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 FILE_NAME = "needed.json"
 SMALLEST_NAME = "smallest.json"
@@ -68,20 +68,30 @@ def read(directory: Path) -> Needed | None:
         return None
 
 
-def write_smallest(directory: Path, name: str) -> None:
-    """Note in a run's directory the run beside it that is the same failure, shrunk."""
-    (directory / SMALLEST_NAME).write_text(json.dumps({"run": name}) + "\n", encoding="utf-8")
+class ShrunkRun(NamedTuple):
+    """The same failure as that of a run, shrunk."""
+
+    directory: Path
+    was_cut_short: bool
+    """Whether the shrinking was ended, by its time limit or by a signal, before nothing more could be left out."""
 
 
-def smallest(directory: Path) -> Path | None:
-    """Return the directory of the same failure, shrunk; None if there is none, or no more."""
+def write_smallest(directory: Path, name: str, *, was_cut_short: bool) -> None:
+    """Note in a run's directory the run beside it that is the same failure, shrunk; see `ShrunkRun`."""
+    noted = {"run": name, "was_cut_short": was_cut_short}
+    (directory / SMALLEST_NAME).write_text(json.dumps(noted) + "\n", encoding="utf-8")
+
+
+def smallest(directory: Path) -> ShrunkRun | None:
+    """Return what a run's failure was shrunk to; None if there is none, or no more."""
     try:
-        name = json.loads((directory / SMALLEST_NAME).read_text(encoding="utf-8"))["run"]
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        noted = json.loads((directory / SMALLEST_NAME).read_text(encoding="utf-8"))
+        name, was_cut_short = noted["run"], noted.get("was_cut_short", False)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     if not isinstance(name, str) or name in ("", ".", "..") or Path(name).name != name or "\0" in name:
         return None
-    return found if (found := directory.parent / name).is_dir() else None
+    return ShrunkRun(found, was_cut_short is True) if (found := directory.parent / name).is_dir() else None
 
 
 def _parsed(data: Mapping[str, Any]) -> Needed:

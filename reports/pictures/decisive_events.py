@@ -34,6 +34,8 @@ OTHERS_MAX: Final = 30
 _TOOK_OVER: Final = "took over and leads"
 _LEADS_AGAIN: Final = "leads again"
 _CUT = "its log was cut"
+_SHORTER = "its log has become shorter,"
+"""Said of a sample, which does not tell whether the broker cut its log or its disk lost a part of it."""
 
 
 class Event(NamedTuple):
@@ -49,7 +51,7 @@ class Event(NamedTuple):
     took_over: bool = False
     """Whether it shows a leader that was none before, or led in another epoch."""
     was_cut: bool = False
-    """Whether it shows a log that was cut."""
+    """Whether it shows a log that has become shorter."""
     evidence: bool = False
     """Whether the cause of the incident rests on it."""
     group: tuple[str, int | None] | None = None
@@ -94,7 +96,7 @@ def of_samples(history: PartitionHistory, start_ns: int, end_ns: int) -> Iterato
                 noise="" if told else GROWTH,
                 state={name: standing(sample)},
                 took_over=bool(told) and told[0].startswith((_TOOK_OVER, _LEADS_AGAIN)),
-                was_cut=any(one.startswith(_CUT) for one in told),
+                was_cut=any(one.startswith((_CUT, _SHORTER)) for one in told),
             )
         silent.discard(sample.broker)
         last[sample.broker] = sample
@@ -155,7 +157,8 @@ def _changes(before: Sample | None, now: Sample, *, has_led: bool) -> list[str]:
     ends = (now.cut_from, before.log_end if before is not None else None)
     ended = max((end for end in ends if end is not None), default=0)
     if now.log_end is not None and now.log_end < ended:
-        told.append(f"{_CUT} from {count(ended)} to {count(now.log_end)}")
+        lost = _CUT if now.cut_from is not None else _SHORTER
+        told.append(f"{lost} from {count(ended)} to {count(now.log_end)}")
     marks = (None if before is None else before.high_watermark, now.high_watermark)
     if marks[0] is not None and marks[1] is not None and marks[1] < marks[0]:
         told.append(f"its high watermark went back from {count(marks[0])} to {count(marks[1])}")

@@ -80,9 +80,10 @@ def faults_of(run: Run, incident: Incident, evidence: Evidence) -> Answer:
 
 def shrunk(run: Run) -> list[Answer]:
     """Say what is left of the failure in the run beside this one to which it was shrunk."""
-    directory = smallest(run.directory)
-    if directory is None:
+    found = smallest(run.directory)
+    if found is None:
         return []
+    directory = found.directory
     page = f"../{quote(directory.name)}/report.html"
     evidence = Evidence(directory)
     known = evidence.needed
@@ -98,6 +99,8 @@ def shrunk(run: Run) -> list[Answer]:
     else:
         enough = f"In a smaller run {count(len(stories))} faults are enough for the same rule to break"
     text = f"{enough}. The run {directory.name} beside this one shows it."
+    if found.was_cut_short:
+        text += " Its shrinking was ended early: it may have more than the failure needs."
     return [Answer("Shrunk", text, page=page)]
 
 

@@ -168,7 +168,7 @@ def test_each_sample_is_a_state_and_growth_alone_is_noise(stored_runs):
             assert all(now[key] == before[key] for key in ("role", "epoch", "isr", "elr"))
             assert now["log_end"] >= before["log_end"]
     assert growing > 10
-    cut = [step for step in sampled if "its log was cut from" in step.text]
+    cut = [step for step in sampled if "its log has become shorter, from" in step.text]
     assert cut
     assert not any(step.noise for step in cut)
 

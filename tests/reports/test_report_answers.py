@@ -475,7 +475,7 @@ def test_faults_that_lasted_until_shortly_before_the_violation_may_have_led_to_i
 def test_a_failure_that_was_shrunk_says_what_is_left_of_it(tmp_path):
     run = checked(tmp_path / "run", **SIMULATED)
     assert "Shrunk" not in told(run)
-    needed.write_smallest(run, "small")
+    needed.write_smallest(run, "small", was_cut_short=False)
     assert "Shrunk" not in told(run)  # it is there no more
     checked(tmp_path / "small", **{**SIMULATED, "faults": [fault(1, "pause", [3], 5, 9)]})
     assert told(run)["Shrunk"] == (
@@ -484,6 +484,11 @@ def test_a_failure_that_was_shrunk_says_what_is_left_of_it(tmp_path):
     )
     (small,) = (one for one in answers(load_run(run)) if one.question == "Shrunk")
     assert small.page == "../small/report.html"
+    needed.write_smallest(run, "small", was_cut_short=True)
+    assert told(run)["Shrunk"].endswith(
+        "shows it. Its shrinking was ended early: it may have more than the failure needs."
+    )
+    needed.write_smallest(run, "small", was_cut_short=False)
     needed.write(tmp_path / "small", Needed((), (1,), (), 3, 4))
     assert told(run)["Shrunk"].startswith("In a smaller run the same rule breaks without a fault. The run small")
     checked(tmp_path / "small", **{**SIMULATED, "faults": [fault(1 + n, "pause", [3], n, 9) for n in range(30)]})
@@ -501,7 +506,7 @@ def test_of_a_series_in_a_long_story_the_numbers_of_its_parts_are_told(tmp_path)
     run = checked(tmp_path / "run", **{**SIMULATED, "faults": faults})
     needed.write(run, Needed(tuple(range(1, 10)), (), (), 3, 9, parts=((1, *range(3, 10)),)))
     checked(tmp_path / "small", **SIMULATED)
-    needed.write_smallest(run, "small")
+    needed.write_smallest(run, "small", was_cut_short=False)
     assert told(run)["Faults needed"].startswith(
         "Needed: a series of faults meant to keep a follower from fetching, and then lose the others (fault #1),"
         " of which #3, #4, #5, #6, #7, #8 and #9 had begun by then; broker 2 was killed at 4.000 s (fault #2)."
@@ -518,7 +523,7 @@ def test_a_long_story_is_left_to_the_incident_where_a_shorter_one_is_told(tmp_pa
     first = f"Needed: {both}; broker 3"
     assert whole.startswith(first)
     checked(tmp_path / "small", **SIMULATED)
-    needed.write_smallest(run, "small")
+    needed.write_smallest(run, "small", was_cut_short=False)
     short = "Needed: faults #1, #3, #4, #5, #6, #7 and 5 more, which the incident tells one by one. With these alone"
     assert told(run)["Faults needed"].startswith(short if number == 12 else whole)
 
@@ -531,7 +536,7 @@ def test_where_a_long_story_is_left_out_what_was_in_effect_at_the_violation_is_t
     run = checked(tmp_path / "run", **{**SIMULATED, "faults": faults})
     needed.write(run, Needed(tuple(range(1, 11)), (11,), (), 3, 9))
     checked(tmp_path / "small", **SIMULATED)
-    needed.write_smallest(run, "small")
+    needed.write_smallest(run, "small", was_cut_short=False)
     assert told(run)["Faults needed"].endswith(
         "without it it occurs, too. In effect at the violation: min.insync.replicas was set to 3 at 12.000 s"
         " (fault #10); broker 1 was cut off at 19.000 s (fault #11)."
@@ -542,7 +547,7 @@ def test_where_a_long_story_is_left_out_what_was_in_effect_at_the_violation_is_t
 def test_no_run_but_one_beside_it_is_what_a_failure_was_shrunk_to(tmp_path, name):
     run = checked(tmp_path / "run", **SIMULATED)
     checked(tmp_path / "small", **SIMULATED)
-    needed.write_smallest(run, name)
+    needed.write_smallest(run, name, was_cut_short=False)
     assert needed.smallest(run) is None
 
 

@@ -175,7 +175,7 @@ class _Explainer:
         _print_place("of", str(origin))
         _explained(directory)
         _print_next(directory)
-        needed.write_smallest(origin, directory.name)
+        needed.write_smallest(origin, directory.name, was_cut_short=smallest.was_cut_short)
         write_report(origin, partial(click.echo, err=True))  # once more, with what is left
 
 
