@@ -34,7 +34,7 @@ from incidents.model import Cause, Election, Incident, Span
 from incidents.reads import COMMITS, OF_ANSWERS, STALE, causes_of_row
 from incidents.rows import Row, details_of
 from incidents.simulated import OWN_LAYERS, causes_of_finding
-from incidents.takeovers import LOST, elsewhere, losses_in
+from incidents.takeovers import LOST, cuts_to_follow, elsewhere, losses_in
 from incidents.uncommitted import EARLY
 
 SYMPTOMS: Final = frozenset({
@@ -116,7 +116,7 @@ def _with_others(evidence: Evidence, groups: list[Group], rows: Sequence[Row]) -
         for loss in losses:
             simulated.rows += loss.rows
         groups, losses = [simulated], []
-    hosts = [_as_host(group) for group in ([simulated] if simulated is not None else losses)]
+    hosts = [_as_host(evidence, group) for group in ([simulated] if simulated is not None else losses)]
     own: Keyed = []
     for row in rows:
         if row["anomaly"] in LOST and row["topic"] is not None:
@@ -164,7 +164,7 @@ class _Host:
     What was promised later was not lost by that."""
 
 
-def _as_host(group: Group) -> _Host:
+def _as_host(evidence: Evidence, group: Group) -> _Host:
     first: dict[tuple[object, object], int] = {}
     for row in group.rows:
         if row["anomaly"] in LOST and row["offset"] is not None:
@@ -175,8 +175,11 @@ def _as_host(group: Group) -> _Host:
         if loss.takeover is not None:
             where = (loss.topic, loss.partition)
             elected[where] = max(loss.takeover.seen_ns, elected.get(where, 0))
-            if loss.takeover.log_end is not None:  # all that came after it is gone
-                first[where] = min(loss.takeover.log_end, first.get(where, loss.takeover.log_end))
+            # all that came after the end of its log is gone, and what others cut off to follow it
+            gone = [cut.log_end for cut in cuts_to_follow(evidence, loss, loss.takeover)]
+            for end in (*gone, loss.takeover.log_end):
+                if end is not None:
+                    first[where] = min(end, first.get(where, end))
     began_ns = min((cause.at_ns for cause in group.causes if cause.at_ns is not None), default=None)
     return _Host(group, first, began_ns, elected)
 

@@ -82,6 +82,8 @@ def _taken_for_new(evidence: Evidence, row: Row) -> Cause | None:
     if not led or led[0].broker == by or not took_over:
         return None
     before, since = led[0], took_over[0]
+    if since.log_end is not None and since.log_end <= min(places):
+        return None  # it had not got the first copy, and was right to append the batch
     faults = evidence.faults_on(before.broker, sent_ns, row["at_ns"])
     name = partition_name(row["topic"], row["partition"])
     was = f"When it was sent, at {moment(sent_ns)}, broker {before.broker} led {name}"

@@ -12,11 +12,11 @@ from common.wording import (
     partition_name,
 )
 from history.contract import ACKS_ALL, ACKS_LEADER, ACKS_NONE, CRASHING_FIRST
-from incidents.deeds import ANOTHER_HAD_TO_LEAD, CUTTING_OFF, ENDING_A_PROCESS
+from incidents.deeds import ANOTHER_HAD_TO_LEAD, CHANGING_MIN_ISR, CUTTING_OFF, ENDING_A_PROCESS
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.logs_apart import UNCONDITIONAL, by_one_replaced, still_held
-from incidents.lost_storage import SLACK_NS, set_of, storage_loss
+from incidents.lost_storage import SLACK_NS, set_of, storage_loss, was_eligible
 from incidents.model import Cause
 from incidents.partition_history import NO_LEADER, PartitionHistory, Sample
 from incidents.takeovers import Loss, Takeover, holders_of_all
@@ -254,6 +254,12 @@ def _never_had(
 
     if evidence.settings.get("acks") in (ACKS_NONE, ACKS_LEADER):
         return [cause("weak-acknowledgement", f"{elected} before they had been replicated to it")]
+    still = _eligible_beside_enough(evidence, loss, history, takeover)
+    if still is not None and leader not in isr:
+        spoken = (*spoken, f"At {moment(still.at_ns)} the ISR was {set_of(still.isr)} and the ELR {set_of(still.elr)}.")
+        enough = f"the ISR had min.insync.replicas ({count(evidence.settings['min_insync_replicas'])}) members again"
+        sentence = f"{because}broker {leader}, which had been left in the ELR although {enough}, was elected by"
+        return [cause("eligibility", f"{sentence} {moment(takeover.seen_ns)}")]
     if isr and leader not in isr and leader not in eligible:
         on = evidence.settings.get("unclean_election")
         allowed = "unclean.leader.election.enable=true lets any replica lead." if on else ""
@@ -278,6 +284,27 @@ def _never_had(
     return (
         [early, cause("wrong-cut", f"{elected} after it had cut them off its log")] if was_member else [joined, early]
     )
+
+
+def _eligible_beside_enough(
+    evidence: Evidence, loss: Loss, history: PartitionHistory, takeover: Takeover
+) -> Sample | None:
+    """Return the last sample of a leader that shows the next one in the ELR beside an ISR that is large enough (ELR-1).
+
+    None, too, if min.insync.replicas changed, or if the next one was last seen elsewhere.
+    """
+    enough = evidence.settings.get("min_insync_replicas")
+    changed = any(fault.kind in CHANGING_MIN_ISR for fault in evidence.faults)
+    if changed or not isinstance(enough, int) or not was_eligible(history, takeover):
+        return None
+    shown = [
+        sample
+        for sample in history.leading
+        if loss.first_ns <= sample.at_ns < takeover.seen_ns
+        and takeover.leader in sample.elr
+        and len(sample.isr) >= enough
+    ]
+    return shown[-1] if shown else None
 
 
 def _shown(evidence: Evidence, loss: Loss, early: Cause, elected: str) -> Cause:

@@ -11,7 +11,7 @@ from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.model import Cause
 from incidents.partition_history import LogCut, PartitionHistory, Sample
-from incidents.takeovers import Loss, Takeover
+from incidents.takeovers import Loss, Takeover, cuts_to_follow
 
 SLACK_NS = 2_000_000_000
 """A fault that ended this long before a write was acknowledged may still explain why it was lost: samples are late."""
@@ -76,26 +76,12 @@ def storage_loss(
 
 
 def _cuts_after(evidence: Evidence, history: PartitionHistory, loss: Loss, takeover: Takeover) -> list[str]:
-    """Say which other replicas then cut the records off their logs, to follow that leader or the next.
-
-    One whose log had been without them before has other records at their offsets; one that lost its own storage
-    meanwhile cut nothing.
-    """
-    last = loss.offsets[1]
+    """Say which other replicas then cut the records off their logs, to follow that leader or the next."""
     return [
         f"Broker {cut.broker} cut its log of {partition_name(history.topic, history.partition)} from"
         f" {count(cut.log_end_before)} to {count(cut.log_end)} {cut.when}, to follow broker"
         f" {_followed_at(history, cut, takeover)}."
-        for cut in history.cuts
-        if cut.broker != takeover.leader
-        and cut.at_ns >= takeover.seen_ns
-        and cut.log_end <= last < cut.log_end_before
-        and not any(
-            one.broker == cut.broker and one.leader_epoch >= takeover.epoch and (one.log_end or 0) <= last
-            for one in history.samples
-            if takeover.seen_ns <= one.at_ns < cut.before_ns
-        )
-        and not any(fault.lossy for fault in evidence.faults_on(cut.broker, cut.before_ns, cut.at_ns))
+        for cut in cuts_to_follow(evidence, loss, takeover)
     ]
 
 
@@ -165,7 +151,7 @@ def _why_it_could_lead(
         return "unclean.leader.election.enable=true lets any replica lead."
     if takeover.leads_on:
         return "A broker that comes back from an unclean stop has to leave the ISR, and may not lead on."
-    as_eligible = _was_eligible(history, takeover)
+    as_eligible = was_eligible(history, takeover)
     if takeover.leader in isr or not isr or as_eligible:
         elected_from = "the ELR" if as_eligible else "the ISR"
         lost = "its log" if takeover.log_end == 0 else "a part of its log"
@@ -189,7 +175,7 @@ def _why_it_could_lead(
     return ""
 
 
-def _was_eligible(history: PartitionHistory, takeover: Takeover) -> bool:
+def was_eligible(history: PartitionHistory, takeover: Takeover) -> bool:
     """Whether the last sample before an election that has the new leader in ISR or ELR has it in the ELR."""
     earlier = [one for one in history.samples if one.at_ns < takeover.seen_ns and one.leader != takeover.leader]
     member_of = [one for one in earlier if takeover.leader in (*one.isr, *one.elr)]

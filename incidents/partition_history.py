@@ -159,6 +159,7 @@ def _with_logged(sampled: list[dict[str, Any]], logged: Sequence[LoggedState]) -
     rows: list[dict[str, Any]] = []
     last: dict[int, dict[str, Any]] = {}
     elr: Sequence[int] = ()
+    newest = -1
     ends = (_of_log(state) for state in logged if state.log_end is not None)
     for row in merge(sampled, ends, key=itemgetter("at_ns")):
         before = last.get(row["broker"], {})
@@ -168,9 +169,10 @@ def _with_logged(sampled: list[dict[str, Any]], logged: Sequence[LoggedState]) -
             if row["high_watermark"] is not None and row["high_watermark"] > row["log_end"]:
                 row["high_watermark"] = None  # that of before the cut
             row["log_start"] = before.get("log_start")
-            row["elr"] = [broker for broker in elr if broker not in row["isr"]] if row["role"] == "leader" else []
-        elif row["role"] == "leader":
-            elr = row["elr"] or ()
+            known = elr if row["role"] == "leader" else before.get("elr") or ()
+            row["elr"] = [broker for broker in known if broker not in row["isr"]]
+        elif row["role"] == "leader" and (row["leader_epoch"] or 0) >= newest:
+            elr, newest = row["elr"] or (), row["leader_epoch"] or 0
         last[row["broker"]] = row
         rows.append(row)
     return rows

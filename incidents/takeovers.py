@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from common.wording import count, in_leader_epoch, moment, partition_name
 from incidents.evidence import Evidence
 from incidents.model import SPANS_NAMED_MAX
-from incidents.partition_history import PartitionHistory, Sample
+from incidents.partition_history import LogCut, PartitionHistory, Sample
 from incidents.rows import Row
 
 LOST = ("lost-acked-write", "lost-read", "P-12")
@@ -165,6 +165,28 @@ def _brought(history: PartitionHistory, leads: Sample, after_ns: int) -> int | N
     """Return where the log of a new leader ended when it was last seen before it led, if that was after `after_ns`."""
     own = [one for one in history.samples if one.broker == leads.broker and after_ns < one.at_ns < leads.at_ns]
     return own[-1].log_end if own and own[-1].role != "leader" else None
+
+
+def cuts_to_follow(evidence: Evidence, loss: Loss, takeover: Takeover) -> list[LogCut]:
+    """Return how other replicas then cut the records off their logs, to follow that leader or the next.
+
+    One whose log had been without them before has other records at their offsets; one that lost its own storage
+    meanwhile cut nothing.
+    """
+    history, last = evidence.history_of(loss.topic, loss.partition), loss.offsets[1]
+    return [
+        cut
+        for cut in history.cuts
+        if cut.broker != takeover.leader
+        and cut.at_ns >= takeover.seen_ns
+        and cut.log_end <= last < cut.log_end_before
+        and not any(
+            one.broker == cut.broker and one.leader_epoch >= takeover.epoch and (one.log_end or 0) <= last
+            for one in history.samples
+            if takeover.seen_ns <= one.at_ns < cut.before_ns
+        )
+        and not any(fault.lossy for fault in evidence.faults_on(cut.broker, cut.before_ns, cut.at_ns))
+    ]
 
 
 def held(evidence: Evidence, loss: Loss) -> Mapping[int, int]:

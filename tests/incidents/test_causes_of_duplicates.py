@@ -50,6 +50,28 @@ def test_who_took_a_retry_for_new_is_told_with_the_leader_before_and_its_fault(t
     )
 
 
+@pytest.mark.parametrize(("log_end", "had_it"), [(21, True), (20, False)])
+def test_who_had_not_got_the_first_copy_took_nothing_for_new(tmp_path: Path, log_end: int, had_it: bool) -> None:
+    cluster = [CHANGED[0], leads(14, 1, 1, log_end, (1, 2)), CHANGED[3]]
+    incident = only(run_in(tmp_path, cluster=cluster, anomalies=[twice("duplicate")]))
+    assert incident.cause is not None
+    assert (incident.cause.node == 1 and "took a retried batch" in incident.cause.sentence) is had_it
+
+
+@pytest.mark.parametrize(("cut_to", "incidents"), [(20, 1), (24, 2)])
+def test_what_a_leader_brought_back_is_of_the_loss_that_it_caused(tmp_path: Path, cut_to: int, incidents: int) -> None:
+    """Broker 3 is elected again with its old tail, and broker 1 cuts off to follow it: from 20 on, or from 24 on."""
+    cluster = [
+        leads(9, 3, 0, 20, (1, 2, 3)),
+        leads(14, 1, 1, 20, (1, 2)),
+        leads(16, 1, 1, 30, (1, 2)),
+        leads(20, 3, 2, 26, (3,)),
+        follows(22, 1, 3, 2, cut_to),
+    ]
+    rows = [twice("duplicate"), lost(28, 16.5, broker=1)]
+    assert len(diagnose(run_in(tmp_path, cluster=cluster, anomalies=rows))) == incidents
+
+
 def test_of_one_leader_that_appended_both_nobody_else_is_said_to_have_led(tmp_path: Path) -> None:
     incident = only(run_in(tmp_path, cluster=KEPT, anomalies=[twice("duplicate")]))
     assert incident.cause is not None

@@ -359,6 +359,31 @@ def test_a_replica_that_was_elected_from_the_elr_says_so(tmp_path, later):
     assert "was elected from the ELR" in cause.allowed_by
 
 
+@pytest.mark.parametrize(
+    ("isr", "faults", "kind"),
+    [
+        ((1, 3), [], "eligibility"),
+        ((3,), [], "joined-too-early"),
+        ((1, 3), [fault(2, "raised-min-isr", [], 11, 40)], "joined-too-early"),
+    ],
+)
+def test_a_replica_that_stays_eligible_beside_an_isr_that_is_large_enough_is_the_controller_s_mistake(
+    tmp_path, isr, faults, kind
+):
+    """Broker 2 lacks the record, and leads next (ELR-1)."""
+    cluster = [
+        leads(9, 3, 0, 20, (1, 3)),
+        leads(12, 3, 0, 20, isr, elr=(2,)),
+        {**follows(19, 2, 1, 1, 15), "isr": [1], "elr": [2]},
+        leads(20, 2, 2, 15, (2,)),
+    ]
+    faults = [*faults, fault(8, "kill", [1, 3], 14, 30)]
+    cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
+    assert (cause.kind, cause.node, cause.faults) == (kind, 2, (8,))
+    said = "broker 2, which had been left in the ELR although the ISR had min.insync.replicas (2) members again, was"
+    assert (said in cause.sentence) is (kind == "eligibility")
+
+
 def test_a_leader_that_was_cut_off_may_not_have_known_who_led_meanwhile(tmp_path):
     cluster = [leads(9, 1, -1, 20, (1, 2)), follows(11, 3, 1, -1, 10), leads(15, 3, -1, 10, (3,))]
     runs = [settings(system="harrow", generation="zk-v1")]

@@ -148,6 +148,19 @@ def test_what_a_line_does_not_tell_is_as_it_was(tmp_path):
     assert [(one.at_ns, one.before_ns, one.log_end_before) for one in history.cuts] == [(11 * S, 11 * S, 9)]
 
 
+def test_the_elr_of_a_leader_that_was_replaced_says_nothing_of_that_of_the_next_one(tmp_path):
+    logged(
+        tmp_path, 3,
+        (12, "t-0: follows 1 in epoch 5, log end 9, high watermark 9, ISR [1]"),
+        (13, "t-0: leads in epoch 6, log end 9, high watermark 9, ISR [3]"),
+    )  # fmt: skip
+    seen = {**follows(10, 3, 2, 4, 9), "isr": [2, 1], "elr": [3]}
+    cluster = [leads(9, 2, 4, 9, (2, 1), elr=(3, 4)), seen, leads(11, 3, 3, 9, (3,), elr=(1,))]
+    history = Evidence(run_in(tmp_path, runs=[HERE], cluster=cluster)).history_of("t", 0)
+    *_, before, follower, leader = history.samples
+    assert (before.elr, follower.elr, leader.elr) == ((1,), (), (4,))
+
+
 @pytest.mark.parametrize("anew", [True, False])
 def test_a_leader_whose_own_epoch_has_gone_back_leads_a_topic_that_was_created_anew(tmp_path, anew):
     """Broker 1 followed in epoch 3; if it had not heard of that, it is a leader that was replaced in epoch 0."""
