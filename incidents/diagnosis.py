@@ -180,6 +180,9 @@ def _as_host(evidence: Evidence, group: Group) -> _Host:
             for end in (*gone, loss.takeover.log_end):
                 if end is not None:
                     first[where] = min(end, first.get(where, end))
+    for loss in group.losses:
+        if loss.takeover is None:  # of some of the records no election shows how they went
+            elected.pop((loss.topic, loss.partition), None)
     began_ns = min((cause.at_ns for cause in group.causes if cause.at_ns is not None), default=None)
     return _Host(group, first, began_ns, elected)
 
@@ -213,27 +216,37 @@ def _host(hosts: Iterable[_Host], row: Row) -> Group | None:
 
 def _promised_ns(row: Row) -> int | None:
     """When it was known that a record, which an anomaly contradicts, is there; None if the anomaly does not tell."""
-    known_ns = _of_the_one_before(row, "completed_ns")
+    known_ns: int | None = _of_the_one_before(row, "completed_ns")
     if known_ns is not None:
-        return known_ns
+        was_only_read = _of_the_one_before(row, "status") == "info"
+        return None if was_only_read else known_ns
     entries = details_of(row).get("entries")
-    known = [one.get("known_ns") for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
-    return min((at_ns for at_ns in known if isinstance(at_ns, int)), default=None)
+    known = [_acknowledged_ns(one, row["offset"]) for one in entries] if isinstance(entries, list) else []
+    times = [at_ns for at_ns in known if at_ns is not None]
+    return min(times) if times and len(times) == len(known) else None
+
+
+def _acknowledged_ns(entry: object, offset: int | None) -> int | None:
+    """When one of the values of an offset was acknowledged there; None if it was only read there."""
+    if not isinstance(entry, dict) or entry.get("acknowledged_offset") != offset:
+        return None
+    at_ns = entry.get("known_ns")
+    return at_ns if isinstance(at_ns, int) else None
 
 
 def _offset_in_question(row: Row) -> int | None:
     own: int | None = row["offset"]
-    before = _of_the_one_before(row, "offset")
+    before: int | None = _of_the_one_before(row, "offset")
     return own if before is None else before
 
 
-def _of_the_one_before(row: Row, name: str) -> int | None:
-    """Return a number of the operation that an anomaly contradicts; None if it has none."""
+def _of_the_one_before(row: Row, name: str) -> Any:  # noqa: ANN401 (what stands in a run's tables)
+    """Return an entry of the operation that an anomaly contradicts: a number, or its status; None if it has none."""
     details = details_of(row)
     for key in ("witness", "earlier"):
         one = details.get(key)
-        if isinstance(one, dict) and isinstance(one.get(name), int):
-            return int(one[name])
+        if isinstance(one, dict) and isinstance(one.get(name), str if name == "status" else int):
+            return one[name]
     return None
 
 

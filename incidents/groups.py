@@ -12,7 +12,7 @@ from incidents.model import Cause
 from incidents.partition_history import LogCut
 from incidents.reads import STALE
 from incidents.rows import Row
-from incidents.takeovers import Loss, held
+from incidents.takeovers import Loss, cuts_to_follow, held
 from incidents.uncommitted import EARLY, by_several
 
 
@@ -43,12 +43,19 @@ Keyed = list[tuple[Hashable, Group]]
 
 
 def losses_together(evidence: Evidence, losses: Keyed) -> Keyed:
-    """Give a loss the key of another, if its records were written instead of those, or went in the same election."""
+    """Give a loss the key of another, if its records were written instead of those, or went in the same election.
+
+    As they do where the new leader lacked the ones, and still had something else at the places of the others.
+    """
     own: Keyed = []
     others: Keyed = []
     for key, group in losses:
         beside = ((other, host) for other, host in losses if _are_of_one_partition(host, group))
-        hosts = (other for other, host in beside if _came_of(evidence, host, group) or _went_with(host, group))
+        hosts = (
+            other
+            for other, host in beside
+            if _came_of(evidence, host, group) or _went_with(host, group) or _was_replaced(evidence, host, group)
+        )
         of_host = next(hosts, None)
         (own if of_host is None else others).append((of_host or key, group))
     return [*own, *others]
@@ -84,6 +91,16 @@ def _went_with(host: Group, group: Group) -> bool:
         and replaced.first_ns <= lacked.first_ns <= lacked.takeover.seen_ns
         and replaced.offsets[1] + 1 == lacked.takeover.log_end
     )
+
+
+def _was_replaced(evidence: Evidence, host: Group, group: Group) -> bool:
+    """Whether records were at the offsets of what the next leader still had of an earlier epoch: its tail came back."""
+    (lacked,), (replaced,) = host.losses, group.losses
+    if lacked.takeover is None or replaced.takeover is not None or replaced.last_ns > lacked.takeover.seen_ns:
+        return False
+    first, last = replaced.offsets
+    is_in_its_log = last < (lacked.takeover.log_end or 0)
+    return is_in_its_log and any(cut.log_end <= first for cut in cuts_to_follow(evidence, lacked, lacked.takeover))
 
 
 def key_of(causes: Sequence[Cause], otherwise: Hashable) -> Hashable:
@@ -147,11 +164,17 @@ def leaders_united(groups: Sequence[Group]) -> list[Group]:
         if len(alike) > 1:
             cause = by_several([group.causes[0] for group in alike])
             of_losses = [group.causes[0] for group in alike if group.losses]  # which name the election, and its faults
-            if of_losses:
-                cause = replace(cause, sentence=of_losses[0].sentence, faults=of_losses[0].faults)
-            alike[0].causes = (cause,)
+            alike[0].causes = (_with_elections(cause, of_losses) if of_losses else cause,)
         found = [group for group in found if group not in alike[1:]]
     return found
+
+
+def _with_elections(cause: Cause, of_losses: Sequence[Cause]) -> Cause:
+    """Return what leaders did too early with the elections by which it was lost: of one leader with the first one."""
+    faults = tuple(dict.fromkeys(number for one in of_losses for number in one.faults))
+    if len({one.node for one in of_losses}) == 1:
+        return replace(cause, sentence=of_losses[0].sentence, faults=faults)
+    return replace(cause, sentence=f"{cause.sentence}, and leaders without these were elected", faults=faults)
 
 
 def _is_united(group: Group) -> bool:

@@ -281,9 +281,20 @@ def _never_had(
     joined = cause("joined-too-early", f"broker {leader} joined the ISR without them; {elected}")
     if sampled:
         return [early] if was_member else [joined]
-    return (
-        [early, cause("wrong-cut", f"{elected} after it had cut them off its log")] if was_member else [joined, early]
-    )
+    if not was_member:
+        return [joined, early]
+    if not back and _tells_of_no_cut(history, loss, takeover):
+        told = f"The log of broker {leader}, which tells when it is cut, tells of no cut meanwhile."
+        return [replace(early, evidence=(*early.evidence, told))]
+    return [early, cause("wrong-cut", f"{elected} after it had cut them off its log")]
+
+
+def _tells_of_no_cut(history: PartitionHistory, loss: Loss, takeover: Takeover) -> bool:
+    """Whether a leader's own log, which has its election with the end of the replica's log, has no cut before that."""
+    began = (one for one in history.took_over if one.broker == takeover.leader and one.log_end is not None)
+    told = any(takeover.not_before_ns <= one.at_ns <= takeover.seen_ns for one in began)
+    cuts = (cut for cut in history.cuts if cut.broker == takeover.leader)
+    return told and not any(loss.first_ns <= cut.at_ns <= takeover.seen_ns for cut in cuts)
 
 
 def _eligible_beside_enough(

@@ -13,7 +13,7 @@ from incidents.doubled import TAKEN_FOR_NEW, doubled, is_doubled
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.model import Cause
-from incidents.partition_history import LeaderStretch, PartitionHistory
+from incidents.partition_history import NO_LEADER, LeaderStretch, PartitionHistory
 from incidents.rows import Row, details_of
 from incidents.uncommitted import acknowledged_early, shown_early
 
@@ -212,7 +212,13 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
     claimed = any(broker == server and abs(at - (at_ns or 0)) <= RECENT_NS for at, broker, _ in history.claims)
     if claimed or (led is not None and server is not None and led.leader not in (server, -1)):
         return (replaced,)
-    return (replaced, new)
+    return (new,) if led is not None and led.leader == server and _leads_on(history, led) else (replaced, new)
+
+
+def _leads_on(history: PartitionHistory, led: LeaderStretch) -> bool:
+    """Whether nobody can have replaced a leader before its stretch of samples ends: the next one's log says when."""
+    later = [one for one in history.leaderships if one.start_ns >= led.end_ns and one.leader != NO_LEADER]
+    return not later or any(one.at_ns == later[0].start_ns for one in history.took_over)
 
 
 def _while_it_changed(

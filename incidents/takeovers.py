@@ -95,7 +95,19 @@ def losses_in(evidence: Evidence, rows: Iterable[Row]) -> list[Loss]:
     for loss in found.values():
         if loss.takeover is not None and loss.takeover.leader in holders_of_all(evidence, loss):
             loss.takeover = None  # the sample that showed its log was older than they are
-    return list(found.values())
+    return [one for loss in found.values() for one in _by_who_acknowledged(loss)]
+
+
+def _by_who_acknowledged(loss: Loss) -> list[Loss]:
+    """Divide a loss without a known election by the brokers that acknowledged its records, if there are several."""
+    by = {row["offset"]: row["broker"] for row in loss.rows if row["anomaly"] == "lost-acked-write"}
+    if loss.takeover is not None or len({*by.values()}) < 2:
+        return [loss]
+    parts: dict[int | None, Loss] = {}
+    for row in loss.rows:
+        broker = by.get(row["offset"])
+        parts.setdefault(broker, Loss(loss.topic, loss.partition, None)).rows.append(row)
+    return list(parts.values())
 
 
 def _takeover(evidence: Evidence, row: Row) -> Takeover | None:

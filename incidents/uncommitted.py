@@ -39,6 +39,9 @@ def acknowledged_early(evidence: Evidence, row: Row, details: Mapping[str, Any])
     leader, epoch = next(iter(leaders))
     if leader != node or epoch < 0:
         return None
+    meanwhile_hit = evidence.faults_on(node, since_ns, until_ns)
+    if any(fault.takes_records(row["topic"], row["partition"]) for fault in meanwhile_hit):
+        return None  # it led on without what it had
     name = partition_name(row["topic"], row["partition"])
     led = (
         f"Samples from {moment(before[0].at_ns)} to {moment(after[0].at_ns)}, around acknowledgement and answer, show"

@@ -1,5 +1,7 @@
 """Lines of brokers' logs come between the samples: leaderships and cuts that no sample shows."""
 
+import json
+
 import pytest
 
 from incidents import diagnose
@@ -159,6 +161,28 @@ def test_the_elr_of_a_leader_that_was_replaced_says_nothing_of_that_of_the_next_
     history = Evidence(run_in(tmp_path, runs=[HERE], cluster=cluster)).history_of("t", 0)
     *_, before, follower, leader = history.samples
     assert (before.elr, follower.elr, leader.elr) == ((1,), (), (4,))
+
+
+@pytest.mark.parametrize(("cut", "kinds"), [(False, {"acknowledged-early"}), (True, {"wrong-cut"})])
+def test_a_log_that_tells_of_no_cut_leaves_no_doubt_that_there_was_none(tmp_path, cut, kinds):
+    """Broker 2 is of the ISR, no sample shows its log after the acknowledgement, and it leads without the record."""
+    told = [(11, "t-0: diverges from leader 1; cut from 16 to 12")] if cut else []
+    logged(tmp_path, 2, *told, (14, "t-0: leads in epoch 1, log end 12, high watermark 12, ISR [2, 3]"))
+    cluster = [leads(9, 1, 0, 20, (1, 2, 3)), leads(15, 2, 1, 12, (2, 3))]
+    (incident,) = diagnose(run_in(tmp_path, runs=[HERE], cluster=cluster, anomalies=[lost(15, 10)]))
+    assert {cause.kind for cause in incident.causes} == kinds
+
+
+@pytest.mark.parametrize(("logs", "kinds"), [(True, {"new-leader"}), (False, {"stale-leader", "new-leader"})])
+def test_who_led_until_the_next_leader_began_by_its_log_was_not_replaced(tmp_path, logs, kinds):
+    """Broker 1 answers at 12 s in an epoch that is later than that of the acknowledgement; broker 2 leads at 17 s."""
+    if logs:
+        logged(tmp_path, 2, (17, "t-0: leads in epoch 6, log end 20, high watermark 12, ISR [2]"))
+    cluster = [leads(9, 1, 4, 20, (1, 2)), leads(11, 1, 5, 20, (1, 2)), leads(17, 2, 6, 20, (2,))]
+    witness = {"offset": 15, "node": 1, "completed_ns": 10 * S, "status": "ok"}
+    missed = lost(12, 12, anomaly="stale-read", broker=1, evidence=json.dumps({"witness": witness}))
+    (incident,) = diagnose(run_in(tmp_path, runs=[HERE], cluster=cluster, anomalies=[missed]))
+    assert {cause.kind for cause in incident.causes} == kinds
 
 
 @pytest.mark.parametrize("anew", [True, False])
