@@ -12,6 +12,7 @@ from typing import Final
 
 from common.wording import nodes
 from incidents.transitions import numbers
+from incidents.untrue_answers import PATTERN, untrue_answer
 
 Match = re.Match[str]
 Template = str | Callable[[Match, str], str]
@@ -155,6 +156,16 @@ KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
             ),
         ),
         (
+            (
+                r"broker (\d+) has (\d+)…\d+ of epoch \d+ after \d+…\d+ of epoch (\d+), and another replica after"
+                r" \d+…\d+ of epoch (\d+)"
+            ),
+            (
+                r"the logs of {name} agree at offset \2 and differ before it: broker \1 has a record of leader epoch \3"
+                r" there, another replica one of \4"
+            ),
+        ),
+        (
             r"broker (\d+) has no batch at (\d+), only other bytes",
             r"the log of {name} on broker \1 holds bytes at offset \2 that are no record",
         ),
@@ -250,6 +261,15 @@ KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
             ),
         ),
     ),
+    "P-19": (
+        (
+            r"the partition epoch is (\d+) after a change, and was \1 before",
+            (
+                r"the controller changed the state of {name} and left its partition epoch at \1: who goes by the older"
+                r" state is not refused"
+            ),
+        ),
+    ),
     "P-21": (
         (
             r"broker (\d+) caches the epochs (\[.*\]), and its log from (\d+) to (\d+) has (\[.*\])",
@@ -277,6 +297,20 @@ KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
             (
                 r"the controller ended the reassignment of {name} from \1 to \2 with the ISR \3, smaller than min ISR"
                 r" \4; the ISR before that was \5"
+            ),
+        ),
+        (
+            r"the reassignment from (\[.*\]) to (\[.*\]) ended with the ISR (\[.*\]), and without brokers (\[.*\]), .*",
+            (
+                r"the controller ended the reassignment of {name} from \1 to \2 with the ISR \3, before \4, which it"
+                r" had added, were in sync"
+            ),
+        ),
+        (
+            rf"{_SETS}",
+            (
+                r"the controller lets brokers be elected for {name} that are not among its replicas [\1]: ISR [\2],"
+                r" ELR [\3], last known ELR [\4]"
             ),
         ),
         (
@@ -353,6 +387,29 @@ KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
             (
                 r"broker \1 remembers the producer ids \2, whose records are not in its log of {name}: it would "
                 r"acknowledge a retry of these without writing it"
+            ),
+        ),
+    ),
+    "P-35": ((PATTERN, untrue_answer),),
+    "P-36": (
+        (
+            (
+                r"broker (\d+), leader of epoch (\d+), answered nothing of a log with the epoch (\d+) before (\d+),"
+                r" where it has \d+…\d+ of epoch (\d+)"
+            ),
+            (
+                r"broker \1, leader of {name} in leader epoch \2, did not tell a follower that their logs differ:"
+                r" before offset \4 the follower has a record of leader epoch \3, the leader one of \5"
+            ),
+        ),
+        (
+            (
+                r"broker (\d+), leader of epoch (\d+), answered that it diverges from a log with the epoch (\d+) before"
+                r" (\d+)"
+            ),
+            (
+                r"broker \1, leader of {name} in leader epoch \2, told a follower that their logs differ, though both"
+                r" have a record of leader epoch \3 before offset \4"
             ),
         ),
     ),

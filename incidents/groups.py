@@ -174,7 +174,9 @@ def _with_elections(cause: Cause, of_losses: Sequence[Cause]) -> Cause:
     faults = tuple(dict.fromkeys(number for one in of_losses for number in one.faults))
     if len({one.node for one in of_losses}) == 1:
         return replace(cause, sentence=of_losses[0].sentence, faults=faults)
-    return replace(cause, sentence=f"{cause.sentence}, and leaders without these were elected", faults=faults)
+    told = (*(as_sentence(one.sentence) for one in of_losses), *cause.evidence)
+    sentence = f"{cause.sentence}, and leaders without these were elected"
+    return replace(cause, sentence=sentence, evidence=told, faults=faults)
 
 
 def _is_united(group: Group) -> bool:

@@ -24,6 +24,8 @@ from incidents.uncommitted import called_committed, shown_early
 
 CUT_AS_IT_WENT_ON = "cut its log when it went on"
 """What evidence says of a broker that was paused until then."""
+MAY_NOT_HAVE_GOT = "may not have got them"
+"""What evidence says of a replica outside of the ISR that a fault had hit when records were acknowledged."""
 NOT_FETCHED_AGAIN = "it may not have fetched them again"
 """What evidence says of a fault that hit a replica when it had cut its log."""
 
@@ -249,30 +251,14 @@ def _never_had(
     elr = "" if evidence.is_leader_race else f", the ELR {set_of(eligible)}"
     spoken = (*seen, lacked, f"The ISR last seen before that election was {set_of(isr)}{elr}.")
 
-    def cause(kind: str, sentence: str, allowed_by: str = "") -> Cause:
-        return Cause(kind, sentence, spoken, takeover.seen_ns, leader, numbers, allowed_by)
+    def cause(kind: str, sentence: str) -> Cause:
+        return Cause(kind, sentence, spoken, takeover.seen_ns, leader, numbers)
 
     if evidence.settings.get("acks") in (ACKS_NONE, ACKS_LEADER):
         return [cause("weak-acknowledgement", f"{elected} before they had been replicated to it")]
-    still = _eligible_beside_enough(evidence, loss, history, takeover)
-    if still is not None and leader not in isr:
-        spoken = (*spoken, f"At {moment(still.at_ns)} the ISR was {set_of(still.isr)} and the ELR {set_of(still.elr)}.")
-        enough = f"the ISR had min.insync.replicas ({count(evidence.settings['min_insync_replicas'])}) members again"
-        sentence = f"{because}broker {leader}, which had been left in the ELR although {enough}, was elected by"
-        return [cause("eligibility", f"{sentence} {moment(takeover.seen_ns)}")]
-    if isr and leader not in isr and leader not in eligible:
-        on = evidence.settings.get("unclean_election")
-        allowed = "unclean.leader.election.enable=true lets any replica lead." if on else ""
-        if evidence.is_leader_race:
-            away = evidence.faults_on(leader, loss.first_ns - SLACK_NS, takeover.seen_ns)
-            numbers = tuple(dict.fromkeys((*numbers, *(fault.number for fault in away if fault.number))))
-            unaware = (f"Broker {leader} {fault.deed}, and may not have known who led meanwhile." for fault in away)
-            spoken = (*spoken, *_isr_at_first(history, takeover), UNCONDITIONAL, *unaware)
-        members = (
-            "not in the ISR last seen" if evidence.is_leader_race else "neither in the ISR nor eligible when last seen"
-        )
-        outsider = f"broker {leader}, which was {members}, was elected by"
-        return [cause("unclean-election", f"{because}{outsider} {moment(takeover.seen_ns)}", allowed)]
+    outsider = _outsider(evidence, loss, takeover, history, cause("", because))
+    if outsider is not None:
+        return [outsider]
     was_member = bool(at_ack) and leader in at_ack[-1].isr
     kind, deed = _early(loss)
     early = cause(kind, f"they were {deed} before broker {leader} had them; {elected}")
@@ -287,6 +273,57 @@ def _never_had(
         told = f"The log of broker {leader}, which tells when it is cut, tells of no cut meanwhile."
         return [replace(early, evidence=(*early.evidence, told))]
     return [early, cause("wrong-cut", f"{elected} after it had cut them off its log")]
+
+
+def _outsider(
+    evidence: Evidence, loss: Loss, takeover: Takeover, history: PartitionHistory, known: Cause
+) -> Cause | None:
+    """Return the cause of a loss if who was elected was not in the ISR: it was not eligible, or should not have been.
+
+    `known`: what is known of the election: its sentence says what came before it.
+    """
+    leader, when = takeover.leader, moment(takeover.seen_ns)
+    last = history.newest(takeover.seen_ns)
+    if last is None or not last.isr or leader in last.isr:
+        return None
+    away = evidence.faults_on(leader, loss.first_ns - SLACK_NS, takeover.seen_ns)
+    missed = [
+        fault
+        for fault in evidence.faults_on(leader, loss.first_ns - SLACK_NS, loss.last_ns)
+        if fault.kind in (*ENDING_A_PROCESS, *CUTTING_OFF, *CRASHING_FIRST, "pause")
+    ]
+    told = [f"Broker {leader} {fault.deed}, and {MAY_NOT_HAVE_GOT}." for fault in missed]
+    still = _eligible_beside_enough(evidence, loss, history, takeover)
+    if still is not None:
+        sets = f"At {moment(still.at_ns)} the ISR was {set_of(still.isr)} and the ELR {set_of(still.elr)}."
+        enough = f"the ISR had min.insync.replicas ({count(evidence.settings['min_insync_replicas'])}) members again"
+        sentence = f"broker {leader}, which had been left in the ELR although {enough}, was elected by {when}"
+        return _elected(known, "eligibility", sentence, [sets, *told], missed)
+    if leader in last.elr:
+        return None
+    if evidence.is_leader_race:
+        unaware = (f"Broker {leader} {fault.deed}, and may not have known who led meanwhile." for fault in away)
+        spoken = [*_isr_at_first(history, takeover), UNCONDITIONAL, *unaware]
+        sentence = f"broker {leader}, which was not in the ISR last seen, was elected by {when}"
+        return _elected(known, "unclean-election", sentence, spoken, away)
+    on = evidence.settings.get("unclean_election")
+    allowed = "unclean.leader.election.enable=true lets any replica lead." if on else ""
+    sentence = f"broker {leader}, which was neither in the ISR nor eligible when last seen, was elected by {when}"
+    return _elected(known, "unclean-election", sentence, told, missed, allowed)
+
+
+def _elected(
+    known: Cause, kind: str, sentence: str, spoken: Sequence[str], faults: Sequence[Fault], allowed_by: str = ""
+) -> Cause:
+    """Return a cause with a kind, what was done, what more speaks for it, and the faults of which that tells."""
+    return replace(
+        known,
+        kind=kind,
+        sentence=f"{known.sentence}{sentence}",
+        evidence=(*known.evidence, *spoken),
+        faults=tuple(dict.fromkeys((*known.faults, *(fault.number for fault in faults if fault.number)))),
+        allowed_by=allowed_by,
+    )
 
 
 def _tells_of_no_cut(history: PartitionHistory, loss: Loss, takeover: Takeover) -> bool:

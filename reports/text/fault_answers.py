@@ -15,7 +15,7 @@ from incidents.deeds import ANOTHER_HAD_TO_LEAD
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.headlines import gravest
-from incidents.losses import CUT_AS_IT_WENT_ON, NOT_FETCHED_AGAIN
+from incidents.losses import CUT_AS_IT_WENT_ON, MAY_NOT_HAVE_GOT, NOT_FETCHED_AGAIN
 from incidents.needed import Needed, smallest
 from incidents.out_of_isr import HAS_BEEN
 from incidents.partition_history import NO_LEADER
@@ -44,6 +44,7 @@ _AWAY = (
         " led by ",
         CUT_AS_IT_WENT_ON,
         MAY_LACK_IT,
+        MAY_NOT_HAVE_GOT,
         ANOTHER_HAD_TO_LEAD,
         MAY_NOT_COMMIT,
         NOT_FETCHED_AGAIN,

@@ -384,6 +384,17 @@ def test_a_replica_that_stays_eligible_beside_an_isr_that_is_large_enough_is_the
     assert (said in cause.sentence) is (kind == "eligibility")
 
 
+@pytest.mark.parametrize(("paused_s", "named"), [((8, 13), True), ((11, 13), False)])
+def test_the_fault_that_kept_the_records_from_who_was_elected_uncleanly_is_named(tmp_path, paused_s, named):
+    """They were acknowledged at 10 s."""
+    cluster = [leads(9, 3, 0, 20, (1, 3)), leads(12, 3, 0, 20, (1, 3)), leads(20, 2, 1, 15, (2,))]
+    faults = [fault(7, "pause", [2], *paused_s), fault(8, "kill", [1, 3], 14, 30)]
+    cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
+    assert (cause.kind, cause.faults) == ("unclean-election", (8, 7) if named else (8,))
+    said = f"Broker 2 was paused at {paused_s[0]}.000 s (fault #7), and may not have got them."
+    assert (said in cause.evidence) is named
+
+
 def test_a_leader_that_was_cut_off_may_not_have_known_who_led_meanwhile(tmp_path):
     cluster = [leads(9, 1, -1, 20, (1, 2)), follows(11, 3, 1, -1, 10), leads(15, 3, -1, 10, (3,))]
     runs = [settings(system="harrow", generation="zk-v1")]

@@ -24,6 +24,88 @@ def told(property_id, what, topic="log", partition=0):
             ),
         ),
         (
+            "P-35",
+            (
+                "log-0: broker 3 answered NONE to a FetchRequest of follower 2 of broker epoch 4 in leader epoch 4"
+                " from "
+                "offset 4; by the metadata up to 17 its leader is 3 in epoch 1, its replicas are [3, 1, 2]"
+            ),
+            (
+                "broker 3 answered a fetch of log-0 by follower 2, which named leader epoch 4, as if nothing were"
+                " wrong:"
+                " by the metadata that it has, it leads that itself in leader epoch 1 (replicas [3, 1, 2])"
+            ),
+        ),
+        (
+            "P-35",
+            (
+                "log-0: broker 3 answered UNKNOWN_LEADER_EPOCH to a ProduceRequest; by the metadata up to 17 there"
+                " is no "
+                "such partition"
+            ),
+            (
+                "broker 3 refused a write of log-0 with UNKNOWN_LEADER_EPOCH: by the metadata that it has, there is no "
+                "partition log-0"
+            ),
+        ),
+        (
+            "P-3",
+            "log-0: broker 2 has 4…4 of epoch 8 after 3…3 of epoch 0, and another replica after 1…3 of epoch 1",
+            (
+                "the logs of log-0 agree at offset 4 and differ before it: broker 2 has a record of leader epoch 0"
+                " there,"
+                " another replica one of 1"
+            ),
+        ),
+        (
+            "P-19",
+            "log-0: the partition epoch is 23 after a change, and was 23 before",
+            (
+                "the controller changed the state of log-0 and left its partition epoch at 23: who goes by the older "
+                "state is not refused"
+            ),
+        ),
+        (
+            "P-23",
+            "log-0: replicas [2, 3], ISR [], ELR [1], last known ELR [], min ISR 2, partition epoch 20",
+            (
+                "the controller lets brokers be elected for log-0 that are not among its replicas [2, 3]: ISR [], ELR "
+                "[1], last known ELR []"
+            ),
+        ),
+        (
+            "P-23",
+            (
+                "log-0: the reassignment from [1, 2] to [2, 3] ended with the ISR [2], and without brokers [3],"
+                " which it "
+                "added"
+            ),
+            (
+                "the controller ended the reassignment of log-0 from [1, 2] to [2, 3] with the ISR [2], before [3], "
+                "which it had added, were in sync"
+            ),
+        ),
+        (
+            "P-36",
+            (
+                "log-0: broker 3, leader of epoch 6, answered nothing of a log with the epoch 0 before 4, where it has "
+                "1…3 of epoch 1 (crc 554a6806)"
+            ),
+            (
+                "broker 3, leader of log-0 in leader epoch 6, did not tell a follower that their logs differ: before "
+                "offset 4 the follower has a record of leader epoch 0, the leader one of 1"
+            ),
+        ),
+        (
+            "P-36",
+            "log-0: broker 3, leader of epoch 6, answered that it diverges from a log with the epoch 1 before 4",
+            (
+                "broker 3, leader of log-0 in leader epoch 6, told a follower that their logs differ, though both"
+                " have a "
+                "record of leader epoch 1 before offset 4"
+            ),
+        ),
+        (
             "P-23",
             "log-0: the reassignment from [1, 2, 3] to [1, 2] ended with the ISR [1], min ISR 2; before it was [1, 3]",
             (
