@@ -73,6 +73,7 @@ _ROWS: Final = (
     Kind("log-bounds", "Start, high watermark, end or epochs of a log contradicted each other.", "HW-7, EC-3, LO-3"),
     Kind("wrong-lookup", "A lookup by time gave a wrong offset.", "LO-5, LO-6"),
     Kind("wrong-refusal", "A node refused a request for a reason that did not hold.", "AP-4, FE-11, PR-5"),
+    Kind("untrue-answer", "A broker served a request that it had to refuse.", "FE-2, FE-11, LO-1"),
     Kind("oversized-answer", "A broker sent more than it was asked for."),
     Kind("untrue", "A node reported, or left on its disk, what is not true.", "BL-2, BL-8, HB-2"),
     Kind("metadata", "The controllers' decisions or answers contradicted each other.", "CT-1, HB-4, MD-3"),

@@ -139,8 +139,9 @@ def _with_others(evidence: Evidence, groups: list[Group], rows: Sequence[Row]) -
         if [cause.kind for cause in causes] == [NOT_IDEMPOTENT]:
             apart = (family, NOT_IDEMPOTENT, None, None)
         if [cause.kind for cause in causes] == ["no-progress"] and causes[0].node is not None:
-            # one node that fails in the same way, in any partition
-            apart = (family, "no-progress", causes[0].node, _NUMBER.sub("#", causes[0].sentence))
+            # one node that fails in the same way, in any partition, and whatever service is missing for it
+            what, _, why = causes[0].sentence.partition("; ")
+            apart = (family, "no-progress", causes[0].node, _NUMBER.sub("#", why or what))
         key: Hashable = (family, row["within_contract"], key_of(causes, apart))
         if [cause.kind for cause in causes] == ["dirty-read"]:  # by one leader, in any partition
             where = (row["topic"], row["partition"]) if causes[0].node is None else None

@@ -394,7 +394,10 @@ _TOPICS = rf"{TOPIC_OF_SIMULATIONS}|side-[a-z]|__consumer_offsets|keyed|exam[.-]
 _PARTITION = re.compile(rf"(?<![\w.-])({_TOPICS})-(\d{{1,9}})\b|\bpartition (\d{{1,9}})\b")
 _IS_AT = re.compile(r"\band is at offset (\d{1,18})\b")
 """Where the record is that a finding is about, if another offset is named before."""
-_OFFSET = re.compile(r"\boffsets? (\d{1,18})\b|\bat (\d{1,18})\b(?! ms)|\bup to (\d{1,18})\b|what was at (\d{1,18})\b")
+_OFFSET = re.compile(
+    r"(?<!from )\boffsets? (\d{1,18})\b|\bat (\d{1,18})\b(?! ms)|(?<!metadata )\bup to (\d{1,18})\b"
+    r"|what was at (\d{1,18})\b"
+)
 _BROKER = re.compile(r"\bbroker (\d{1,9})\b|\bnode (\d{1,9})\b|\bcontroller (\d{1,9})\b|\bvoter (\d{1,9})\b")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from common.wording import as_sentence, count, partition_name
 from incidents.evidence import Evidence, Finding
+from incidents.longer_logs import longer_logs, not_cut
 from incidents.lost_storage import SLACK_NS
 from incidents.model import Cause
 from incidents.partition_history import LogCut
@@ -112,7 +113,7 @@ def key_of(causes: Sequence[Cause], otherwise: Hashable) -> Hashable:
         return ("leader-change", frozenset(causes[0].faults), causes[0].allowed_by)
     if causes and causes[0].faults and causes[0].kind not in ("wrong-cut", "acknowledged-early", "joined-too-early"):
         return tuple((cause.kind, cause.node, cause.faults[:1]) for cause in causes)
-    if [cause.kind for cause in causes] == ["diverged-log-kept"] and causes[0].node is not None:
+    if [cause.kind for cause in causes] == ["diverged-log-kept"]:
         return ("diverged-log-kept", causes[0].sentence)  # which names no partition
     return otherwise
 
@@ -146,8 +147,9 @@ def _is_one_mistake(group: Group, other: Group) -> bool:
 def _with_faults_of(cause: Cause, other: Cause) -> Cause:
     """Return a cause with what speaks for further faults."""
     further = [number for number in other.faults if number not in cause.faults]
-    about_them = [line for line in other.evidence if any(f"fault #{number})" in line for number in further)]
-    return replace(cause, evidence=(*cause.evidence, *about_them), faults=(*cause.faults, *further))
+    if not further:
+        return cause
+    return replace(cause, evidence=(*cause.evidence, *other.evidence), faults=(*cause.faults, *further))
 
 
 def leaders_united(groups: Sequence[Group]) -> list[Group]:
@@ -242,12 +244,17 @@ def divergences_told(evidence: Evidence, groups: Sequence[Group]) -> list[Group]
         meanwhile = [
             fault for fault in evidence.faults if any(fault.touches(cut.before_ns, cut.at_ns) for _, _, cut in cuts)
         ]
+        places = sorted(partitions_of(group.rows))
+        longer = [one for place in places for one in longer_logs(evidence.history_of(*place))]
         told = (
+            *(one.told for one in longer),
             *(_shortened(topic, partition, cut, kept="and another replica kept") for topic, partition, cut in cuts),
             *(as_sentence(f"meanwhile {fault.story}") for fault in meanwhile),
         )
         faults = tuple(dict.fromkeys((*cause.faults, *(fault.number for fault in meanwhile if fault.number))))
-        group.causes = (replace(cause, evidence=(*cause.evidence, *told), faults=faults),)
+        known = tuple(dict.fromkeys((*cause.evidence, *told)))
+        sentence = cause.sentence if cause.node is not None else not_cut(longer) or cause.sentence
+        group.causes = (replace(cause, sentence=sentence, evidence=known, faults=faults),)
     return list(groups)
 
 

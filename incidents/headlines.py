@@ -108,7 +108,7 @@ def _which(election: Election | None, since: str) -> str:
 
     Without leader epochs two brokers may call themselves leader at the same time, and their samples tell no elections.
     """
-    if election is None or election.elections < 2 or election.epoch < 0:
+    if election is None or not election.is_only or election.elections < 2 or election.epoch < 0:
         return ""
     epoch = f"leader epoch {election.epoch} of "
     place = _ORDINALS[election.number - 1] if election.number <= len(_ORDINALS) else f"{election.number}th"

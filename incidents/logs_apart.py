@@ -19,6 +19,7 @@ from common.wording import (
 from incidents.deeds import CUTTING_OFF, ENDING_A_PROCESS
 from incidents.evidence import Evidence
 from incidents.faults import FROM_BROKERS, Fault
+from incidents.longer_logs import longer_logs, not_cut
 from incidents.lost_storage import SLACK_NS, set_of
 from incidents.model import Cause
 from incidents.partition_history import PartitionHistory, Sample
@@ -59,8 +60,15 @@ def still_held(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
     if not led and by in holders and by is not None:
         hit = evidence.faults_on(by, loss.first_ns - SLACK_NS, loss.first_ns)[-1:]
         led = [(fault, _unaware(by, fault)) for fault in hit if fault.kind not in ENDING_A_PROCESS]
+    if by in holders and by is not None:
+        replaced = _replaced_by(evidence, loss, by, leader)
+        led += [one for one in replaced if one[0].ended_ns is None or one[0].ended_ns >= loss.last_ns]
     numbers = tuple(dict.fromkeys(fault.number for fault, _ in led if fault.number))
-    return Cause("diverged-log-kept", sentence, tuple(spoken for _, spoken in led), node=leader, faults=numbers)
+    longer = longer_logs(evidence.history_of(loss.topic, loss.partition), loss.last_ns)
+    went_on = not_cut(longer)
+    spoken = (*(one.told for one in longer), *(told for _, told in led))
+    whole = f"{went_on}; {sentence}" if went_on else sentence
+    return Cause("diverged-log-kept", whole, spoken, node=leader, faults=numbers)
 
 
 def _unaware(broker: int, fault: Fault) -> str:
@@ -194,7 +202,8 @@ def _led_before(evidence: Evidence, loss: Loss, leader: int) -> list[tuple[Fault
         return []
     name = partition_name(loss.topic, loss.partition)
     next_one = later[0].leader
-    until = f"Broker {leader} had led {name} until {moment(led[-1].end_ns)}"
+    ended = [fault.started_ns for fault in hit[-1:] if fault.kind in ENDING_A_PROCESS]
+    until = f"Broker {leader} had led {name} until {moment(min([led[-1].end_ns, *ended]))}"
     behind = evidence.faults_on(next_one, led[-1].start_ns, min(led[-1].end_ns, hit[-1].started_ns))
     alone = (
         f"{until}. It {hit[-1].deed}, and broker {next_one} led next: what broker {leader} had written by then, and"

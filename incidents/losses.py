@@ -229,8 +229,12 @@ def _never_had(
     eligible = last.elr if last is not None else ()
     hit = evidence.faults_on(previous, loss.last_ns - SLACK_NS, takeover.seen_ns) if previous is not None else []
     blame = hit[-1:] if previous != leader else []
-    because = f"broker {previous} {blame[0].deed}, and " if blame else ""
-    elected = f"{because}broker {leader} was elected by {moment(takeover.seen_ns)}"
+    because = (
+        f"{blame[0].story if len(blame[0].targets) > 1 else f'broker {previous} {blame[0].deed}'}, and "
+        if blame
+        else ""
+    )
+    elected = f"{because}broker {leader} was elected {_when(history, takeover)}"
     numbers = tuple(fault.number for fault in blame if fault.number)
     back = [
         fault
@@ -275,6 +279,12 @@ def _never_had(
     return [early, cause("wrong-cut", f"{elected} after it had cut them off its log")]
 
 
+def _when(history: PartitionHistory, takeover: Takeover) -> str:
+    """When a leader was elected: its own log has the moment, or it was seen later to have been."""
+    own = any((one.broker, one.at_ns) == (takeover.leader, takeover.seen_ns) for one in history.took_over)
+    return f"{'at' if own else 'by'} {moment(takeover.seen_ns)}"
+
+
 def _outsider(
     evidence: Evidence, loss: Loss, takeover: Takeover, history: PartitionHistory, known: Cause
 ) -> Cause | None:
@@ -282,7 +292,7 @@ def _outsider(
 
     `known`: what is known of the election: its sentence says what came before it.
     """
-    leader, when = takeover.leader, moment(takeover.seen_ns)
+    leader, when = takeover.leader, _when(history, takeover)
     last = history.newest(takeover.seen_ns)
     if last is None or not last.isr or leader in last.isr:
         return None
@@ -297,18 +307,18 @@ def _outsider(
     if still is not None:
         sets = f"At {moment(still.at_ns)} the ISR was {set_of(still.isr)} and the ELR {set_of(still.elr)}."
         enough = f"the ISR had min.insync.replicas ({count(evidence.settings['min_insync_replicas'])}) members again"
-        sentence = f"broker {leader}, which had been left in the ELR although {enough}, was elected by {when}"
+        sentence = f"broker {leader}, which had been left in the ELR although {enough}, was elected {when}"
         return _elected(known, "eligibility", sentence, [sets, *told], missed)
     if leader in last.elr:
         return None
     if evidence.is_leader_race:
         unaware = (f"Broker {leader} {fault.deed}, and may not have known who led meanwhile." for fault in away)
         spoken = [*_isr_at_first(history, takeover), UNCONDITIONAL, *unaware]
-        sentence = f"broker {leader}, which was not in the ISR last seen, was elected by {when}"
+        sentence = f"broker {leader}, which was not in the ISR last seen, was elected {when}"
         return _elected(known, "unclean-election", sentence, spoken, away)
     on = evidence.settings.get("unclean_election")
     allowed = "unclean.leader.election.enable=true lets any replica lead." if on else ""
-    sentence = f"broker {leader}, which was neither in the ISR nor eligible when last seen, was elected by {when}"
+    sentence = f"broker {leader}, which was neither in the ISR nor eligible when last seen, was elected {when}"
     return _elected(known, "unclean-election", sentence, told, missed, allowed)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from common.wording import count, partition_name
@@ -76,6 +76,8 @@ class Election:
     """Its place among the elections after the records were acknowledged or read, from 1."""
     elections: int
     """How many leaderships began after that, as far as samples show them."""
+    is_only: bool = True
+    """Whether all of the records went in it, or in others at that moment; else it is the first of these."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,8 @@ def _election(data: Mapping[str, Any] | None) -> Election | None:
     if data is None:
         return None
     names = ("partition", "leader", "epoch", "seen_ns", "number", "elections")
-    return Election(str(data["topic"]), *(int(_whole(data[name]) or 0) for name in names))
+    known = {name: _whole(data[name]) or 0 for name in names}
+    return replace(Election(str(data["topic"]), 0, 0, 0, 0, 0, 0, data.get("is_only") is not False), **known)
 
 
 def _cause(data: Mapping[str, Any]) -> Cause:

@@ -187,17 +187,19 @@ def _stale(evidence: Evidence, row: Row) -> tuple[Cause, ...]:
         _OLD_MAY_SERVE if row["within_contract"] else "",
     )
     too_early = (
-        "had not been seen to pass the write"
+        "whose high watermark had not been seen to pass the write"
         if row["within_contract"] or details.get("asked") != "latest"
-        else "had not caught up, and named the end of its log all the same"
+        else "and gave its high watermark for the end of the log before that had caught up"
     )
+    led_since_ns = led.start_ns if led is not None and led.leader == server else at_ns or 0
+    earlier = [fault for fault in near[:2] if (fault.held_ns or fault.started_ns) <= led_since_ns]
     new = Cause(
         "new-leader",
-        f"{_broker(row)} was a new leader whose high watermark {too_early}",
-        spoken,
+        f"{_broker(row)} was a new leader {too_early}",
+        (*lines, *(as_sentence(fault.story) for fault in earlier)),
         at_ns,
         server,
-        faults,
+        tuple(fault.number for fault in earlier if fault.number),
         _NEW_MAY_HOLD_BACK if row["within_contract"] else "",
     )
     if "changing" in because:
@@ -308,14 +310,20 @@ def _unavailable(evidence: Evidence, row: Row) -> Cause:
         "no-progress-of-readers": "a reader got nothing",
         "isr-not-full": "the ISR did not become full again",
     }.get(str(details.get("what")), "a service was missing")
-    if details.get("what") == "isr-not-full" and row["topic"] is not None and row["partition"] is not None:
+    of_isr = details.get("what") in ("isr-not-full", "no-acknowledged-write")
+    if of_isr and row["topic"] is not None and row["partition"] is not None:
         why = out_of_isr.reason(evidence, row["topic"], row["partition"])
         if why is not None:
-            return Cause("no-progress", f"{what}; {why.sentence}", why.evidence, row["at_ns"], why.node, why.faults)
+            own = what if details.get("what") == "isr-not-full" else f"{what}, and the ISR did not become full again"
+            return Cause("no-progress", f"{own}; {why.sentence}", why.evidence, row["at_ns"], why.node, why.faults)
     last = max(evidence.faults, key=lambda fault: fault.ended_ns or fault.started_ns, default=None)
-    after = f" after {last.story}" if last is not None else ""
+    healed_ns, bound_ns = details.get("healed_ns"), details.get("bound_ns")
+    when = f" after {last.story}" if last is not None else ""
+    if isinstance(healed_ns, int) and isinstance(bound_ns, int):
+        when = f" from {moment(healed_ns)}, when the last fault was over, to {moment(bound_ns)}"
     numbers = (last.number,) if last is not None and last.number else ()
-    return Cause("no-progress", f"{what}{after}", (), row["at_ns"], row["broker"], numbers)
+    spoken = () if last is None else (f"The last fault: {last.story}.",)
+    return Cause("no-progress", f"{what}{when}", spoken, row["at_ns"], row["broker"], numbers)
 
 
 def _damaged(evidence: Evidence, row: Row) -> Cause:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from common.wording import as_sentence, count, moment, node, nodes, partition_name
+from common.wording import as_sentence, capital, count, enumeration, moment, node, nodes, partition_name
+from history.contract import DOWN_ALREADY
 from incidents.evidence import Evidence, Finding
 from incidents.faults import Fault
 from incidents.findings_in_words import in_words, known_gap, plain
@@ -21,6 +22,7 @@ from incidents.transitions import (
     fenced_by,
     fenced_members,
     high_watermark_moved,
+    isr_changes,
     numbers,
     told_to_cut,
     unanswered_since,
@@ -88,6 +90,11 @@ _BY_FAMILY: Final = (("P-R", "quorum"), ("P-G", "groups"), ("V-", "no-progress")
 """Beginning of a property's id → cause, for the others."""
 
 
+LEFT_THE_ISR: Final = "left the ISR"
+"""What evidence says of members of an ISR that left it, before its last one lost something."""
+_EXPIRES_NS: Final = 2_000_000_000
+"""How long before a member left an ISR a fault that put it out may have ended."""
+
 _MIN_ISR = re.compile(r"\bmin ISR (?:is |was )?(\d+)\b")
 
 
@@ -103,6 +110,8 @@ def causes_of_finding(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]
         kind = next((kind for start, kind in _BY_FAMILY if finding.property_id.startswith(start)), "")
     if finding.property_id == "P-3" and "no batch" in finding.what:
         kind = "damaged-log"
+    if finding.property_id == "P-35" and " answered NONE " in finding.what:
+        kind = "untrue-answer"
     if finding.property_id == "P-42" and "tells where its log differs" in finding.what:
         kind = "log-bounds"
     return (_as_found(evidence, finding, kind),) if kind else ()
@@ -142,14 +151,39 @@ def _cause(evidence: Evidence, finding: Finding, kind: str, sentence: str, *spok
         (*spoken, *enabling),
         finding.at_ns,
         finding.brokers[0] if finding.brokers else None,
-        tuple(dict.fromkeys((*_named(evidence, sentence), *(fault.number for fault in faults if fault.number)))),
+        tuple(dict.fromkeys((*_named(evidence, sentence, *spoken), *(one.number for one in faults if one.number)))),
         known_gap(finding),
     )
 
 
-def _named(evidence: Evidence, sentence: str) -> list[int]:
-    """The faults that a sentence names: they took part, also where another would have done."""
-    return [fault.number for fault in evidence.faults if fault.number and f"(fault #{fault.number})" in sentence]
+def _named(evidence: Evidence, *sentences: str) -> list[int]:
+    """The faults that sentences name: they took part, also where others would have done."""
+    return [
+        fault.number
+        for sentence in sentences
+        for fault in evidence.faults
+        if fault.number and f"(fault #{fault.number})" in sentence
+    ]
+
+
+def _left_alone(evidence: Evidence, name: str, broker: int, until_ns: int) -> list[str]:
+    """Say how the others left the ISR of which a broker was the last member, with the fault that had hit each."""
+    changes = isr_changes(evidence.story, name, until_ns)
+    last = max((place for place, change in enumerate(changes) if change.now == (broker,)), default=-1)
+    told: list[str] = []
+    for change in reversed(changes[: last + 1]):
+        left = [member for member in change.before if member not in change.now]
+        if not left or not set(change.now) < set(change.before):
+            break
+        hit = [
+            fault
+            for member in left
+            for fault in evidence.faults_on(member, change.at_ns - _EXPIRES_NS, change.at_ns)[-1:]
+            if fault.number and fault.detail != DOWN_ALREADY
+        ]
+        why = f": {enumeration([fault.story for fault in hit])}" if hit else ""
+        told.append(f"{capital(nodes(left))} {LEFT_THE_ISR} of {name} at {moment(change.at_ns)}{why}.")
+    return told[::-1]
 
 
 def _start(fault: Fault) -> int:
@@ -216,7 +250,8 @@ def _candidate_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause
         if took is not None:
             isr_or_elr = f" ({sets[0]})" if (sets := _SETS.search(finding.what)) is not None else ""
             sentence = f"broker {broker} {took.deed} and still counts as complete for {name}{isr_or_elr}"
-            return (_cause(evidence, finding, "storage-loss", sentence, spoken),)
+            alone = _left_alone(evidence, name, broker, until_ns)
+            return (_cause(evidence, finding, "storage-loss", sentence, *alone, spoken),)
         if _cut_before_commit(history, broker, offset, since):
             counted = (
                 f"offset {count(offset)} of {name} was committed after broker {broker}, in the ISR, had cut it off"

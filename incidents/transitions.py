@@ -29,12 +29,34 @@ class FencedMembers(NamedTuple):
     isr: tuple[int, ...]
 
 
+class IsrChange(NamedTuple):
+    """A change of a partition's ISR, when the first node applied it."""
+
+    at_ns: int
+    before: tuple[int, ...]
+    now: tuple[int, ...]
+
+
 class AskedToAdd(NamedTuple):
     """A leader that asked to add a broker to the ISR."""
 
     at_ns: int
     leader: int
     was_answered: bool
+
+
+def isr_changes(story: Sequence[StoryLine], name: str, until_ns: int) -> list[IsrChange]:
+    """Return the changes of a partition's ISR in the order of time: each begins with the ISR that the last one left.
+
+    So what a node applies later, or again after a restart, is left out.
+    """
+    changed = re.compile(rf"{re.escape(name)}: ISR \[([\d, ]*)\] → \[([\d, ]*)\]")
+    found: list[IsrChange] = []
+    for line in _until(story, until_ns):
+        match = changed.match(line.text)
+        if match is not None and (not found or found[-1].now == numbers(match[1])):
+            found.append(IsrChange(line.at_ns, numbers(match[1]), numbers(match[2])))
+    return found
 
 
 def deleted_unseen(story: Sequence[StoryLine], broker: int, name: str, until_ns: int) -> int | None:

@@ -31,15 +31,15 @@ def untrue_answer(match: re.Match[str], name: str) -> str:
     did = f"answered {asked} as if nothing were wrong"
     if match["error"] != "NONE":
         did = f"refused {asked} with {match['error']}"
-    return f"broker {match['broker']} {did}: by the metadata that it has, {_known(match, name)}"
+    return f"broker {match['broker']} {did}, although by the metadata that it had {_known(match, name)}"
 
 
 def _known(match: re.Match[str], name: str) -> str:
     if match["leader"] is None:
-        return f"there is no partition {name}"
-    leads = f"broker {match['leader']} leads it in leader epoch {match['epoch']}"
+        return f"there was no partition {name}"
+    leads = f"broker {match['leader']} led {name} in leader epoch {match['epoch']}"
     if int(match["leader"]) < 0:
-        leads = f"it has no leader in leader epoch {match['epoch']}"
+        leads = f"{name} had no leader in leader epoch {match['epoch']}"
     elif match["leader"] == match["broker"]:
-        leads = f"it leads that itself in leader epoch {match['epoch']}"
+        leads = f"it led {name} itself in leader epoch {match['epoch']}"
     return f"{leads} (replicas {match['replicas']})"

@@ -28,7 +28,7 @@ from incidents.rows import details_of
 from reports.data.stored_run import Run, is_one_of, rows_where
 from reports.text.anomaly_groups import section_of
 from reports.text.answer import Answer
-from reports.text.fault_answers import faults_of, shrunk
+from reports.text.fault_answers import faults_of, in_this_run, shrunk
 from reports.text.incidents import promise_to
 
 RECORDS_NAMED = 3
@@ -59,6 +59,7 @@ def answers(run: Run) -> tuple[Answer, ...]:
     return (
         *promised,
         *_harm(run, incident),
+        *in_this_run(run, incident, evidence),
         faults_of(run, incident, evidence),
         *shrunk(run),
         Answer("Whose mistake", _whose_mistake(run, incident, evidence.needed)),
@@ -238,9 +239,12 @@ def _missed(rows: Sequence[Mapping[str, Any]], total: int, *, at_least: bool) ->
     least = "at least " if at_least else ""
     by = {row["broker"] for row in rows}
     server = f", answered by broker {first['broker']}," if len(by) == 1 and first["broker"] is not None else ""
+    end = details_of(first).get("answered_end")
+    if total == 1 and details_of(first).get("asked") == "latest" and isinstance(end, int) and isinstance(at, int):
+        missed = f"offsets {count(end)} to {count(at)} were" if at > end else f"offset {count(at)} was"
+        return f"The end{where}{server} was said to be {count(end)}: {missed} missed, the last of them with {value}."
     if len({(row["topic"], row["partition"], row["value"]) for row in rows}) == 1:
         return f"{capital(least)}{plural(total, 'read')}{server} did not return {record}."
-    end = details_of(first).get("answered_end")
     ended = f": its answer ended at offset {count(end)}" if isinstance(end, int) else ""
     return f"{capital(least)}{plural(total, 'read')}{server} missed records; the first did not return {record}{ended}."
 
@@ -256,6 +260,8 @@ def _record(run: Run, row: Mapping[str, Any]) -> str:
     place = partition_name(row["topic"], row["partition"])
     offset = "" if row["offset"] is None else f" offset {count(row['offset'])}"
     values = [row["value"]] if row["value"] is not None else _values_at(run, row)
+    if not values and not offset:
+        return f"No single one; it is about {place}"
     if not values:
         return f"{place}{offset} (no client had been told what stood there)"
     writes = " and later ".join(f"the write of value {number_name(value)}" for value in values)

@@ -20,6 +20,7 @@ from incidents.needed import Needed, smallest
 from incidents.out_of_isr import HAS_BEEN
 from incidents.partition_history import NO_LEADER
 from incidents.reads import MAY_NOT_COMMIT
+from incidents.simulated import LEFT_THE_ISR
 from incidents.uncommitted import MAY_LACK_IT
 from reports.data.stored_run import Run
 from reports.text.answer import Answer
@@ -39,6 +40,7 @@ _BEHIND, _BEFORE = "Faults behind it", "Faults before it"
 """What an answer is called that names faults of which evidence shows what they did, and one where it shows nothing."""
 _AWAY = (
     *("could not be elected", "before that election", "may not have known who led", "before it cut its log"),
+    *("was elected by", "was elected at"),
     *(
         "and then broker",
         " led by ",
@@ -77,6 +79,25 @@ def faults_of(run: Run, incident: Incident, evidence: Evidence) -> Answer:
         else:
             question, text = _by_evidence(incident, evidence, before)
     return Answer(question, text, "faults", "all faults")
+
+
+def in_this_run(run: Run, incident: Incident, evidence: Evidence) -> list[Answer]:
+    """Say what did it in a simulated run, where its cause tells: others may do without these faults."""
+    did = _did_it(incident, evidence)
+    if not did or run.spec.get("story") or evidence.needed is None:
+        return []
+    return [Answer("In this run", f"{capital('; '.join(evidence.stories(did)))}.")]
+
+
+def _did_it(incident: Incident, evidence: Evidence) -> list[int]:
+    """The faults that the headline of what the simulator found names, or by which others had left the ISR before."""
+    if not incident.findings:
+        return []
+    cause = incident.cause
+    chain = [line for line in (cause.evidence if cause is not None else ()) if LEFT_THE_ISR in line]
+    named = [fault for fault in evidence.faults if any(f"fault #{fault.number})" in line for line in chain)]
+    named += [fault for fault in evidence.faults if fault not in named and _is_named(incident, fault)]
+    return [fault.number for fault in sorted(named, key=lambda fault: fault.started_ns)]
 
 
 def shrunk(run: Run) -> list[Answer]:
@@ -146,15 +167,13 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
             many = f"{count(len(others))} other faults" if needed.untested else f"the other {count(len(others))} faults"
             named = evidence.stories(others)[0] if one else f"{many} before the violation"
             sentences.append(f"Not needed: {named}; without {'it' if one else 'them'} it occurs, too.")
-            if not untold and not one and (near := _nearest(incident, evidence, others)):
+            did = _did_it(incident, evidence)
+            if not untold and not one and not did and (near := _nearest(incident, evidence, others)):
                 sentences.append(f"In this run there were also, in effect then or shortly before: {'; '.join(near)}.")
-            in_headline = [
-                fault.number for fault in evidence.faults if fault.number in others and _is_named(incident, fault)
-            ]
-            if in_headline:
-                without = "it" if len(in_headline) == 1 else "them"
+            if spared := [number for number in did if number in others]:
+                without = "it" if len(spared) == 1 else "them"
                 sentences.append(
-                    f"{capital(_numbers(in_headline))} led to it in this run; without {without} the needed faults lead"
+                    f"{capital(_numbers(spared))} led to it in this run; without {without} the needed faults lead"
                     " to the same violation in another way."
                 )
     elif not needed.untested:

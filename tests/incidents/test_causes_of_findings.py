@@ -272,6 +272,36 @@ def test_a_property_that_looks_at_the_decision_itself_names_the_cause(tmp_path, 
     assert cause_of(tmp_path, property_id, "something is wrong").kind == kind
 
 
+@pytest.mark.parametrize(("error", "kind"), [("NONE", "untrue-answer"), ("FENCED_LEADER_EPOCH", "wrong-refusal")])
+def test_a_request_that_was_served_is_told_from_one_that_was_refused_and_names_no_record(tmp_path, error, kind):
+    of_fetch = f"answered {error} to a FetchRequest of follower 2 in leader epoch 4 from offset 4"
+    what = f"log-0: broker 3 {of_fetch}; by the metadata up to 17 its leader is 3 in epoch 1, its replicas are [3, 2]"
+    assert cause_of(tmp_path, "P-35", what).kind == kind
+    assert Evidence(tmp_path).findings[0].offset is None
+
+
+def test_how_the_others_left_the_isr_of_a_replica_that_lost_its_log_is_told_with_the_faults(tmp_path):
+    """The order of what was applied later does not matter, nor does what had happened before they were together."""
+    lacks = (
+        "log-0: broker 2 of broker epoch 9 is in the ISR (ISR [2], ELR []) and has nothing at 0, where 0…0 is committed"
+    )
+    isr = [(3, "[2, 3] → [1, 2, 3]"), (5, "[1, 2, 3] → [1, 2]"), (6, "[1, 2, 3] → [1, 2]"), (8, "[1, 2] → [2]")]
+    story = [{"at_us": at * 1_000_000, "node_id": 101, "text": f"log-0: ISR {to}", "source": None} for at, to in isr]
+    cause = cause_of(
+        tmp_path,
+        "P-2",
+        lacks,
+        story=story,
+        cluster=[{**row, "topic": "log"} for row in (leads(2, 1, 0, 1, (1, 2, 3)), follows(7, 2, 1, 0, 1))],
+        faults=[fault(6, "kill", [1], 6, 12), fault(9, "kill", [3], 2, 2.5), fault(10, "page-cache-loss", [2], 9, 11)],
+    )
+    assert (cause.kind, cause.faults[:2]) == ("storage-loss", (10, 6))
+    assert cause.evidence[:2] == (
+        "Broker 3 left the ISR of log-0 at 5.000 s.",
+        "Broker 1 left the ISR of log-0 at 8.000 s: broker 1 was killed at 6.000 s (fault #6).",
+    )
+
+
 def test_a_high_watermark_that_an_answer_about_divergence_raised_is_told_from_an_answer_of_another_state(tmp_path):
     raised = "log-0: broker 1 moves its high watermark from 0 to 3 by an answer that tells where its log differs"
     assert cause_of(tmp_path, "P-42", f"{raised} from the leader's; its log begins at 0").kind == "log-bounds"

@@ -6,7 +6,7 @@ import pytest
 
 from incidents import diagnose
 from incidents.node_logs import complaints_of
-from tests.incidents.stored import fault, follows, leads, lost, run_in, settings
+from tests.incidents.stored import S, fault, follows, leads, lost, run_in, settings
 
 MISFIT = "t-0: expected a batch at offset 18 of t-0, found 15"
 REFUSED = f"00:00:39.800 ERROR   {MISFIT}"
@@ -43,6 +43,26 @@ def test_a_replica_whose_log_speaks_against_the_partition_is_quoted_and_no_fault
         "The log of broker 3 ends at 18, inside a batch of its leader's that begins at 15: the two logs have different"
         " records before that end."
     )
+
+
+TIMES = {"healed_ns": 20 * S, "bound_ns": 50 * S}
+UNWRITTEN = lost(None, 40, anomaly="unavailable", evidence=json.dumps({"what": "no-acknowledged-write", **TIMES}))
+
+
+def test_writes_that_were_not_acknowledged_are_of_the_replica_that_stays_out(tmp_path):
+    (tmp_path / "nodes" / "3").mkdir(parents=True)
+    (tmp_path / "nodes" / "3" / "node.log").write_text(REFUSED)
+    run = run_in(tmp_path, cluster=samples(end_of_follower=18), faults=[PAUSE], anomalies=[NOT_FULL, UNWRITTEN])
+    (incident,) = diagnose(run)
+    assert (incident.anomalies, incident.cause.node) == ({"unavailable": (2, 0)}, 3)
+
+
+def test_where_no_write_was_acknowledged_the_time_is_told_in_which_none_was(tmp_path):
+    """Not as if none had been since the last fault began."""
+    (incident,) = diagnose(run_in(tmp_path, faults=[PAUSE], anomalies=[UNWRITTEN]))
+    none = "no write was acknowledged from 20.000 s, when the last fault was over, to 50.000 s"
+    assert incident.cause.sentence == none
+    assert incident.cause.evidence == ("The last fault: broker 3 was paused at 10.000 s (fault #7).",)
 
 
 @pytest.mark.parametrize(("version", "known"), [("zk-v1", True), ("C1", True), ("C2", False), ("K5", False)])

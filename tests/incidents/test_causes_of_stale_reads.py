@@ -62,6 +62,18 @@ def test_a_sample_after_a_read_has_begun_shows_who_led_then(tmp_path, asked_s, k
     assert {cause.kind for cause in incident.causes} == kinds
 
 
+@pytest.mark.parametrize(("started_s", "held_s", "named"), [(8, 8.5, (4,)), (11.4, 11.9, ()), (11.8, None, ())])
+def test_a_fault_that_took_hold_when_the_new_leader_led_already_is_not_behind_its_answer(
+    tmp_path, started_s, held_s, named
+):
+    """Broker 2 leads from 11.5 s on, and answers at 12 s."""
+    cluster = [leads(9, 1, 4, 20, (1, 2)), leads(11.5, 2, 5, 20, (2,)), leads(13, 2, 5, 20, (2,))]
+    held = {} if held_s is None else {"held_ns": int(held_s * S)}
+    row = {**missed(because="the leader was new"), "broker": 2}
+    cause = cause_of(tmp_path, row, cluster, fault(4, "isolate", [1], started_s, 20, **held))
+    assert (cause.kind, cause.faults) == ("new-leader", named)
+
+
 @pytest.mark.parametrize(
     ("kind", "until_s", "told"), [("kill", 18, True), ("kill", 11, False), ("slow-network", 18, False)]
 )

@@ -27,25 +27,23 @@ def told(property_id, what, topic="log", partition=0):
             "P-35",
             (
                 "log-0: broker 3 answered NONE to a FetchRequest of follower 2 of broker epoch 4 in leader epoch 4"
-                " from "
-                "offset 4; by the metadata up to 17 its leader is 3 in epoch 1, its replicas are [3, 1, 2]"
+                " from offset 4; by the metadata up to 17 its leader is 3 in epoch 1, its replicas are [3, 1, 2]"
             ),
             (
                 "broker 3 answered a fetch of log-0 by follower 2, which named leader epoch 4, as if nothing were"
-                " wrong:"
-                " by the metadata that it has, it leads that itself in leader epoch 1 (replicas [3, 1, 2])"
+                " wrong, although by the metadata that it had it led log-0 itself in leader epoch 1"
+                " (replicas [3, 1, 2])"
             ),
         ),
         (
             "P-35",
             (
                 "log-0: broker 3 answered UNKNOWN_LEADER_EPOCH to a ProduceRequest; by the metadata up to 17 there"
-                " is no "
-                "such partition"
+                " is no such partition"
             ),
             (
-                "broker 3 refused a write of log-0 with UNKNOWN_LEADER_EPOCH: by the metadata that it has, there is no "
-                "partition log-0"
+                "broker 3 refused a write of log-0 with UNKNOWN_LEADER_EPOCH, although by the metadata that it had "
+                "there was no partition log-0"
             ),
         ),
         (

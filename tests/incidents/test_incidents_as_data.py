@@ -16,7 +16,7 @@ INCIDENT = Incident(
     causes=(Cause("storage-loss", "broker 1 lost its disk", ("It says so.",), 5, 1, (3, 2), "nothing"),),
     at_ns=5,
     findings=("P-6: broker 1 cut its log",),
-    election=Election("t", 0, 2, 3, 5, 1, 2),
+    election=Election("t", 0, 2, 3, 5, 1, 2, is_only=False),
 )
 
 

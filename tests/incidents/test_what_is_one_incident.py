@@ -54,6 +54,9 @@ def test_of_several_leaders_that_showed_too_much_none_is_named_for_all(tmp_path,
     (incident,) = diagnose(run)
     assert incident.cause.sentence.startswith(told)
     assert incident.cause.faults == (4, 5)
+    assert incident.election is not None
+    assert not incident.election.is_only
+    assert "elections" not in incident.headline
 
 
 @pytest.mark.parametrize(("acknowledged_at", "incidents"), [(40, 1), (15, 2)])

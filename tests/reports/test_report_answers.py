@@ -182,6 +182,7 @@ def test_a_fault_that_the_headline_names_and_the_failure_does_not_need_is_told_a
     needed.write(tmp_path, Needed((2,), (1,), (), 3, 9))
     run = checked(tmp_path, **rows)
     assert "Broker 3 lost its page cache at 7.000 s (fault #1)" in load_run(run).incidents[0].headline
+    assert told(run)["In this run"] == "Broker 3 lost its page cache at 7.000 s (fault #1)."
     assert "Fault #1 led to it in this run; without it the needed faults lead to" in told(run)["Faults needed"]
     needed.write(tmp_path, Needed((1,), (2,), (), 3, 9))
     assert "led to it in this run" not in told(checked(tmp_path, **rows))["Faults needed"]
@@ -432,6 +433,16 @@ def test_a_record_that_several_reads_missed_is_named_once_and_who_answered_them(
     missed = [lost(15, 10 + n, **row) for n in range(2)] + [lost(15, 12, **{**row, **changed})]
     *_, records = answers(load_run(checked(tmp_path, **{**LOST_PAGE_CACHE, "anomalies": missed})))
     assert records.text == told
+
+
+def test_of_an_end_that_was_said_to_be_too_low_all_that_it_missed_is_named(tmp_path):
+    asked = {"witness": {"offset": 17}, "asked": "latest", "answered_end": 9}
+    row = {"value": 7, "broker": 3, "evidence": json.dumps(asked), "anomaly": "stale-read"}
+    *_, records = answers(load_run(checked(tmp_path, **{**LOST_PAGE_CACHE, "anomalies": [lost(9, 10, **row)]})))
+    assert records.text == (
+        "The end of t-0, answered by broker 3, was said to be 9: offsets 9 to 17 were missed, the last of them with"
+        " value 7."
+    )
 
 
 @pytest.mark.parametrize(("value", "told"), [(7, False), ((1 << 40) + 7, True)])
