@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from common.wording import count, partition_name
@@ -193,8 +193,9 @@ def _election(data: Mapping[str, Any] | None) -> Election | None:
     if data is None:
         return None
     names = ("partition", "leader", "epoch", "seen_ns", "number", "elections")
-    known = {name: _whole(data[name]) or 0 for name in names}
-    return replace(Election(str(data["topic"]), 0, 0, 0, 0, 0, 0, data.get("is_only") is not False), **known)
+    partition, leader, epoch, seen_ns, number, elections = (_whole(data[name]) or 0 for name in names)
+    is_only = data.get("is_only") is not False
+    return Election(str(data["topic"]), partition, leader, epoch, seen_ns, number, elections, is_only)
 
 
 def _cause(data: Mapping[str, Any]) -> Cause:
