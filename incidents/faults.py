@@ -96,6 +96,10 @@ class Fault(NamedTuple):
     @property
     def _did(self) -> str:
         did = DEEDS.get(self.kind, f"was under the fault {self.kind}")
+        if self.kind == "interrupted-change" and not self.detail:
+            return "was to lose power in the middle of its next changes to its files, from then on,"
+        if self.kind == "brokers-from-controllers" and self.targets and min(self.targets) >= FIRST_CONTROLLER:
+            return "was cut off from all brokers"
         return f"{did} {_FROM[self.detail]}" if self.kind == "isolate" and self.detail in _FROM else did
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +41,8 @@ class LogRow:
 
     broker: int | None
     cells: tuple[LogCell, ...]
+    log_start: int | None
+    """The first record that was dumped: what was before it was deleted, or never there."""
     log_end: int | None
     """One past the last record that was dumped."""
     high_watermark: int | None
@@ -79,11 +81,11 @@ def log_picture(
     dumps = {broker: _dump(logs, broker, window) for broker in brokers}
     common = {each: _most_common(each, dumps, acknowledged) for each in window}
     acknowledged_cells = tuple(_acknowledged_cell(each, acknowledged.get(each, ())) for each in window)
-    rows = [LogRow(None, acknowledged_cells, None, None)]
+    rows = [LogRow(None, acknowledged_cells, None, None, None)]
     for broker in brokers:
-        records, log_end, high_watermark = dumps[broker]
-        cells = tuple(_cell(each, records, log_end, common, offset, value) for each in window)
-        rows.append(LogRow(broker, cells, log_end, high_watermark))
+        dump = dumps[broker]
+        cells = tuple(_cell(each, dump, common, offset, value) for each in window)
+        rows.append(LogRow(broker, cells, dump.log_start, dump.log_end, dump.high_watermark))
     return LogPicture(topic, partition, offset, value, tuple(rows))
 
 
@@ -114,7 +116,17 @@ _Record = tuple[int | None, int | None]
 """(leader epoch, value)"""
 
 
-def _dump(logs: pa.Table, broker: int, window: range) -> tuple[dict[int, _Record], int, int | None]:
+class _Dump(NamedTuple):
+    """What of a replica's log was dumped."""
+
+    records: Mapping[int, _Record]
+    """Offset → record, of the window."""
+    log_start: int
+    log_end: int
+    high_watermark: int | None
+
+
+def _dump(logs: pa.Table, broker: int, window: range) -> _Dump:
     mine = rows_where(logs, broker=broker)
     offsets = integers(mine, "offset", null=UNKNOWN)
     inside = mine.filter(pa.array((offsets >= window.start) & (offsets < window.stop)))
@@ -123,34 +135,33 @@ def _dump(logs: pa.Table, broker: int, window: range) -> tuple[dict[int, _Record
         for row in inside.select(["offset", "leader_epoch", "value"]).to_pylist()
     }
     high_watermark: int | None = pc.max(mine.column("high_watermark")).as_py()
-    return records, int(offsets.max()) + 1, high_watermark
+    return _Dump(records, int(offsets.min()), int(offsets.max()) + 1, high_watermark)
 
 
 def _most_common(
     offset: int,
-    dumps: Mapping[int, tuple[dict[int, _Record], int, Any]],
+    dumps: Mapping[int, _Dump],
     acknowledged: Mapping[int, tuple[int, ...]],
 ) -> _Record | None:
     """Return the record that most replicas hold at an offset; of equally common ones the acknowledged one."""
-    votes = Counter(records[offset] for records, _, _ in dumps.values() if offset in records)
+    votes = Counter(dump.records[offset] for dump in dumps.values() if offset in dump.records)
     acknowledged_there = acknowledged.get(offset, ())
     return max(votes, key=lambda record: (votes[record], record[1] in acknowledged_there, str(record)), default=None)
 
 
 def _cell(
     offset: int,
-    records: Mapping[int, _Record],
-    log_end: int,
+    dump: _Dump,
     common: Mapping[int, _Record | None],
     in_question: int,
     value: int | None,
 ) -> LogCell:
-    record = records.get(offset)
+    record = dump.records.get(offset)
     agreement: Agreement
     if record is None:
-        agreement = "past-end" if offset >= log_end else "absent"
+        agreement = "past-end" if offset >= dump.log_end else "absent"
     else:
         agreement = "agrees" if record == common[offset] else "differs"
     epoch, held = record or (None, None)
-    missing = offset == in_question and value is not None and held != value
+    missing = offset == in_question and value is not None and held != value and offset >= dump.log_start
     return LogCell(offset, held, epoch, agreement, missing=missing)

@@ -298,5 +298,6 @@ def _notes(run: Run, bins: Bins) -> tuple[str, ...]:
     at_ns = integers(run.tables["anomalies"], "at_ns", null=UNKNOWN)
     undated = int((at_ns < 0).sum())
     if undated:
-        notes.append(f"{plural(undated, 'anomaly', 'anomalies')} without a time of their own are not marked.")
+        which = "its own is" if undated == 1 else "their own are"
+        notes.append(f"{plural(undated, 'anomaly', 'anomalies')} without a time of {which} not marked.")
     return tuple(notes)

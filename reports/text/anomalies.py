@@ -237,6 +237,8 @@ def _holding(row: LogRow, picture: LogPicture) -> str:
     cell = next(cell for cell in row.cells if cell.offset == picture.offset)
     if cell.agreement == "past-end":
         return f"has no such offset: its log ends at {count(row.log_end or 0)}"
+    if cell.agreement == "absent" and picture.offset < (row.log_start or 0):
+        return f"has no such offset any more: its log begins at {count(row.log_start or 0)}"
     if cell.agreement == "absent":
         return "has nothing at this offset"
     has_epoch = cell.leader_epoch is not None and cell.leader_epoch >= 0

@@ -270,6 +270,15 @@ def test_the_picture_of_the_logs_shows_agreement_and_where_the_record_is_missing
     assert not any(cell.missing for row in replicas for cell in row.cells if cell.offset != 1)
 
 
+def test_a_record_before_the_beginning_of_a_log_is_not_missing_there(tmp_path):
+    rows = writes(write(1, 1, offset=0), write(2, 1, offset=1))
+    rows["logs"] = [*log(1, [101, 103]), *log(2, [101, 103])[1:]]
+    run = run_of(tmp_path, **rows)
+    _, whole, deleted = log_picture(run, Joined(run), "t", 0, 0, 102).rows
+    assert (whole.log_start, whole.cells[0].missing) == (0, True)
+    assert (deleted.log_start, deleted.cells[0].missing, deleted.cells[0].agreement) == (1, False, "absent")
+
+
 @pytest.mark.parametrize(
     ("number", "name"),
     [
