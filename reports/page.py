@@ -86,7 +86,7 @@ def html(run: Run) -> str:
         run=run,
         summary=summarize(run, joined),
         answers=_leading_to_cards(answers(run), anomalies),
-        command=reproduce_command(run),
+        command=reproduce_command(run, "RUN"),
         picture=picture_name(run),
         problems=[*run.problems, *disagreements(run)],
         problems_shown=PROBLEMS_SHOWN,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from common.wording import count
@@ -90,14 +91,15 @@ def _durability(run: Run) -> str:
     )
 
 
-def reproduce_command(run: Run) -> str:
+def reproduce_command(run: Run, here: str) -> str:
     """Return the shell command: the specification's own `reproduce`, or else one built from its keys.
 
+    A file of the run's own directory is named as one of `here`, wherever the directory was when the run was made.
     Without a specification there is nothing to reproduce and the answer is empty.
     """
     own = run.spec.get("reproduce")
     if isinstance(own, str) and own.strip():
-        return own
+        return _with_files_of(run, own, here)
     if isinstance(own, list) and own:
         return shlex.join(str(word) for word in own)
     known: dict[str, Any] = {key: run.spec[key] for key in FLAGS if run.spec.get(key) is not None}
@@ -107,6 +109,15 @@ def reproduce_command(run: Run) -> str:
     for key, value in known.items():
         words += _words(FLAGS[key], value)
     return shlex.join(words)
+
+
+def _with_files_of(run: Run, command: str, here: str) -> str:
+    run_id = run.settings.get("run_id")
+    for word in command.split():
+        path = Path(word)
+        if path.parent.name in (run_id, run.directory.name) and (run.directory / path.name).is_file():
+            command = command.replace(word, f"{here}/{path.name}")
+    return command
 
 
 def _words(flag: str, value: object) -> Sequence[str]:

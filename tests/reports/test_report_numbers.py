@@ -404,9 +404,23 @@ def test_the_contract_follows_the_configuration(tmp_path):
     assert any("Unclean" in line for line in contract_sentences(run_of(tmp_path, runs=[{"unclean_election": True}])))
 
 
+@pytest.mark.parametrize(
+    ("stored", "told"),
+    [
+        ("elsewhere/runs/of-old/schedule.json", "RUN/schedule.json"),
+        ("elsewhere/runs/of-old/other.json", "elsewhere/runs/of-old/other.json"),  # the run has no such file
+        ("elsewhere/schedule.json", "elsewhere/schedule.json"),  # of the user
+    ],
+)
+def test_a_file_of_the_run_s_own_directory_is_named_as_one_of_where_it_is_now(tmp_path, stored, told):
+    run = run_of(tmp_path, spec={"reproduce": f"harrow run --schedule {stored}"}, runs=[{"run_id": "of-old"}])
+    (run.directory / "schedule.json").write_text("{}")
+    assert reproduce_command(run, "RUN") == f"harrow run --schedule {told}"
+
+
 def test_the_command_is_the_specification_s_own_or_made_of_its_keys(tmp_path):
     def command(**spec):
-        return reproduce_command(run_of(tmp_path, spec=spec))
+        return reproduce_command(run_of(tmp_path, spec=spec), "RUN")
 
     assert command(reproduce="harrow run --seed 7", seed=8) == "harrow run --seed 7"
     assert command(seed=8, acks="1", idempotence=False, unclean_election=True) == (

@@ -197,7 +197,7 @@ def _print_next(directory: Path) -> None:
         _print_place("trace", shlex.join(["harrow", "sim", "--schedule", str(choice_file), "--trace"]))
         return
     run = load_run(directory)
-    command = printable(reproduce_command(run))
+    command = printable(reproduce_command(run, str(directory)))
     if run.text("environment") == "simulation":
         _print_place("trace", f"{command} --trace")
     else:
