@@ -116,7 +116,7 @@ def _with_files_of(run: Run, command: str, here: str) -> str:
     for word in command.split():
         path = Path(word)
         if path.parent.name in (run_id, run.directory.name) and (run.directory / path.name).is_file():
-            command = command.replace(word, f"{here}/{path.name}")
+            command = command.replace(word, shlex.quote(f"{here}/{path.name}"))
     return command
 
 
