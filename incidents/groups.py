@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from common.wording import as_sentence, count, partition_name
+from common.wording import as_sentence, count, moment, nodes, partition_name
 from incidents.evidence import Evidence, Finding
 from incidents.longer_logs import longer_logs, not_cut
 from incidents.lost_storage import SLACK_NS
@@ -37,6 +38,9 @@ class Group:
         return ("acknowledged-early", leader) if is_early and leader is not None else None
 
 
+_BEFORE_ONE = re.compile(r"before broker \d+ had them")
+_ONE_ELECTED = re.compile(r"broker \d+ was elected (?:at|by) [\d,.]+ s")
+"""What `incidents.losses` says of the one that was elected."""
 _ONE_MOMENT_NS = 100_000_000
 """Within which one process cuts the logs of several partitions for one reason."""
 
@@ -136,7 +140,20 @@ def merged(keyed: Iterable[tuple[Hashable, Group]]) -> list[Group]:
         one.rows += group.rows
         one.findings += group.findings
         one.losses += group.losses
-    return list(by_key.values())
+    return [_with_all_leaders(group) for group in by_key.values()]
+
+
+def _with_all_leaders(group: Group) -> Group:
+    """Name all who were elected without what one leader had acknowledged, where partitions got different leaders."""
+    leaders = sorted({loss.takeover.leader for loss in group.losses if loss.takeover is not None})
+    if group.early_leader is None or len(leaders) < 2:
+        return group
+    latest = max(loss.takeover.seen_ns for loss in group.losses if loss.takeover is not None)
+    cause = group.causes[0]
+    sentence = _ONE_ELECTED.sub(f"{nodes(leaders)} were elected by {moment(latest)}", cause.sentence)
+    sentence = _BEFORE_ONE.sub(f"before {nodes(leaders)} had them", sentence)
+    group.causes = (replace(cause, sentence=sentence),)
+    return group
 
 
 def _is_one_mistake(group: Group, other: Group) -> bool:

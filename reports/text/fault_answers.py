@@ -131,10 +131,8 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
 
     `is_shrunk`: the page also tells what is left of it, so that a long story is left to the incident.
     """
-    tries = (
-        f"in none of {needed.redraws + 1} simulations, one with the same random choices (delays and the like) and"
-        f" {needed.redraws} with others"
-    )
+    number = count(needed.redraws + 1)
+    tries = f"{number} simulations: one with the same random choices (delays and the like), the rest with others"
     stories, others = evidence.stories(needed.needed), needed.not_needed
     sentences = []
     items: tuple[str, ...] = ()
@@ -150,18 +148,18 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
         else:
             items = tuple(stories)
         these = "it" if len(stories) == 1 else "these"
-        left_out = "It was left out" if len(stories) == 1 else "Each was left out in turn"
-        if needed.parts:
-            left_out += " as a whole" if len(stories) == 1 else ", what belongs together as one"
+        without = "Without it" if len(stories) == 1 else "Without any one of them"
+        if needed.parts and len(stories) > 1:
+            without += " (what belongs together counts as one)"
         alone = f"{these} and those not tried" if needed.untested else f"{these} alone"
         if needed.again == 0:
             sentences.append(
-                f"With {alone} and the same random choices (delays and the like) the failure occurs again. {left_out}:"
-                f" then it does not. Chance plays a part, too: with other random choices it occurred with {alone} in"
+                f"With {alone} and the same random choices (delays and the like) the failure occurs again. {without}"
+                f" it does not. Chance plays a part, too: with other random choices it occurred with {alone} in"
                 f" none of {count(needed.redraws)} simulations."
             )
         else:
-            sentences.append(f"With {alone} the failure occurs again. {left_out}: then it occurred {tries}.")
+            sentences.append(f"With {alone} the failure occurs again. {without} it did not, in {tries}.")
         if others:
             one = len(others) == 1
             many = f"{count(len(others))} other faults" if needed.untested else f"the other {count(len(others))} faults"

@@ -33,6 +33,22 @@ def test_what_two_brokers_acknowledged_too_early_is_two_mistakes(tmp_path, by, i
     assert max(incident.anomalies.get("lost-read", (0, 0)) for incident in found) == (1, 0)
 
 
+@pytest.mark.parametrize(("other", "told"), [(2, "broker 2"), (3, "brokers 2 and 3")])
+def test_of_what_one_leader_acknowledged_all_are_named_that_were_elected_without_it(tmp_path, other, told):
+    """Broker 1 leads two partitions and is cut off; broker 2 leads the first then, and broker 2 or 3 the second."""
+    cluster = [leads(9, 1, 0, 20, (1, 2, 3), partition=place) for place in (0, 1)]
+    cluster += [follows(10.5, 2, 1, 0, 12), leads(15, 2, 1, 12, (2, 3))]
+    cluster += [follows(10.5, other, 1, 0, 12, partition=1), leads(15.5, other, 1, 12, (2, 3), partition=1)]
+    rows = [lost(15, 10, place, broker=1) for place in (0, 1)]
+    faults = [fault(4, "isolate", [1], 11, 20)]
+    (incident,) = diagnose(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=rows))
+    assert incident.cause.sentence.startswith(
+        f"they were acknowledged by broker 1 before {told} had them; broker 1 was"
+    )
+    last = "15.000" if other == 2 else "15.500"
+    assert incident.cause.sentence.endswith(f"and {told} {'was' if other == 2 else 'were'} elected by {last} s")
+
+
 def shown(offset, at_s, partition):
     return lost(offset, at_s, partition, anomaly="lost-read")
 

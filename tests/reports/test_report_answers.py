@@ -111,15 +111,15 @@ def test_without_faults_none_was_needed(tmp_path):
     [
         (
             Needed((2,), (1,), (), 3, 9),
-            "Needed: broker 3 was paused at 5.000 s (fault #2). With it alone the failure occurs again. It was left",
+            "Needed: broker 3 was paused at 5.000 s (fault #2). With it alone the failure occurs again. Without",
         ),
         (
             Needed((2,), (1,), (), 3, 9),
-            "out: then it occurred in none of 4 simulations, one with the same random choices (delays and the like)",
+            "it it did not, in 4 simulations: one with the same random choices (delays and the like), the rest with",
         ),
         (
             Needed((1, 2), (), (), 3, 9),
-            "With these alone the failure occurs again. Each was left out in turn: then it occurred in none of 4",
+            "With these alone the failure occurs again. Without any one of them it did not, in 4",
         ),
         (
             Needed((1, 2), (), (), 3, 9, again=0),
@@ -127,13 +127,13 @@ def test_without_faults_none_was_needed(tmp_path):
         ),
         (
             Needed((2,), (1,), (), 3, 9, again=1),
-            " and 3 with others. Not needed: broker 2 was killed at 3.000 s (fault #1); without it it occurs, too.",
+            " the rest with others. Not needed: broker 2 was killed at 3.000 s (fault #1); without it it occurs, too.",
         ),
         (Needed((), (1, 2), (), 3, 4), "No fault was needed: it occurs without faults #1, #2, too."),
         (Needed((), (), (), 3, 4), "No fault was needed: none had begun by then."),
         (
             Needed((2,), (), (1,), 3, 9),
-            "With it and those not tried the failure occurs again. It was left out: then it occurred in none of 4 ",
+            "With it and those not tried the failure occurs again. Without it it did not, in 4 ",
         ),
         (
             Needed((2,), (), (1,), 3, 9),
@@ -212,7 +212,7 @@ def test_a_recipe_is_one_fault_with_its_parts(tmp_path):
         "Needed: broker 1 was killed at 3.000 s (fault #1); a series of faults meant to lose all replicas of a"
         " partition, and hold their answers about their logs back (fault #2), in which by then broker 2 was killed at"
         " 4.000 s (fault #3) and broker 3 was paused 2 times from 6.000 s to 9.000 s (faults #4, #5). With these alone"
-        " the failure occurs again. Each was left out in turn, what belongs together as one: then"
+        " the failure occurs again. Without any one of them (what belongs together counts as one) it did not, in"
     )
     (incident,) = load_run(run).incidents
     told_last = "(fault #3) and broker 3 was paused 2 times from 6.000 s to 9.000 s (faults #4, #5)."
