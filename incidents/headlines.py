@@ -74,7 +74,8 @@ def headline(
         first = 0  # the stretches have all of them
     of_records = name not in CATALOGUE or (name in _NOUNS and name not in _OF_ANSWERS)
     counts_offsets = of_records or name == "dirty-read"
-    place = where(spans, first=first, number=number if counts_offsets and name not in at_least else 0)
+    some = name in at_least  # there may be others beyond these offsets
+    place = where(spans, first=first, number=number if counts_offsets and not some else 0, some=some and counts_offsets)
     of_all = f" (of the run's {of_run:,})" if name in at_least and of_run > number else ""
     effect = _effect(name, number, place, causes, "at least " if name in at_least else "", of_all)
     if effect is not None and all(anomalies[name]):

@@ -55,8 +55,10 @@ def still_held(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
         each = [f"broker {holder} still holds {count(numbers_held[holder])} of them" for holder in holders]
         still = enumeration(each)
     sentence = f"broker {leader}, which led last, kept other records at their offsets; {still}"
-    led = _led_before(evidence, loss, leader)
-    by = loss.acknowledged_by
+    history = evidence.history_of(loss.topic, loss.partition)
+    led = _led_before(evidence, loss, leader) or _led_before(evidence, loss, _writer(evidence, loss))
+    showed = history.leader_at(loss.first_ns)
+    by = loss.acknowledged_by if loss.was_acknowledged or showed is None else showed.leader
     if not led and by in holders and by is not None:
         hit = evidence.faults_on(by, loss.first_ns - SLACK_NS, loss.first_ns)[-1:]
         led = [(fault, _unaware(by, fault)) for fault in hit if fault.kind not in ENDING_A_PROCESS]
@@ -64,11 +66,20 @@ def still_held(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
         replaced = _replaced_by(evidence, loss, by, leader)
         led += [one for one in replaced if one[0].ended_ns is None or one[0].ended_ns >= loss.last_ns]
     numbers = tuple(dict.fromkeys(fault.number for fault, _ in led if fault.number))
-    longer = longer_logs(evidence.history_of(loss.topic, loss.partition), loss.last_ns)
+    longer = longer_logs(history, loss.last_ns)
     went_on = not_cut(longer)
     spoken = (*(one.told for one in longer), *(told for _, told in led))
     whole = f"{went_on}; {sentence}" if went_on else sentence
     return Cause("diverged-log-kept", whole, spoken, node=leader, faults=numbers)
+
+
+def _writer(evidence: Evidence, loss: Loss) -> int | None:
+    """Return who led in the earlier of the leader epochs that logs have, after the run, at the first record's place."""
+    epochs = evidence.final_epochs(loss.topic, loss.partition).get(loss.offsets[0], frozenset())
+    if len(epochs) < 2:
+        return None
+    led = evidence.history_of(loss.topic, loss.partition).leaderships
+    return next((one.leader for one in led if one.leader_epoch == min(epochs) and one.leader >= 0), None)
 
 
 def _unaware(broker: int, fault: Fault) -> str:
@@ -189,7 +200,7 @@ def _replaced_by(evidence: Evidence, loss: Loss, by: int, leader: int) -> list[t
     ]
 
 
-def _led_before(evidence: Evidence, loss: Loss, leader: int) -> list[tuple[Fault, str]]:
+def _led_before(evidence: Evidence, loss: Loss, leader: int | None) -> list[tuple[Fault, str]]:
     """Faults of the time when a broker led last, before others did who acknowledged the records, with what they mean.
 
     What a leader writes alone while it is cut off, or has not written out when it ends, is what others never have.

@@ -52,7 +52,7 @@ def storage_loss(
     last = f"The ISR of {name} last seen {until} was {set_of(isr)}, at {moment(before[-1].at_ns)}." if isr else ""
     condition = evidence.waited_for(fault)
     waited = f"Fault #{fault.number} was to begin once {condition}; samples may be late to show that."
-    away = [] if takeover.leads_on else _kept_away(evidence, loss, takeover, fault, before)
+    away = _kept_away(evidence, loss, takeover, fault, before)
     acknowledged = "acknowledged them alone, " if alone else ""
     numbers = (fault.number, *(excuse.number for excuse, _ in away)) if fault.number else ()
     then = f"was elected {'again' if led else 'leader'}"

@@ -133,15 +133,16 @@ class Incident:
         return data
 
 
-def where(spans: Sequence[Span], *, first: int = 0, number: int = 0) -> str:
+def where(spans: Sequence[Span], *, first: int = 0, number: int = 0, some: bool = False) -> str:
     """Name the partitions and offsets of an incident: "harrow-3 (offsets 2,683 to 2,830)".
 
     With `first`, say that these are the offsets of so many of the anomalies, and that there are more. `number`: how
-    many of the offsets are meant, where that is known; "among" says that others lie between them.
+    many of the offsets are meant, where that is known; "among" says that others lie between them. `some`: these are the
+    offsets of some of the anomalies.
     """
     if not spans:
         return "the run as a whole"
-    among = "among " if 0 < (first or number) < sum(span.length for span in spans) else ""
+    among = "among them " if some else "among " if 0 < (first or number) < sum(span.length for span in spans) else ""
     of_first = "" if not first else "the first: " if first == 1 else f"{count(first)} of them: "
     if len(spans) == 1:
         return f"{spans[0].name} ({of_first}{among}{spans[0].offsets})" if spans[0].offsets else spans[0].name

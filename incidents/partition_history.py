@@ -93,6 +93,8 @@ class PartitionHistory:
     """Those of leaders of the newest epoch so far."""
     took_over: tuple[LoggedState, ...] = ()
     """What brokers' own logs tell of leaders, when they began to lead or went on to, in the order of time."""
+    tellers: frozenset[int] = frozenset()
+    """The brokers whose own logs tell of the partition, and so of each cut of its log there."""
 
     def leader_at(self, at_ns: int) -> LeaderStretch | None:
         """Return the leadership at a moment."""
@@ -148,6 +150,7 @@ def partition_history(
         tuple(_sample(row) for row in rows if row["broker"] is not None),
         tuple(_sample(row) for row in leading),
         took_over,
+        frozenset(state.broker for state in logged),
     )
 
 

@@ -76,9 +76,10 @@ def elsewhere(losses: Sequence[Loss], evidence: Sequence[str]) -> tuple[str, ...
         if taken is None or any(re.search(rf"{re.escape(name)}(?!\d)", line) for line in evidence):
             continue
         log = "" if taken.log_end is None else f", with a log that ended at {count(taken.log_end)}"
+        seen = "still led it" if taken.leads_on else "was first seen as its leader"
         lines.append(
-            f"Likewise {name}: broker {taken.leader} was first seen as its leader{in_leader_epoch(taken.epoch)}, at"
-            f" {moment(taken.seen_ns)}{log}; its first lost offset is {count(loss.offsets[0])}."
+            f"Likewise {name}: broker {taken.leader} {seen}{in_leader_epoch(taken.epoch)}, at"
+            f" {moment(taken.seen_ns)}{log}; offset {count(loss.offsets[0])} is among the lost ones."
         )
     return tuple(lines[:SPANS_NAMED_MAX])
 

@@ -169,10 +169,9 @@ def _by_simulating(incident: Incident, evidence: Evidence, needed: Needed, what_
             if not untold and not one and not did and (near := _nearest(incident, evidence, others)):
                 sentences.append(f"In this run there were also, in effect then or shortly before: {'; '.join(near)}.")
             if spared := [number for number in did if number in others]:
-                without = "it" if len(spared) == 1 else "them"
+                were = "was" if len(spared) == 1 else "were"
                 sentences.append(
-                    f"{capital(_numbers(spared))} led to it in this run; without {without} the needed faults lead"
-                    " to the same violation in another way."
+                    f"In this run it came about in another way, in which {_numbers(spared)} {were} decisive."
                 )
     elif not needed.untested:
         why = f"it occurs without {_numbers(others)}, too" if others else "none had begun by then"

@@ -42,7 +42,7 @@ def data_excuse(generation: str, *, sole_member_lost: bool) -> str:
     """
     match generation:
         case "K1" | "K2" | "K3" if sole_member_lost:
-            return "the last replica standing has lost data, B-52 and B-53"
+            return "the last replica standing has lost data, B-52 or B-53"
         case "K1":
             return "fenced brokers may join an ISR before KIP-841"
         case "K2":
@@ -52,9 +52,9 @@ def data_excuse(generation: str, *, sole_member_lost: bool) -> str:
         case "zk-v2":
             return "the design whose epochs no fetch carries, Z-01 to Z-17"
         case "C1":
-            return "truncation to the high watermark, B-11; an ISR of one, B-52 and B-53; no epochs in requests, B-15"
+            return "truncation to the high watermark, B-11; an ISR of one, B-52 or B-53; no epochs in requests, B-15"
         case "C2" | "C3":
-            return "an ISR of one, B-52 and B-53; no epochs in requests, B-15; a new leader's epoch, B-17 to B-19"
+            return "an ISR of one, B-52 or B-53; no epochs in requests, B-15; a new leader's epoch, B-17 to B-19"
         case _:
             return ""
 

@@ -58,3 +58,14 @@ def lost(offset, at_s, partition=0, anomaly="lost-acked-write", **changed):
         "anomaly": anomaly, "topic": "t", "partition": partition, "offset": offset, "value": 1000 + (offset or 0),
         "at_ns": None if at_s is None else int(at_s * S), "within_contract": False, **changed,
     }  # fmt: skip
+
+
+HERE = settings(environment="local", started_unix_ms=1_795_897_800_000)
+"""A run of this machine that began at 20:30:00.000."""
+
+
+def logged(directory, node, *lines):
+    """Write a node's log: of each line the second, and what Harrow's own broker says."""
+    (directory / "nodes" / str(node)).mkdir(parents=True)
+    stamped = [f"20:30:{at_s:06.3f} INFO    {text}" for at_s, text in ((0, "starts"), *lines)]
+    (directory / "nodes" / str(node) / "node.log").write_text("\n".join(stamped) + "\n")

@@ -1044,7 +1044,7 @@ def test_numbers_of_incidents_that_share_rows_that_were_not_kept_are_at_least_so
     found = diagnose(run, {"lost-acked-write": (1655, 0)})
     assert [incident.at_least for incident in found] == [("lost-acked-write",)] * 2
     assert found[0].headline.startswith(
-        "At least 2 acknowledged writes (of the run's 1,655) to t-1 (offsets 15\N{EN DASH}16) were lost"
+        "At least 2 acknowledged writes (of the run's 1,655) to t-1 (among them offsets 15\N{EN DASH}16) were lost"
     )
     assert [incident.at_least for incident in diagnose(run, {"lost-acked-write": (3, 0)})] == [()] * 2
     extents = [

@@ -9,10 +9,8 @@ from incidents.evidence import Evidence
 from incidents.logged_states import LoggedState, logged_states
 from incidents.node_logs import LogLine
 from reports.pictures.decisive_events import of_samples
-from tests.incidents.stored import S, fault, follows, leads, lost, run_in, settings
+from tests.incidents.stored import HERE, S, fault, follows, leads, logged, lost, run_in, settings
 
-STARTED_UNIX_MS = 1_795_897_800_000  # 20:30:00.000
-HERE = settings(environment="local", started_unix_ms=STARTED_UNIX_MS)
 OF_ZK = {**HERE, "system": "harrow", "generation": "zk-v1"}
 
 
@@ -86,12 +84,6 @@ def records_at_15(*held):
     return [{**place, "broker": broker, "value": value} for broker, value in held]
 
 
-def logged(directory, node, *lines):
-    (directory / "nodes" / str(node)).mkdir(parents=True)
-    stamped = [f"20:30:{at_s:06.3f} INFO    {text}" for at_s, text in ((0, "starts"), *lines)]
-    (directory / "nodes" / str(node) / "node.log").write_text("\n".join(stamped) + "\n")
-
-
 def between_samples(directory, *, kind="page-cache-loss", run=HERE, **rows):
     """Broker 3 loses what it had, leads on for less than a second, and broker 1 cuts its log to follow it."""
     logged(directory, 3, (40.412, "t-0: leads in epoch 3, log end 12, high watermark 12, ISR [1, 3]"))
@@ -122,7 +114,7 @@ def test_a_log_that_was_cut_later_is_told_with_the_leader_of_then(tmp_path):
 @pytest.mark.parametrize(
     ("run", "faults"),
     [
-        (settings(environment="ssh", started_unix_ms=STARTED_UNIX_MS), []),
+        ({**HERE, "environment": "ssh"}, []),
         (HERE, [fault(9, "clock-jump", [1, 3], 5, 6)]),
         (settings(environment="local"), []),
     ],
