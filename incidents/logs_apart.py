@@ -206,6 +206,8 @@ def _led_before(evidence: Evidence, loss: Loss, leader: int | None) -> list[tupl
     What a leader writes alone while it is cut off, or has not written out when it ends, is what others never have.
     """
     history = evidence.history_of(loss.topic, loss.partition)
+    if leader is None:
+        return []
     led = [one for one in history.leaderships if one.leader == leader and one.start_ns <= loss.first_ns]
     later = [one for one in history.leaderships if led and one.start_ns >= led[-1].end_ns and one.leader >= 0]
     hit = evidence.faults_on(leader, led[-1].start_ns, min(led[-1].end_ns, loss.first_ns)) if led else []
