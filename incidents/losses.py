@@ -24,6 +24,8 @@ from incidents.uncommitted import called_committed, shown_early
 
 CUT_AS_IT_WENT_ON = "cut its log when it went on"
 """What evidence says of a broker that was paused until then."""
+_KEEPING_APART = frozenset({*ENDING_A_PROCESS, *CUTTING_OFF, *CRASHING_FIRST, "pause"})
+"""Kinds of faults by which a node neither gives nor gets anything while they last."""
 MAY_NOT_HAVE_GOT = "may not have got them"
 """What evidence says of a replica outside of the ISR that a fault had hit when records were acknowledged."""
 NOT_FETCHED_AGAIN = "it may not have fetched them again"
@@ -191,7 +193,7 @@ def _kept_from_leading(evidence: Evidence, loss: Loss, leader: int, cut_ns: int)
     hit = [
         fault
         for fault in evidence.faults_on(by, loss.first_ns - SLACK_NS, cut_ns)
-        if fault.kind in (*ENDING_A_PROCESS, *CUTTING_OFF, *CRASHING_FIRST, "pause") and fault.started_ns <= cut_ns
+        if fault.kind in _KEEPING_APART and fault.started_ns <= cut_ns
     ]
     return [
         (fault, f"Broker {by}, which had acknowledged them, {fault.deed}, before that cut: {ANOTHER_HAD_TO_LEAD}.")
@@ -300,7 +302,7 @@ def _outsider(
     missed = [
         fault
         for fault in evidence.faults_on(leader, loss.first_ns - SLACK_NS, loss.last_ns)
-        if fault.kind in (*ENDING_A_PROCESS, *CUTTING_OFF, *CRASHING_FIRST, "pause")
+        if fault.kind in _KEEPING_APART
     ]
     told = [f"Broker {leader} {fault.deed}, and {MAY_NOT_HAVE_GOT}." for fault in missed]
     still = _eligible_beside_enough(evidence, loss, history, takeover)

@@ -40,7 +40,7 @@ _BEHIND, _BEFORE = "Faults behind it", "Faults before it"
 """What an answer is called that names faults of which evidence shows what they did, and one where it shows nothing."""
 _AWAY = (
     *("could not be elected", "before that election", "may not have known who led", "before it cut its log"),
-    *("was elected by", "was elected at"),
+    *("was elected by", "was elected at", " led next", "may have lacked what"),
     *(
         "and then broker",
         " led by ",
