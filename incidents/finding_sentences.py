@@ -182,7 +182,10 @@ KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
     "P-5": (
         (
             r"broker (\d+) leads epoch \d+ and counts (\[.*\]); the controller may elect ISR (\[.*\]), ELR (\[.*\])",
-            r"broker \1, leader of {name}, commits by the replicas \2; the controller may elect from ISR \3, ELR \4",
+            (
+                r"broker \1, leader of {name}, goes by the replicas \2 for what is committed; the controller may elect"
+                r" from ISR \3, ELR \4"
+            ),
         ),
     ),
     "P-6": (
@@ -283,8 +286,8 @@ KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
         (
             r"broker (\d+) has ISR (\[.*\]), (\[.*\]) proposed, and the maximal ISR (\[.*\])",
             (
-                r"broker \1, leader of {name}, commits by the replicas \4, while its ISR is \2 and the controller "
-                r"may accept its proposal \3: it must wait for the members of both"
+                r"broker \1, leader of {name}, goes by the replicas \4 for what is committed, while its ISR is \2 and the"
+                r" controller may accept its proposal \3: it must wait for the members of both"
             ),
         ),
     ),
