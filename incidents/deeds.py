@@ -15,7 +15,7 @@ DELAYING: Final = ("stalled-link", "late-connection")
 """Kinds of faults that delay messages between two nodes, and lose none."""
 
 CHANGING_MIN_ISR: Final = ("raised-min-isr", "changed-min-isr", "min-isr-raised-then-shrunk")
-"""Kinds of faults while which `min.insync.replicas` of a topic is another than that of the run."""
+"""Kinds of faults during which `min.insync.replicas` of a topic is another than that of the run."""
 
 ANOTHER_HAD_TO_LEAD: Final = "another broker had to lead"
 """What evidence says of a fault that kept the leader from leading on."""

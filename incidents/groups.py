@@ -264,7 +264,7 @@ def divergences_told(evidence: Evidence, groups: Sequence[Group]) -> list[Group]
         places = sorted(partitions_of(group.rows))
         longer = [one for place in places for one in longer_logs(evidence.history_of(*place))]
         told = (
-            *(one.told for one in longer),
+            *(one.sentence for one in longer),
             *(_shortened(topic, partition, cut, kept="and another replica kept") for topic, partition, cut in cuts),
             *(as_sentence(f"meanwhile {fault.story}") for fault in meanwhile),
         )

@@ -68,7 +68,7 @@ def still_held(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
     numbers = tuple(dict.fromkeys(fault.number for fault, _ in led if fault.number))
     longer = longer_logs(history, loss.last_ns)
     went_on = not_cut(longer)
-    spoken = (*(one.told for one in longer), *(told for _, told in led))
+    spoken = (*(one.sentence for one in longer), *(line for _, line in led))
     whole = f"{went_on}; {sentence}" if went_on else sentence
     return Cause("diverged-log-kept", whole, spoken, node=leader, faults=numbers)
 

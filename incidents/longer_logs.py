@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from common.wording import count, in_leader_epoch, moment, nodes
@@ -19,8 +21,8 @@ class LongerLog(NamedTuple):
     went_on_ns: int
 
     @property
-    def told(self) -> str:
-        """What samples show, a sentence."""
+    def sentence(self) -> str:
+        """What samples show."""
         led = f"broker {self.leader.broker}{in_leader_epoch(self.leader.leader_epoch)}"
         went_on = "had appended to it" if self.joined_ns is None else "was in the ISR again"
         return (
@@ -40,17 +42,23 @@ def longer_logs(history: PartitionHistory, until_ns: int | None = None) -> list[
     """
     found: dict[tuple[int, int, int], LongerLog] = {}
     last: dict[int, Sample] = {}
+    leading: dict[tuple[int, int], list[Sample]] = {}
+    for sample in history.leading:
+        if sample.log_end is not None:
+            leading.setdefault((sample.broker, sample.leader_epoch), []).append(sample)
     for sample in history.samples:
         before = last.get(sample.broker, sample)
         last[sample.broker] = sample
         key = (sample.broker, sample.leader, sample.leader_epoch)
         if sample.role != "follower" or sample.leader_epoch < 0 or sample.log_end is None or key in found:
             continue
+        if sample.broker not in history.tellers:
+            continue
         if until_ns is not None and sample.at_ns > until_ns:
             break
-        led = _led_by(history, sample)
+        led = leading.get(key[1:], [])
         shorter = _shorter(led, before, sample)
-        if shorter is None or sample.broker not in history.tellers or _is_cut(history, sample, shorter):
+        if shorter is None or _is_cut(history, sample, shorter):
             continue
         joined_ns, appended_ns = _joined_ns(led, sample), _appended_ns(history, sample)
         went_on = [at_ns for at_ns in (joined_ns, appended_ns) if at_ns is not None]
@@ -61,20 +69,12 @@ def longer_logs(history: PartitionHistory, until_ns: int | None = None) -> list[
 
 def _shorter(led: Sequence[Sample], before: Sample, sample: Sample) -> Sample | None:
     """Return a sample of a leader that shows that a follower's log had what the leader's had not."""
-    known = [one for one in led if one.log_end is not None]
-    began = [one for one in known[:1] if not _is_in(led, before) and (one.log_end or 0) < (before.log_end or 0)]
-    later = [one for one in known if one.at_ns >= sample.at_ns][:1]
-    return next((one for one in (*began, *later) if (one.log_end or 0) < (sample.log_end or 0)), None)
-
-
-def _is_in(led: Sequence[Sample], sample: Sample) -> bool:
-    """Whether a sample is of the leader epoch of some leader's samples, or of a later one."""
-    return bool(led) and sample.leader_epoch >= led[0].leader_epoch
-
-
-def _led_by(history: PartitionHistory, sample: Sample) -> list[Sample]:
-    own = (sample.leader, sample.leader_epoch)
-    return [one for one in history.leading if (one.broker, one.leader_epoch) == own]
+    began = [
+        one for one in led[:1] if before.leader_epoch < one.leader_epoch and (one.log_end or 0) < (before.log_end or 0)
+    ]
+    place = bisect_left(led, sample.at_ns, key=attrgetter("at_ns"))
+    candidates = (*began, *led[place : place + 1])
+    return next((one for one in candidates if (one.log_end or 0) < (sample.log_end or 0)), None)
 
 
 def _is_cut(history: PartitionHistory, sample: Sample, shorter: Sample) -> bool:
@@ -96,9 +96,8 @@ def _joined_ns(led: Iterable[Sample], sample: Sample) -> int | None:
 def _appended_ns(history: PartitionHistory, sample: Sample) -> int | None:
     own = (sample.broker, sample.leader, sample.leader_epoch)
     later = (one for one in history.samples if one.at_ns > sample.at_ns and one.role == "follower")
-    grown = (one.at_ns for one in later if own == (one.broker, one.leader, one.leader_epoch))
-    ends = {one.at_ns: one.log_end or 0 for one in history.samples if one.broker == sample.broker}
-    return next((at_ns for at_ns in grown if ends[at_ns] > (sample.log_end or 0)), None)
+    mine = (one for one in later if own == (one.broker, one.leader, one.leader_epoch))
+    return next((one.at_ns for one in mine if (one.log_end or 0) > (sample.log_end or 0)), None)
 
 
 def not_cut(longer: Iterable[LongerLog]) -> str:

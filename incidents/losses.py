@@ -276,8 +276,8 @@ def _never_had(
     if not was_member:
         return [joined, early]
     if not back and _tells_of_no_cut(history, loss, takeover):
-        told = f"The log of broker {leader}, which tells when it is cut, tells of no cut meanwhile."
-        return [replace(early, evidence=(*early.evidence, told))]
+        uncut = f"The log of broker {leader}, which has each cut of it, has none meanwhile."
+        return [replace(early, evidence=(*early.evidence, uncut))]
     return [early, cause("wrong-cut", f"{elected} after it had cut them off its log")]
 
 
@@ -298,7 +298,6 @@ def _outsider(
     last = history.newest(takeover.seen_ns)
     if last is None or not last.isr or leader in last.isr:
         return None
-    away = evidence.faults_on(leader, loss.first_ns - SLACK_NS, takeover.seen_ns)
     missed = [
         fault
         for fault in evidence.faults_on(leader, loss.first_ns - SLACK_NS, loss.last_ns)
@@ -314,6 +313,7 @@ def _outsider(
     if leader in last.elr:
         return None
     if evidence.is_leader_race:
+        away = evidence.faults_on(leader, loss.first_ns - SLACK_NS, takeover.seen_ns)
         unaware = (f"Broker {leader} {fault.deed}, and may not have known who led meanwhile." for fault in away)
         spoken = [*_isr_at_first(history, takeover), UNCONDITIONAL, *unaware]
         sentence = f"broker {leader}, which was not in the ISR last seen, was elected {when}"

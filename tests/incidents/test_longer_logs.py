@@ -28,7 +28,7 @@ def found(directory, cluster, *lines, tells=True, until_ns=None):
 )
 def test_both_logs_are_told_and_how_it_went_on(tmp_path, later, went_on):
     (longer,) = found(tmp_path, [*LONGER, later])
-    assert longer.told == (
+    assert longer.sentence == (
         "Broker 1 followed broker 3, leader epoch 4, with a log that ended at 32, where the leader's had ended at 21;"
         f" it did not cut it, and {went_on}."
     )
