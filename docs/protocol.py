@@ -138,6 +138,10 @@ def page(root: Path = ROOT) -> str:
         lines += [f'<a id="{section.number}"></a>', "", f"{depth} §{section.number} {section.title}", ""]
         if section.text:
             lines += [section.text, ""]
+        if section.versions:
+            lines += ["| version | | rules |", "|---|---|---|"]
+            lines += [f"| {version.name} | {version.like} | {version.rules} |" for version in section.versions]
+            lines.append("")
         if section.rules:
             lines += ["| id | | source | where |", "|---|---|---|---|"]
             for row in section.rules:

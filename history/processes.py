@@ -24,15 +24,15 @@ PROCESSES_PER_TRAFFIC: Final = 1 << 20
 
 
 def process_name(process: int | None) -> str:
-    """Name a process for people: "process 3", "member 16"; "a process" if it is not known."""
+    """Name a process for people, who know it as a client: "client 3", "member 16"; "a client" if it is not known."""
     if process is None:
-        return "a process"
+        return "a client"
     if process > ADMINISTRATOR:
         traffic, client = divmod(process - ADMINISTRATOR, PROCESSES_PER_TRAFFIC)
         return f"client {client} of topic traffic {traffic}"
     if process == ADMINISTRATOR:
         return "the administrator"
-    return f"member {process - MEMBERS_FROM}" if process >= MEMBERS_FROM else f"process {process}"
+    return f"member {process - MEMBERS_FROM}" if process >= MEMBERS_FROM else f"client {process}"
 
 
 def number_name(number: int | None) -> str:

@@ -45,6 +45,17 @@ class ProtocolRule:
 
 
 @dataclass(frozen=True, slots=True)
+class ProtocolVersion:
+    """A version of the protocol."""
+
+    name: str
+    like: str
+    """Which version of Kafka has these rules, as what can follow its name: "as in Kafka 3.5"."""
+    rules: str
+    """What it has that the one before has not."""
+
+
+@dataclass(frozen=True, slots=True)
 class ProtocolSection:
     """A numbered section of the protocol."""
 
@@ -52,6 +63,7 @@ class ProtocolSection:
     title: str
     text: str
     rules: tuple[ProtocolRule, ...]
+    versions: tuple[ProtocolVersion, ...]
 
 
 @functools.cache
@@ -71,6 +83,13 @@ def failure_sentences() -> Mapping[str, str]:
     """Return what failures may name, by id: a sentence of each rule, property, and flaw of older protocol versions."""
     flaws = {table["id"]: table["sentence"] for table in _data()["flaw"]}
     return MappingProxyType({rule.id: rule.statement for rule in protocol_rules().values()} | flaws)
+
+
+def version_in_words(name: str) -> str:
+    """Return a version's name with the version of Kafka that has its rules, "K3 (as in Kafka 3.5)"; else the name."""
+    known = {version.name: version.like for section in protocol_sections() for version in section.versions}
+    known |= {table["name"]: table["like"] for table in _data()["design"]}
+    return f"{name} ({known[name]})" if name in known else name
 
 
 def broken_clause(property_id: str, what: str) -> str:
@@ -94,4 +113,5 @@ def _section(table: Mapping[str, Any]) -> ProtocolSection:
         ProtocolRule(row["id"], row["rule"], row["source"], row.get("absent", ""))
         for row in [*table.get("rules", ()), *table.get("properties", ())]
     )
-    return ProtocolSection(table["number"], table["title"], table.get("text", "").strip(), rules)
+    versions = tuple(ProtocolVersion(**row) for row in table.get("versions", ()))
+    return ProtocolSection(table["number"], table["title"], table.get("text", "").strip(), rules, versions)

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from history.contract import CRASHING_FIRST
+
 ENDING_A_PROCESS: Final = ("kill", "restart", "power-cut", "crash-loop", "rolling-restart", "upgrade", "out-of-memory")
 """Kinds of faults after which a node starts again with all that it had written: it may cut its logs then."""
 
 CUTTING_OFF: Final = ("isolate", "halves", "one-way", "majority-ring", "bridge", "brokers-from-controllers", "flapping")
 """Kinds of faults by which a node may hear of no decision, and its own may reach nobody."""
+
+KEEPING_APART: Final = frozenset({*ENDING_A_PROCESS, *CUTTING_OFF, *CRASHING_FIRST, "pause"})
+"""Kinds of faults by which a node neither gives nor gets anything while they last."""
 
 DELAYING: Final = ("stalled-link", "late-connection")
 """Kinds of faults that delay messages between two nodes, and lose none."""

@@ -60,7 +60,7 @@ def diagnose(directory: Path, totals: Totals | None = None, extents: Extents | N
     evidence = Evidence(directory)
     table = as_the_simulator_found(load_table(directory, "anomalies").table, evidence.findings).to_pylist()
     rows: list[Row] = [{**row, _PLACE: place} for place, row in enumerate(table)]
-    groups = merged([*losses_together(evidence, _losses(evidence, rows)), *_findings(evidence)])
+    groups = merged(evidence, [*losses_together(evidence, _losses(evidence, rows)), *_findings(evidence)])
     groups = cuts_united(evidence, _with_others(evidence, groups, rows))
     groups = outages_united(divergences_told(evidence, sides_united(leaders_united(groups))))
     found = [_incident(evidence, group) for group in groups if group.rows or group.findings]
@@ -148,7 +148,7 @@ def _with_others(evidence: Evidence, groups: list[Group], rows: Sequence[Row]) -
             key = ("dirty-read", row["within_contract"], causes[0].node, where)
         own.append((key, Group(causes, [row])))
     own.sort(key=lambda keyed: _rank(keyed[1].rows[0]["anomaly"]))  # a group has the causes of its gravest anomaly
-    return [*groups, *merged(own)]
+    return [*groups, *merged(evidence, own)]
 
 
 @dataclass
@@ -217,10 +217,10 @@ def _host(hosts: Iterable[_Host], row: Row) -> Group | None:
 
 def _promised_ns(row: Row) -> int | None:
     """When it was known that a record, which an anomaly contradicts, is there; None if the anomaly does not tell."""
-    known_ns: int | None = _of_the_one_before(row, "completed_ns")
+    before = _one_before(row)
+    known_ns = _number_of(before, "completed_ns")
     if known_ns is not None:
-        was_only_read = _of_the_one_before(row, "status") == "info"
-        return None if was_only_read else known_ns
+        return None if before.get("status") == "info" else known_ns  # then it was only read
     entries = details_of(row).get("entries")
     known = [_acknowledged_ns(one, row["offset"]) for one in entries] if isinstance(entries, list) else []
     times = [at_ns for at_ns in known if at_ns is not None]
@@ -237,18 +237,19 @@ def _acknowledged_ns(entry: object, offset: int | None) -> int | None:
 
 def _offset_in_question(row: Row) -> int | None:
     own: int | None = row["offset"]
-    before: int | None = _of_the_one_before(row, "offset")
+    before = _number_of(_one_before(row), "offset")
     return own if before is None else before
 
 
-def _of_the_one_before(row: Row, name: str) -> Any:  # noqa: ANN401 (what stands in a run's tables)
-    """Return an entry of the operation that an anomaly contradicts: a number, or its status; None if it has none."""
+def _one_before(row: Row) -> dict[str, Any]:
+    """Return what an anomaly tells of the operation that it contradicts; empty if it tells of none."""
     details = details_of(row)
-    for key in ("witness", "earlier"):
-        one = details.get(key)
-        if isinstance(one, dict) and isinstance(one.get(name), str if name == "status" else int):
-            return one[name]
-    return None
+    return next((one for key in ("witness", "earlier") if isinstance(one := details.get(key), dict)), {})
+
+
+def _number_of(entries: Mapping[str, Any], name: str) -> int | None:
+    found = entries.get(name)
+    return found if isinstance(found, int) else None
 
 
 def _incident(evidence: Evidence, group: Group) -> Incident:

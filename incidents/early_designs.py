@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from history.protocol import version_in_words
 from incidents.evidence import Evidence
 from incidents.lost_storage import KNOWN_GAP
 from incidents.model import Cause
@@ -61,4 +62,4 @@ def with_known_gaps(evidence: Evidence, causes: Sequence[Cause]) -> tuple[Cause,
 
 
 def _known_for(version: str, what: str) -> str:
-    return f"Protocol version {version} is known for it: {what}. It is {KNOWN_GAP}."
+    return f"Protocol version {version_in_words(version)} is known for it: {what}. It is {KNOWN_GAP}."

@@ -27,6 +27,32 @@ def _unstored(match: Match, _name: str) -> str:
     return f"controller {voter} {knows}, and has {found} on its disk: {harm}"
 
 
+_CHECKS: Final[Mapping[str, str]] = {
+    "checkpoint": "stores its high watermarks",
+    "isr-shrink": "looks for lagging followers",
+    "retention": "deletes what retention lets go",
+    "idle-producers": "forgets idle producers",
+    "sessions": "looks for expired sessions of brokers",
+    "balance-leaders": "looks for preferred leaders that do not lead",
+    "quorum-check": "looks whether it still leads the quorum",
+    "group": "looks for expired offsets of groups",
+}
+"""Key of a node's timer → what the node does when it fires."""
+
+
+def _never_again(match: Match, _name: str) -> str:
+    """Say of a node that runs what it will not do any more."""
+    role, number, key = match.groups()
+    does = _CHECKS.get(key, f"makes its check `{key}`")
+    return f"{role} {number} runs on and never again {does}: it has set no timer for the next time"
+
+
+def _too_soon(match: Match, _name: str) -> str:
+    role, number, key, after_ms, interval_ms = match.groups()
+    does = _CHECKS.get(key, f"makes its check `{key}`")
+    return f"{role} {number} {does} again after {after_ms} ms, where it is to wait {interval_ms} ms"
+
+
 def _more_than_needed(match: Match, name: str) -> str:
     isr, elr, last_known, least = numbers(match[2]), numbers(match[3]), numbers(match[4]), int(match[5])
     others = elr or last_known
@@ -488,6 +514,16 @@ KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
         (
             r"voter (\d+) went from epoch (\d+) back to (\d+)",
             r"controller \1 went from quorum epoch \2 back to \3, so that it may vote twice in one epoch",
+        ),
+    ),
+    "P-71": (
+        (
+            r"(broker|controller) (\d+) goes on, and has not planned its next check \('([a-z-]+)',.*\)",
+            _never_again,
+        ),
+        (
+            r"(broker|controller) (\d+) makes its check \('([a-z-]+)',.*\) after (\d+) ms; the interval is (\d+) ms",
+            _too_soon,
         ),
     ),
     "P-79": (

@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from common.wording import partition_name
+from history.protocol import version_in_words
 from incidents.evidence import Finding
 from incidents.finding_sentences import IN_A_SCHEDULE, KNOWN
 
@@ -22,6 +23,7 @@ _DOCUMENTED: Final = re.compile(r" \(documented for (\S+): ([^()]*)\)$")
 """What a check says of a failure that is known of the protocol version."""
 
 _FLAWS_FIRST: Final = re.compile(r"((?:[BZ]-\d+)(?:, [BZ]-\d+)*): (.+)")
+_FLAWS_LAST: Final = re.compile(r"(.+), ([BZ]-\d+(?: or [BZ]-\d+)*)")
 
 
 def plain(finding: Finding) -> str:
@@ -42,9 +44,13 @@ def known_gap(finding: Finding) -> str:
     known = _DOCUMENTED.search(finding.what)
     if known is None:
         return ""
-    flaws = _FLAWS_FIRST.fullmatch(known[2])
-    numbered, what = ("", known[2]) if flaws is None else (f" ({flaws[1]})", flaws[2])
-    return f"Protocol version {known[1]} is known for it{numbered}: {what}. See `harrow flaws`."
+    what, flaws = known[2], ""
+    if (first := _FLAWS_FIRST.fullmatch(known[2])) is not None:
+        flaws, what = first.groups()
+    elif (last := _FLAWS_LAST.fullmatch(known[2])) is not None:
+        what, flaws = last.groups()
+    listed = f" (`harrow flaws` describes {'it' if ' ' not in flaws else 'them'} as {flaws})" if flaws else ""
+    return f"Protocol version {version_in_words(known[1])} is known for it: {what}{listed}."
 
 
 def in_words(finding: Finding) -> str:

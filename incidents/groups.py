@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from common.wording import as_sentence, count, moment, nodes, partition_name
+from common.wording import as_sentence, count, partition_name
 from incidents.evidence import Evidence, Finding
 from incidents.longer_logs import longer_logs, not_cut
+from incidents.losses import elected_without
 from incidents.lost_storage import SLACK_NS
 from incidents.model import Cause
 from incidents.partition_history import LogCut
@@ -38,9 +38,6 @@ class Group:
         return ("acknowledged-early", leader) if is_early and leader is not None else None
 
 
-_BEFORE_ONE = re.compile(r"before broker \d+ had them")
-_ONE_ELECTED = re.compile(r"broker \d+ was elected (?:at|by) [\d,.]+ s")
-"""What `incidents.losses` says of the one that was elected."""
 _ONE_MOMENT_NS = 100_000_000
 """Within which one process cuts the logs of several partitions for one reason."""
 
@@ -122,7 +119,7 @@ def key_of(causes: Sequence[Cause], otherwise: Hashable) -> Hashable:
     return otherwise
 
 
-def merged(keyed: Iterable[tuple[Hashable, Group]]) -> list[Group]:
+def merged(evidence: Evidence, keyed: Iterable[tuple[Hashable, Group]]) -> list[Group]:
     """Make one group of those with the same key: of their causes the one that says most, or else the first."""
     by_key: dict[Hashable, Group] = {}
     for key, group in keyed:
@@ -140,19 +137,14 @@ def merged(keyed: Iterable[tuple[Hashable, Group]]) -> list[Group]:
         one.rows += group.rows
         one.findings += group.findings
         one.losses += group.losses
-    return [_with_all_leaders(group) for group in by_key.values()]
+    return [_with_all_leaders(evidence, group) for group in by_key.values()]
 
 
-def _with_all_leaders(group: Group) -> Group:
+def _with_all_leaders(evidence: Evidence, group: Group) -> Group:
     """Name all who were elected without what one leader had acknowledged, where partitions got different leaders."""
-    leaders = sorted({loss.takeover.leader for loss in group.losses if loss.takeover is not None})
-    if group.early_leader is None or len(leaders) < 2:
-        return group
-    latest = max(loss.takeover.seen_ns for loss in group.losses if loss.takeover is not None)
-    cause = group.causes[0]
-    sentence = _ONE_ELECTED.sub(f"{nodes(leaders)} were elected by {moment(latest)}", cause.sentence)
-    sentence = _BEFORE_ONE.sub(f"before {nodes(leaders)} had them", sentence)
-    group.causes = (replace(cause, sentence=sentence),)
+    leaders = {loss.takeover.leader for loss in group.losses if loss.takeover is not None}
+    if group.early_leader is not None and len(leaders) > 1:
+        group.causes = (replace(group.causes[0], sentence=elected_without(evidence, group.losses)),)
     return group
 
 

@@ -11,8 +11,8 @@ from common.wording import (
     nodes,
     partition_name,
 )
-from history.contract import ACKS_ALL, ACKS_LEADER, ACKS_NONE, CRASHING_FIRST
-from incidents.deeds import ANOTHER_HAD_TO_LEAD, CHANGING_MIN_ISR, CUTTING_OFF, ENDING_A_PROCESS
+from history.contract import ACKS_ALL, ACKS_LEADER, ACKS_NONE
+from incidents.deeds import ANOTHER_HAD_TO_LEAD, CHANGING_MIN_ISR, CUTTING_OFF, ENDING_A_PROCESS, KEEPING_APART
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.logs_apart import UNCONDITIONAL, by_one_replaced, still_held
@@ -24,8 +24,6 @@ from incidents.uncommitted import called_committed, shown_early
 
 CUT_AS_IT_WENT_ON = "cut its log when it went on"
 """What evidence says of a broker that was paused until then."""
-_KEEPING_APART = frozenset({*ENDING_A_PROCESS, *CUTTING_OFF, *CRASHING_FIRST, "pause"})
-"""Kinds of faults by which a node neither gives nor gets anything while they last."""
 MAY_NOT_HAVE_GOT = "may not have got them"
 """What evidence says of a replica outside of the ISR that a fault had hit when records were acknowledged."""
 NOT_FETCHED_AGAIN = "it may not have fetched them again"
@@ -193,7 +191,7 @@ def _kept_from_leading(evidence: Evidence, loss: Loss, leader: int, cut_ns: int)
     hit = [
         fault
         for fault in evidence.faults_on(by, loss.first_ns - SLACK_NS, cut_ns)
-        if fault.kind in _KEEPING_APART and fault.started_ns <= cut_ns
+        if fault.kind in KEEPING_APART and fault.started_ns <= cut_ns
     ]
     return [
         (fault, f"Broker {by}, which had acknowledged them, {fault.deed}, before that cut: {ANOTHER_HAD_TO_LEAD}.")
@@ -224,20 +222,11 @@ def _never_had(
     """No sample shows the records on the new leader: it should not have been elected, or they not be acknowledged."""
     leader = takeover.leader
     at_ack = [sample for sample in history.leading if sample.at_ns <= loss.last_ns]
-    before = [sample for sample in history.leading if sample.at_ns < takeover.seen_ns]
-    previous = before[-1].broker if before else None
     last = history.newest(takeover.seen_ns)
     isr = last.isr if last is not None else ()
     eligible = last.elr if last is not None else ()
-    hit = evidence.faults_on(previous, loss.last_ns - SLACK_NS, takeover.seen_ns) if previous is not None else []
-    blame = hit[-1:] if previous != leader else []
-    because = (
-        f"{blame[0].story if len(blame[0].targets) > 1 else f'broker {previous} {blame[0].deed}'}, and "
-        if blame
-        else ""
-    )
+    because, numbers = _former_leader_hit(evidence, loss, takeover, history)
     elected = f"{because}broker {leader} was elected {_when(history, takeover)}"
-    numbers = tuple(fault.number for fault in blame if fault.number)
     back = [
         fault
         for fault in evidence.faults_on(leader, loss.first_ns - SLACK_NS, takeover.seen_ns)
@@ -281,6 +270,31 @@ def _never_had(
     return [early, cause("wrong-cut", f"{elected} after it had cut them off its log")]
 
 
+def _former_leader_hit(
+    evidence: Evidence, loss: Loss, takeover: Takeover, history: PartitionHistory
+) -> tuple[str, tuple[int, ...]]:
+    """Say what had hit the leader before an election, ahead of who was elected, and with which fault; or nothing."""
+    before = [sample for sample in history.leading if sample.at_ns < takeover.seen_ns]
+    previous = before[-1].broker if before else None
+    if previous is None or previous == takeover.leader:
+        return "", ()
+    hit = evidence.faults_on(previous, loss.last_ns - SLACK_NS, takeover.seen_ns)
+    if not hit:
+        return "", ()
+    story = hit[-1].story if len(hit[-1].targets) > 1 else f"broker {previous} {hit[-1].deed}"
+    return f"{story}, and ", (hit[-1].number,) if hit[-1].number else ()
+
+
+def elected_without(evidence: Evidence, losses: Sequence[Loss]) -> str:
+    """Say who were elected in several partitions without what one leader had acknowledged in all of them."""
+    decided = [(loss, loss.takeover) for loss in losses if loss.takeover is not None]
+    leaders = nodes(sorted({takeover.leader for _, takeover in decided}))
+    (first, takeover), latest_ns = decided[0], max(takeover.seen_ns for _, takeover in decided)
+    because, _ = _former_leader_hit(evidence, first, takeover, evidence.history_of(first.topic, first.partition))
+    _, deed = _early(first)
+    return f"they were {deed} before {leaders} had them; {because}{leaders} were elected by {moment(latest_ns)}"
+
+
 def _when(history: PartitionHistory, takeover: Takeover) -> str:
     """When a leader was elected: its own log has the moment, or it was seen later to have been."""
     own = any((one.broker, one.at_ns) == (takeover.leader, takeover.seen_ns) for one in history.took_over)
@@ -301,7 +315,7 @@ def _outsider(
     missed = [
         fault
         for fault in evidence.faults_on(leader, loss.first_ns - SLACK_NS, loss.last_ns)
-        if fault.kind in _KEEPING_APART
+        if fault.kind in KEEPING_APART
     ]
     told = [f"Broker {leader} {fault.deed}, and {MAY_NOT_HAVE_GOT}." for fault in missed]
     still = _eligible_beside_enough(evidence, loss, history, takeover)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from common.wording import as_sentence, capital, count, enumeration, moment, node, nodes, partition_name
-from history.contract import DOWN_ALREADY
+from common.wording import as_sentence, count, moment, node, nodes, partition_name
+from incidents.chains import left_alone, new_leader
 from incidents.evidence import Evidence, Finding
 from incidents.faults import Fault
 from incidents.findings_in_words import in_words, known_gap, plain
@@ -22,7 +22,6 @@ from incidents.transitions import (
     fenced_by,
     fenced_members,
     high_watermark_moved,
-    isr_changes,
     numbers,
     told_to_cut,
     unanswered_since,
@@ -89,11 +88,6 @@ _BY_PROPERTY: Final[Mapping[str, str]] = {
 _BY_FAMILY: Final = (("P-R", "quorum"), ("P-G", "groups"), ("V-", "no-progress"), ("P-", "metadata"))
 """Beginning of a property's id → cause, for the others."""
 
-
-LEFT_THE_ISR: Final = "left the ISR"
-"""What evidence says of members of an ISR that left it, before its last one lost something."""
-_EXPIRES_NS: Final = 2_000_000_000
-"""How long before a member left an ISR a fault that put it out may have ended."""
 
 _MIN_ISR = re.compile(r"\bmin ISR (?:is |was )?(\d+)\b")
 
@@ -166,26 +160,6 @@ def _named(evidence: Evidence, *sentences: str) -> list[int]:
     ]
 
 
-def _left_alone(evidence: Evidence, name: str, broker: int, until_ns: int) -> list[str]:
-    """Say how the others left the ISR of which a broker was the last member, with the fault that had hit each."""
-    changes = isr_changes(evidence.story, name, until_ns)
-    last = max((place for place, change in enumerate(changes) if change.now == (broker,)), default=-1)
-    told: list[str] = []
-    for change in reversed(changes[: last + 1]):
-        left = [member for member in change.before if member not in change.now]
-        if not left or not set(change.now) < set(change.before):
-            break
-        hit = [
-            fault
-            for member in left
-            for fault in evidence.faults_on(member, change.at_ns - _EXPIRES_NS, change.at_ns)[-1:]
-            if fault.number and fault.detail != DOWN_ALREADY
-        ]
-        why = f": {enumeration([fault.story for fault in hit])}" if hit else ""
-        told.append(f"{capital(nodes(left))} {LEFT_THE_ISR} of {name} at {moment(change.at_ns)}{why}.")
-    return told[::-1]
-
-
 def _start(fault: Fault) -> int:
     return fault.started_ns
 
@@ -250,7 +224,7 @@ def _candidate_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause
         if took is not None:
             isr_or_elr = f" ({sets[0]})" if (sets := _SETS.search(finding.what)) is not None else ""
             sentence = f"broker {broker} {took.deed} and still counts as complete for {name}{isr_or_elr}"
-            alone = _left_alone(evidence, name, broker, until_ns)
+            alone = left_alone(evidence, name, broker, until_ns)
             return (_cause(evidence, finding, "storage-loss", sentence, *alone, spoken),)
         if _cut_before_commit(history, broker, offset, since):
             counted = (
@@ -443,6 +417,8 @@ def _committed_truncation(evidence: Evidence, finding: Finding) -> tuple[Cause, 
     if finding.topic is None or finding.partition is None or not finding.brokers or finding.at_ns is None:
         return (cut,)
     history = evidence.history_of(finding.topic, finding.partition)
+    led = new_leader(evidence, history, finding.brokers[0], finding.at_ns)
+    cut = replace(cut, evidence=(*led.told, *cut.evidence), faults=tuple(dict.fromkeys((*led.faults, *cut.faults))))
     mine = [s for s in history.samples if s.broker == finding.brokers[0] and s.at_ns <= finding.at_ns]
     leading = [s for s in history.leading if s.at_ns <= finding.at_ns]
     if not mine or not leading or mine[-1].leader_epoch >= leading[-1].leader_epoch:

@@ -45,6 +45,15 @@ class AskedToAdd(NamedTuple):
     was_answered: bool
 
 
+class BeganToFollow(NamedTuple):
+    """A replica that became the follower of a leader."""
+
+    at_ns: int
+    leader: int
+    epoch: int | None
+    """The leader epoch; None where the design has none."""
+
+
 def isr_changes(story: Sequence[StoryLine], name: str, until_ns: int) -> list[IsrChange]:
     """Return the changes of a partition's ISR in the order of time: each begins with the ISR that the last one left.
 
@@ -100,6 +109,22 @@ def unanswered_since(story: Sequence[StoryLine], broker: int, leader: int, name:
     heard = (line.text for line in since if line.node == broker and line.source == leader)
     answered = any(not _NOT_ANSWERED.fullmatch(text) for text in heard)
     return None if answered or _is_incomplete(since) else began[-1].at_ns
+
+
+def began_to_follow(story: Sequence[StoryLine], broker: int, name: str, until_ns: int) -> BeganToFollow | None:
+    """Return whom a broker had last begun to follow."""
+    follows = re.compile(rf"{re.escape(name)}: follows (\d+)\b(?:.*?\bepoch (\d+))?")
+    for line in reversed(_until(story, until_ns)):
+        match = follows.match(line.text) if line.node == broker else None
+        if match is not None:
+            return BeganToFollow(line.at_ns, int(match[1]), None if match[2] is None else int(match[2]))
+    return None
+
+
+def asked_for_elections(story: Sequence[StoryLine], since_ns: int, until_ns: int) -> int | None:
+    """Return when a client last asked for elections, within some time; None if the file shows no such request."""
+    asked = (line.at_ns for line in _since(story, since_ns, until_ns) if line.text == "elect leaders")
+    return max(asked, default=None)
 
 
 def told_to_cut(story: Sequence[StoryLine], broker: int, name: str, at_ns: int) -> int | None:

@@ -10,6 +10,7 @@ from markupsafe import Markup, escape
 
 from common import wording
 from history.processes import number_name
+from history.protocol import version_in_words
 
 TEXT_CHARACTERS_MAX: Final = 4_000
 """Characters of one value in a page; what is longer says how much is left out."""
@@ -40,7 +41,12 @@ def environment() -> jinja2.Environment:
     )
     made.policies["json.dumps_kwargs"] = {"sort_keys": True, "separators": (",", ":")}
     made.filters.update(
-        count=wording.count, whole=Whole, prose=prose, numbered=number_name, as_sentence=wording.as_sentence
+        count=wording.count,
+        whole=Whole,
+        prose=prose,
+        numbered=number_name,
+        as_sentence=wording.as_sentence,
+        version_in_words=version_in_words,
     )
     made.globals.update(plural=wording.plural)
     return made

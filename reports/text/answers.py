@@ -16,6 +16,7 @@ from common.wording import FIRST_SERVER, capital, count, enumeration, partition_
 from history.anomalies import CATALOGUE, MALFORMED
 from history.contract import ACKS_LEADER, ACKS_NONE
 from history.processes import number_name
+from history.protocol import version_in_words
 from incidents import Incident
 from incidents.doubled import NOT_IDEMPOTENT
 from incidents.evidence import Evidence
@@ -28,7 +29,7 @@ from incidents.rows import details_of
 from reports.data.stored_run import Run, is_one_of, rows_where
 from reports.text.anomaly_groups import section_of
 from reports.text.answer import Answer
-from reports.text.fault_answers import faults_of, in_this_run, shrunk
+from reports.text.fault_answers import about_faults
 from reports.text.incidents import promise_to
 
 RECORDS_NAMED = 3
@@ -59,9 +60,7 @@ def answers(run: Run) -> tuple[Answer, ...]:
     return (
         *promised,
         *_harm(run, incident),
-        *in_this_run(run, incident, evidence),
-        faults_of(run, incident, evidence),
-        *shrunk(run),
+        *about_faults(run, incident, evidence),
         Answer("Whose mistake", _whose_mistake(run, incident, evidence.needed)),
         _with_notation(_records(run, incident)),
     )
@@ -112,7 +111,10 @@ def _whose_mistake(run: Run, incident: Incident, needed: Needed | None) -> str:
         )
     generation = run.settings.get("generation")
     own = run.settings.get("system") == "harrow" and generation
-    which = f" It is Harrow's own broker, by the protocol {generation}, with no flaw planted." if own else ""
+    which = ""
+    if own:
+        version = version_in_words(str(generation))
+        which = f" It is Harrow's own broker, by the protocol version {version}, with no flaw planted."
     return (
         f"The broker software's: neither its configuration nor anything that the clients did excuses it.{which}"
         f" {allowed_by}".rstrip()

@@ -302,6 +302,51 @@ def test_how_the_others_left_the_isr_of_a_replica_that_lost_its_log_is_told_with
     )
 
 
+CUT = "log-0: broker 3 cut its log from 6 to 5, and what was at 5 is committed: 5…5 of epoch 0"
+FOLLOWS = line(19, 3, "log-0: follows 1, cut to 5 in epoch 1, log end 5, high watermark 5, ISR [1, 3]")
+LED = [
+    leads(2, 2, 0, 6, (1, 2, 3)),
+    leads(10, 2, 0, 6, (1, 2, 3)),
+    leads(18.5, 1, 1, 6, (1, 3)),
+    follows(18, 3, 1, 1, 6),
+]
+
+
+@pytest.mark.parametrize(
+    ("faults", "asked_s", "why", "numbers"),
+    [
+        (
+            [fault(4, "kill", [2], 11, 12)],
+            18,
+            "the leader before that, was killed at 11.000 s (fault #4): another",
+            [4],
+        ),
+        ([fault(4, "late-connection", [2], 11, 12)], 18, "had led before that; a client had asked the cluster to", []),
+        (
+            [fault(4, "kill", [1], 11, 12)],
+            18,
+            "had led before that; a client had asked the cluster to elect leaders",
+            [],
+        ),
+        ([fault(4, "kill", [2], 3, 4)], 5, "had led before that.", []),
+    ],
+    ids=["the leader was killed", "the leader was only slowed", "another was killed", "long before"],
+)
+def test_why_a_replica_that_cut_its_log_had_got_another_leader(tmp_path, faults, asked_s, why, numbers):
+    needed.write(tmp_path, Needed((), (4,), (), 3, 4))
+    story = [line(asked_s, 1, "elect leaders", 9999), FOLLOWS]
+    cause = cause_of(tmp_path, "P-6", CUT, story=story, cluster=LED, faults=faults)
+    assert (cause.kind, list(cause.faults)) == ("wrong-cut", numbers)
+    assert cause.evidence[0] == "Broker 3 had begun to follow broker 1 at 19.000 s, in leader epoch 1."
+    assert cause.evidence[1].startswith("Broker 2")
+    assert why in cause.evidence[1]
+
+
+def test_of_a_replica_that_nobody_saw_begin_to_follow_nothing_is_told(tmp_path):
+    cause = cause_of(tmp_path, "P-6", CUT, cluster=LED, faults=[fault(4, "kill", [2], 11, 12)])
+    assert not any("begun to follow" in line for line in cause.evidence)
+
+
 def test_a_high_watermark_that_an_answer_about_divergence_raised_is_told_from_an_answer_of_another_state(tmp_path):
     raised = "log-0: broker 1 moves its high watermark from 0 to 3 by an answer that tells where its log differs"
     assert cause_of(tmp_path, "P-42", f"{raised} from the leader's; its log begins at 0").kind == "log-bounds"

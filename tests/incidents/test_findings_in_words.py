@@ -24,6 +24,29 @@ def told(property_id, what, topic="log", partition=0):
             ),
         ),
         (
+            "P-71",
+            "broker 2 goes on, and has not planned its next check ('checkpoint',)",
+            "broker 2 runs on and never again stores its high watermarks: it has set no timer for the next time",
+        ),
+        (
+            "P-71",
+            "broker 2 goes on, and has not planned its next check ('group', 'expire', 3, 1)",
+            (
+                "broker 2 runs on and never again looks for expired offsets of groups: it has set no timer for the"
+                " next time"
+            ),
+        ),
+        (
+            "P-71",
+            "controller 100 makes its check ('sessions',) after 40 ms; the interval is 500 ms",
+            "controller 100 looks for expired sessions of brokers again after 40 ms, where it is to wait 500 ms",
+        ),
+        (
+            "P-71",
+            "controller 100 makes its check ('other',) after 40 ms; the interval is 500 ms",
+            "controller 100 makes its check `other` again after 40 ms, where it is to wait 500 ms",
+        ),
+        (
             "P-35",
             (
                 "log-0: broker 3 answered NONE to a FetchRequest of follower 2 of broker epoch 4 in leader epoch 4"
@@ -319,5 +342,6 @@ def test_where_there_is_no_leader_a_finding_says_so():
 def test_the_flaws_that_a_protocol_version_is_known_for_stand_before_what_they_do():
     found = "P-1: log-0: broker 1 leads (documented for C1: B-12, B-52: logs are synced later)"
     assert known_gap(Finding("invariant", "P-1", found, None, "log", 0, None, ())) == (
-        "Protocol version C1 is known for it (B-12, B-52): logs are synced later. See `harrow flaws`."
+        "Protocol version C1 (as in Kafka 0.8.2 and 0.9, on ZooKeeper) is known for it: logs are synced later"
+        " (`harrow flaws` describes them as B-12, B-52)."
     )

@@ -221,7 +221,7 @@ def test_an_answer_that_was_stale_follows_the_acknowledgement_that_it_lacks(copy
     rewrite(directory, "anomalies", [{**row, "evidence": json.dumps({"witness": witness})}])
     (chart,) = charts_of(directory)
     told = chain(chart.story)
-    (lacked,) = [step for step in told if step.text == "answers process 4 with offset 312"]
+    (lacked,) = [step for step in told if step.text == "answers client 4 with offset 312"]
     assert (lacked.source, lacked.at_us) == (1, 26_000_000)
     assert told[-2].text.startswith("stale-read: A fenced leader answered a poll")
     assert told[-2].source == 3

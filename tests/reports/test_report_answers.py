@@ -183,10 +183,15 @@ def test_a_fault_that_the_headline_names_and_the_failure_does_not_need_is_told_a
     run = checked(tmp_path, **rows)
     assert "Broker 3 lost its page cache at 7.000 s (fault #1)" in load_run(run).incidents[0].headline
     assert told(run)["In this run"] == "Broker 3 lost its page cache at 7.000 s (fault #1)."
-    another = "In this run it came about in another way, in which fault #1 was decisive."
-    assert told(run)["Faults needed"].endswith(another)
+    another = (
+        "The failure occurs without fault #1, too, in another way. Needed: broker 2 was paused at 9.000 s (fault #2)."
+    )
+    assert told(run)["Faults needed"].startswith(another)
+    assert "Not needed" not in told(run)["Faults needed"]  # it is the same one
     needed.write(tmp_path, Needed((1,), (2,), (), 3, 9))
-    assert "in another way" not in told(checked(tmp_path, **rows))["Faults needed"]
+    same = told(checked(tmp_path, **rows))["Faults needed"]
+    assert same.startswith("The same. With it alone the failure occurs again. Without it it did not, in 4 simulations")
+    assert same.endswith("Not needed: broker 2 was paused at 9.000 s (fault #2); without it it occurs, too.")
     needed.write(tmp_path, Needed((2,), (), (1,), 3, 9))
     assert told(checked(tmp_path, **rows))["Faults needed"].endswith(
         "What the headline names is among them: broker 3 lost its page cache at 7.000 s (fault #1)."
@@ -275,8 +280,8 @@ def test_what_the_protocol_version_is_known_for_is_not_the_implementations_mista
     known = {**finding, "what": finding["what"] + " (documented for K3: an ISR of one, B-52 or B-53)"}
     run = checked(tmp_path, **{**SIMULATED, "findings": [known]})
     assert told(run)["Whose mistake"] == (
-        "The protocol's, not this implementation's. Protocol version K3 is known for it: an ISR of one, B-52 or B-53. "
-        "See `harrow flaws`. No flaw is planted."
+        "The protocol's, not this implementation's. Protocol version K3 (as in Kafka 3.5) is known for it: an ISR of"
+        " one (`harrow flaws` describes them as B-52 or B-53). No flaw is planted."
     )
     (incident,) = load_run(run).incidents
     assert "documented" not in " ".join([incident.headline, *incident.cause.evidence])
@@ -332,7 +337,10 @@ def test_a_failure_that_the_version_is_known_for_is_not_the_planted_flaws_if_it_
     needed.write(tmp_path, Needed((), (1, 2), (), 3, 9, without_flaws=True))
     run = checked(tmp_path, **{**SIMULATED, "findings": [documented]}, runs=[settings(flaws=["eager-shrink"])])
     whose = told(run)["Whose mistake"]
-    assert whose.startswith("The protocol's, not this implementation's. Protocol version K1 is known for it (B-52)")
+    assert whose.startswith(
+        "The protocol's, not this implementation's. Protocol version K1 (as in Kafka 2.8 to 3.2) is"
+    )
+    assert "known for it: the last replica has lost data (`harrow flaws` describes it as B-52)." in whose
     assert "It is not that of the planted flaw eager-shrink either: the same simulation fails without it, too." in whose
     loaded = load_run(run)
     sentence = summarize(loaded, Joined(loaded)).verdict.planted
@@ -511,44 +519,59 @@ def test_a_failure_that_was_shrunk_says_what_is_left_of_it(tmp_path):
     assert told(run)["Shrunk"] == "The run small beside this one is what is left of it."
 
 
-def test_of_a_series_in_a_long_story_the_numbers_of_its_parts_are_told(tmp_path):
+@pytest.mark.parametrize(
+    ("small", "enough"),
+    [
+        (Needed((1,), (), (), 3, 4), "1 fault and fewer steps"),
+        (Needed((), (1,), (), 3, 4), "no fault and fewer steps"),
+        (Needed((1, 2), (), (), 3, 4, parts=((1, 2),)), "1 fault (a series of faults counts as one) and fewer steps"),
+    ],
+)
+def test_where_it_is_told_what_is_needed_the_story_of_the_shrunk_run_is_not_told_beside_it(tmp_path, small, enough):
+    run = checked(tmp_path / "run", **SIMULATED)
+    needed.write(run, Needed((2,), (1,), (), 3, 9))
+    checked(tmp_path / "small", **SIMULATED)
+    needed.write(tmp_path / "small", small)
+    needed.write_smallest(run, "small", was_cut_short=False)
+    said = f"The run small beside this one breaks the same rule with {enough}, maybe in another way."
+    assert told(run)["Shrunk"] == said
+    needed.write_smallest(run, "small", was_cut_short=True)
+    assert told(run)["Shrunk"] == f"{said} Its shrinking was ended early: it may have more than the failure needs."
+
+
+def test_of_a_long_series_the_numbers_of_its_parts_are_told(tmp_path):
     faults = [
         fault(1 + n, "kill" if n else "follower-far-behind", [1 + n] if n else [], 3 + n, 4 + n) for n in range(9)
     ]
-    run = checked(tmp_path / "run", **{**SIMULATED, "faults": faults})
+    run = checked(tmp_path, **{**SIMULATED, "faults": faults})
     needed.write(run, Needed(tuple(range(1, 10)), (), (), 3, 9, parts=((1, *range(3, 10)),)))
-    checked(tmp_path / "small", **SIMULATED)
-    needed.write_smallest(run, "small", was_cut_short=False)
     assert told(run)["Faults needed"].startswith(
         "Needed: a series of faults meant to keep a follower from fetching, and then lose the others (fault #1),"
         " of which #3, #4, #5, #6, #7, #8 and #9 had begun by then; broker 2 was killed at 4.000 s (fault #2)."
     )
 
 
-@pytest.mark.parametrize("number", [3, 12])
-def test_a_long_story_is_left_to_the_incident_where_a_shorter_one_is_told(tmp_path, number):
+@pytest.mark.parametrize(
+    ("number", "rest"), [(3, ""), (12, "; faults #8, #9, #10, #11, #12, which the incident tells")]
+)
+def test_of_many_needed_faults_the_first_ones_are_told(tmp_path, number, rest):
     faults = [fault(1 + n, "kill", [1 + n], 3 + n, 4 + n) for n in range(number)]
-    run = checked(tmp_path / "run", **{**SIMULATED, "faults": faults})
+    run = checked(tmp_path, **{**SIMULATED, "faults": faults})
     needed.write(run, Needed(tuple(range(1, 1 + number)), (), (), 3, 9, parts=((1, 2),)))
-    whole = told(run)["Faults needed"]
     both = "broker 1 was killed at 3.000 s (fault #1), and then broker 2 was killed at 4.000 s (fault #2)"
-    first = f"Needed: {both}; broker 3"
-    assert whole.startswith(first)
-    checked(tmp_path / "small", **SIMULATED)
-    needed.write_smallest(run, "small", was_cut_short=False)
-    short = "Needed: faults #1, #3, #4, #5, #6, #7 and 5 more, which the incident tells one by one. With these alone"
-    assert told(run)["Faults needed"].startswith(short if number == 12 else whole)
+    told_last = "broker 7 was killed at 9.000 s (fault #7)" if rest else "broker 3 was killed at 5.000 s (fault #3)"
+    said = told(run)["Faults needed"]
+    assert said.startswith(f"Needed: {both}; broker 3")
+    assert f"{told_last}{rest}. With these alone" in said
 
 
-def test_where_a_long_story_is_left_out_what_was_in_effect_at_the_violation_is_told(tmp_path):
+def test_where_not_all_needed_faults_are_told_what_was_in_effect_at_the_violation_is_told(tmp_path):
     """The finding is about broker 1, at 20 s: the setting is everybody's, a needed fault counts as others do."""
     noted = {"parameters": json.dumps({"what": "to 3"})}
     faults = [fault(1 + n, "kill", [1 + n], 3 + n, 4 + n) for n in range(9)]
     faults += [{**fault(10, "changed-min-isr", [], 12, 25), **noted}, fault(11, "isolate", [1], 19, 30)]
-    run = checked(tmp_path / "run", **{**SIMULATED, "faults": faults})
+    run = checked(tmp_path, **{**SIMULATED, "faults": faults})
     needed.write(run, Needed(tuple(range(1, 11)), (11,), (), 3, 9))
-    checked(tmp_path / "small", **SIMULATED)
-    needed.write_smallest(run, "small", was_cut_short=False)
     assert told(run)["Faults needed"].endswith(
         "without it it occurs, too. In effect at the violation: min.insync.replicas was set to 3 at 12.000 s"
         " (fault #10); broker 1 was cut off at 19.000 s (fault #11)."

@@ -298,7 +298,7 @@ def test_a_read_of_its_offset_before_a_record_was_written_is_no_sign_of_loss(tmp
     timeline = record_timeline(run, Joined(run), partition_history(run.tables["cluster"], "t", 0), 0, 101)
     assert timeline.gone_ns is None
     assert (timeline.moments[0].text, timeline.moments[0].tone) == (
-        "process 9 read another record (55) at offset 0",
+        "client 9 read another record (55) at offset 0",
         "cluster",
     )
 
@@ -318,12 +318,12 @@ def test_a_timeline_is_in_order_and_knows_when_the_record_was_gone(tmp_path):
     timeline = record_timeline(run, Joined(run), partition_history(run.tables["cluster"], "t", 0), 5, 101)
     assert (timeline.acknowledged_ns, timeline.gone_ns) == (SECOND, 4 * SECOND)
     assert [event.text.split(" at ")[0] for event in timeline.moments] == [
-        "process 1 sent it, operation 1",
+        "client 1 sent it, operation 1",
         "broker 1 led t-0, leader epoch 0",
         "broker 1 acknowledged it",
-        "process 2 read it",
+        "client 2 read it",
         "the log of broker 2 was seen to end",
-        "process 3 read another record (777)",
+        "client 3 read another record (777)",
     ]
 
 

@@ -24,8 +24,8 @@ def test_a_write_without_an_answer_was_not_acknowledged_to_those_who_read_it(sta
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ("poll", "Process 4 polled t-0 at 3.000 s, and the answer by broker 1 told the high watermark 3, although"),
-        ("latest", "Process 4 asked for the end of t-0 at 3.000 s, and the answer by broker 1 was 3, although"),
+        ("poll", "Client 4 polled t-0 at 3.000 s, and the answer by broker 1 told the high watermark 3, although"),
+        ("latest", "Client 4 asked for the end of t-0 at 3.000 s, and the answer by broker 1 was 3, although"),
     ],
 )
 def test_a_poll_has_not_asked_for_the_end(asked, told):
