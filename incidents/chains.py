@@ -6,16 +6,18 @@ from typing import Final, NamedTuple
 
 from common.wording import capital, enumeration, moment, nodes, partition_name
 from history.contract import DOWN_ALREADY
-from incidents.deeds import ANOTHER_HAD_TO_LEAD, KEEPING_APART
+from incidents.deeds import ANOTHER_HAD_TO_LEAD, ELECTING, KEEPING_APART
 from incidents.evidence import Evidence
 from incidents.faults import Fault
-from incidents.partition_history import PartitionHistory
-from incidents.transitions import asked_for_elections, began_to_follow, isr_changes
+from incidents.partition_history import NO_LEADER, PartitionHistory
+from incidents.transitions import BeganToFollow, began_to_follow, isr_changes
 
 LEFT_THE_ISR: Final = "left the ISR"
 """What evidence says of members of an ISR that left it, before its last one lost something."""
 _EXPIRES_NS: Final = 2_000_000_000
 """How long before a member left an ISR, or another led, a fault that did it may have ended."""
+_ELECTED_NS: Final = 500_000_000
+"""How long a broker may take to learn of an election that was asked for."""
 
 
 class NewLeader(NamedTuple):
@@ -34,34 +36,62 @@ def left_alone(evidence: Evidence, name: str, broker: int, until_ns: int) -> lis
         left = [member for member in change.before if member not in change.now]
         if not left or not set(change.now) < set(change.before):
             break
-        since_ns = change.at_ns - _EXPIRES_NS
-        hit = [fault for member in left for fault in _hit(evidence, member, since_ns, change.at_ns)[-1:]]
+        hit = [fault for member in left for fault in _that_put_out(evidence, member, change.at_ns)]
         why = f": {enumeration([fault.story for fault in hit])}" if hit else ""
         told.append(f"{capital(nodes(left))} {LEFT_THE_ISR} of {name} at {moment(change.at_ns)}{why}.")
     return told[::-1]
 
 
+def _that_put_out(evidence: Evidence, member: int, at_ns: int) -> list[Fault]:
+    """Return the last fault that kept a member apart by then, or else the last one that still lasted; or none."""
+    hit = _hit(evidence, member, at_ns - _EXPIRES_NS, at_ns)
+    apart = [fault for fault in hit if fault.kind in KEEPING_APART or fault.lossy]
+    return (apart or [fault for fault in hit if fault.touches(at_ns, at_ns)])[-1:]
+
+
 def new_leader(evidence: Evidence, history: PartitionHistory, broker: int, at_ns: int) -> NewLeader:
-    """Say whom a replica had begun to follow by then, and why: what hit the leader before, or what clients asked."""
+    """Say whom a replica had begun to follow when it cut its log, and why: which fault had the leader replaced.
+
+    After the first violation, with which the transitions end, samples tell whom it followed.
+    """
     name = partition_name(history.topic, history.partition)
-    began = began_to_follow(evidence.story, broker, name, at_ns)
+    is_told = bool(evidence.story) and evidence.story[-1].at_ns >= at_ns
+    began = (
+        began_to_follow(evidence.story, broker, name, at_ns)
+        if is_told
+        else _sampled_as_follower(history, broker, at_ns)
+    )
     if began is None:
         return NewLeader()
     epoch = "" if began.epoch is None else f", in leader epoch {began.epoch}"
-    told = [f"Broker {broker} had begun to follow broker {began.leader} at {moment(began.at_ns)}{epoch}."]
+    told = f"Broker {broker} had begun to follow broker {began.leader} by {moment(began.at_ns)}{epoch}."
     led = [one for one in history.leading if one.at_ns <= began.at_ns and one.leader_epoch != began.epoch]
     if not led or led[-1].broker == began.leader:
-        return NewLeader(tuple(told))
+        return NewLeader((told,))
     former = led[-1].broker
     since_ns = min(led[-1].at_ns, began.at_ns - _EXPIRES_NS)
     apart = [fault for fault in _hit(evidence, former, since_ns, began.at_ns) if fault.kind in KEEPING_APART]
     if apart:
-        told.append(f"Broker {former}, the leader before that, {apart[-1].deed}: {ANOTHER_HAD_TO_LEAD}.")
-        return NewLeader(tuple(told), (apart[-1].number,))
-    asked_ns = asked_for_elections(evidence.story, since_ns, began.at_ns)
-    asked = f"; a client had asked the cluster to elect leaders at {moment(asked_ns)}" if asked_ns is not None else ""
-    told.append(f"Broker {former} had led before that{asked}.")
-    return NewLeader(tuple(told))
+        why = f"Broker {former}, the leader before that, {apart[-1].deed}: {ANOTHER_HAD_TO_LEAD}."
+        return NewLeader((told, why), (apart[-1].number,))
+    before = f"Broker {former} had led before that"
+    asked = [
+        fault
+        for fault in evidence.faults
+        if fault.number and fault.kind in ELECTING and fault.touches(began.at_ns - _ELECTED_NS, began.at_ns)
+    ]
+    if not asked:
+        return NewLeader((told, f"{before}."))
+    return NewLeader((told, f"{before}; {asked[-1].story}: {ANOTHER_HAD_TO_LEAD}."), (asked[-1].number,))
+
+
+def _sampled_as_follower(history: PartitionHistory, broker: int, at_ns: int) -> BeganToFollow | None:
+    """Whom a broker was first seen to follow with a log that it had cut at a moment."""
+    seen = (one for one in history.samples if one.broker == broker and one.at_ns >= at_ns)
+    first = next(seen, None)
+    if first is None or first.role != "follower" or first.leader == NO_LEADER:
+        return None
+    return BeganToFollow(first.at_ns, first.leader, first.leader_epoch if first.leader_epoch >= 0 else None)
 
 
 def _hit(evidence: Evidence, broker: int, since_ns: int, until_ns: int) -> list[Fault]:

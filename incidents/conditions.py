@@ -1,4 +1,4 @@
-"""Reads on which conditions faults were to begin: these have seen an ISR shrink before a sample shows it."""
+"""Reads on which conditions faults waited: the metadata had shown an ISR shrink before a sample does."""
 
 from __future__ import annotations
 

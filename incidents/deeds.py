@@ -16,6 +16,9 @@ CUTTING_OFF: Final = ("isolate", "halves", "one-way", "majority-ring", "bridge",
 KEEPING_APART: Final = frozenset({*ENDING_A_PROCESS, *CUTTING_OFF, *CRASHING_FIRST, "pause"})
 """Kinds of faults by which a node neither gives nor gets anything while they last."""
 
+ELECTING: Final = ("moved-leader", "preferred-election", "unclean-election", "fetch-held-over-elections")
+"""Kinds of faults that ask the controller of a simulation for another leader."""
+
 DELAYING: Final = ("stalled-link", "late-connection")
 """Kinds of faults that delay messages between two nodes, and lose none."""
 

@@ -29,6 +29,7 @@ from incidents.groups import (
 )
 from incidents.headlines import gravest, headline
 from incidents.kept_out import outages_united
+from incidents.later_losses import with_later_losses
 from incidents.losses import causes_of
 from incidents.model import Cause, Election, Incident, Span
 from incidents.reads import COMMITS, OF_ANSWERS, STALE, causes_of_row
@@ -93,6 +94,7 @@ def _findings(evidence: Evidence) -> Keyed:
         row = {**_row(first), "evidence": None}
         losses = losses_in(evidence, [row])
         causes = causes_of(evidence, losses[0]) if losses else causes_of_row(evidence, row)
+    causes = with_later_losses(evidence, evidence.findings, causes)
     return [(("simulator", first.property_id), Group(causes, [], list(evidence.findings)))]
 
 
@@ -279,7 +281,9 @@ def _incident(evidence: Evidence, group: Group) -> Incident:
         rows=_stretches(row[_PLACE] for row in group.rows),
     )
     known = sum(row["anomaly"] == name for row in group.rows)
-    known = known or sum(finding.property_id == name for finding in group.findings)
+    if not known:
+        named = [finding for finding in group.findings if finding.property_id == name]
+        known = sum(finding.number if finding.ranges else 1 for finding in named)
     return _worded(incident, first=known if known < sum(anomalies[name]) else 0)
 
 

@@ -153,7 +153,7 @@ class Evidence:
             series = meaning(kind) if kind in RECIPES else A_RECIPE
             if in_brief:
                 return f"{series} (fault #{number}), of which {named} had begun by then"
-            return f"{series} (fault #{number}), in which by then {together(parts[number])}"
+            return f"{series} (fault #{number}), of which by then: {together(parts[number])}"
 
         return [
             of_recipe(number) if number in parts else story(number)
@@ -331,6 +331,17 @@ class Evidence:
     @cached_property
     def _records_of_logs(self) -> pa.Table:
         return load_table(self._directory, "logs", ("broker", "topic", "partition", "offset", "value")).table
+
+    def write_of(self, value: int) -> Mapping[str, Any] | None:
+        """Return the acknowledged write of a record: topic, partition, offset, value, broker, `at_ns`; None if none."""
+        sends = load_table(self._directory, "sends").table
+        for send in sends.filter(pc.equal(sends.column("value"), value)).to_pylist():
+            operations = load_table(self._directory, "operations").table
+            for one in operations.filter(pc.equal(operations.column("op"), send["op"])).to_pylist():
+                if one["status"] == "ok":
+                    place = {name: send[name] for name in ("topic", "partition", "offset", "value")}
+                    return {**place, "broker": one["node"], "at_ns": one["completed_ns"]}
+        return None
 
     def complaint(self, node: int, topic: str, partition: int) -> Complaint | None:
         """What a node's log says against a partition when it ends; None if nothing."""

@@ -23,7 +23,7 @@ _DOCUMENTED: Final = re.compile(r" \(documented for (\S+): ([^()]*)\)$")
 """What a check says of a failure that is known of the protocol version."""
 
 _FLAWS_FIRST: Final = re.compile(r"((?:[BZ]-\d+)(?:, [BZ]-\d+)*): (.+)")
-_FLAWS_LAST: Final = re.compile(r"(.+), ([BZ]-\d+(?: or [BZ]-\d+)*)")
+_FLAWS_LAST: Final = re.compile(r"(.+), ([BZ]-\d+(?: (?:or|and) [BZ]-\d+)*)")
 
 
 def plain(finding: Finding) -> str:

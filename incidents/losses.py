@@ -58,18 +58,17 @@ def _by_takeover(evidence: Evidence, loss: Loss, takeover: Takeover) -> list[Cau
     had_all = bool(had) and not _had_a_part_only(loss, since)
     cut_off = [] if had_all else _before_its_cut(history, loss, takeover)
     name = partition_name(history.topic, history.partition)
-    # without leader epochs it may have led before
-    first = "first seen as leader of" if takeover.epoch >= 0 else "seen to lead"
-    first_seen = f"Broker {leader} was {first} {name} at {moment(takeover.seen_ns)}"
+    epoch = f" in leader epoch {takeover.epoch}" if takeover.epoch >= 0 else ""
+    first = "first seen" if takeover.epoch >= 0 else "seen"  # without leader epochs it may have led before
+    first_seen = f"Broker {leader} was {first} to lead {name}{epoch} at {moment(takeover.seen_ns)}"
     began = [one for one in history.took_over if one.broker == leader and takeover.not_before_ns <= one.at_ns]
     if began and began[0].at_ns <= takeover.seen_ns:
-        first_seen = f"By its own log broker {leader} began to lead {name} at {moment(began[0].at_ns)}"
+        first_seen = f"By its own log broker {leader} began to lead {name}{epoch} at {moment(began[0].at_ns)}"
     if takeover.leads_on:
-        first_seen = f"Broker {leader} still led {name} at {moment(takeover.seen_ns)}"
-    epoch = f", in leader epoch {takeover.epoch}" if takeover.epoch >= 0 else ""
+        first_seen = f"Broker {leader} still led {name}{epoch} at {moment(takeover.seen_ns)}"
     has_grown = any(sample.at_ns == takeover.seen_ns and sample.log_end != takeover.log_end for sample in mine)
     log = "; before that its log was last seen to end at" if has_grown else ", with a log that ended at"
-    seen = [f"{first_seen}{epoch}{log} {count(takeover.log_end or 0)}."]
+    seen = [f"{first_seen}{log} {count(takeover.log_end or 0)}."]
     lossy = [
         fault
         for fault in evidence.faults_on(leader, loss.first_ns - SLACK_NS, takeover.seen_ns)

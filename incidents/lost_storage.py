@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from common.wording import count, moment, partition_name
-from history.contract import shutdowns_survived
-from incidents.deeds import ENDING_A_PROCESS
+from common.wording import FIRST_CONTROLLER, FIRST_SERVER, capital, count, moment, nodes, partition_name
+from history.contract import DOWN_ALREADY, shutdowns_survived
+from incidents.deeds import DELAYING, ENDING_A_PROCESS, KEEPING_APART
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.model import Cause
@@ -15,6 +16,12 @@ from incidents.takeovers import Loss, Takeover, cuts_to_follow
 
 SLACK_NS = 2_000_000_000
 """A fault that ended this long before a write was acknowledged may still explain why it was lost: samples are late."""
+
+_EXPIRES_NS = 5_000_000_000
+"""How long before a member has left an ISR a fault that put it out may have ended."""
+
+HAD_LEFT_THE_ISR = "had left the ISR of"
+"""What evidence says of replicas that were out of the ISR when one without its storage was elected from it."""
 
 _ELR_FEATURE = "eligible.leader.replicas.version"
 
@@ -51,10 +58,13 @@ def storage_loss(
     name = partition_name(history.topic, history.partition)
     last = f"The ISR of {name} last seen {until} was {set_of(isr)}, at {moment(before[-1].at_ns)}." if isr else ""
     condition = evidence.waited_for(fault)
-    waited = f"Fault #{fault.number} was to begin once {condition}; samples may be late to show that."
-    away = _kept_away(evidence, loss, takeover, fault, before)
+    waited = f"Fault #{fault.number} waited until {condition}, by the cluster's metadata; samples come later."
+    left = _left_before_election(history, takeover, fault, isr)
+    away = _kept_away(evidence, loss, takeover, fault, before, left)
+    told = {broker for excuse, _ in away for broker in excuse.targets}
+    put_out = _put_out(evidence, name, _Left({one: at for one, at in left.by_ns.items() if one not in told}, left.isr))
     acknowledged = "acknowledged them alone, " if alone else ""
-    numbers = (fault.number, *(excuse.number for excuse, _ in away)) if fault.number else ()
+    numbers = (fault.number, *(one.number for one, _ in away), *(one.number for one in put_out.faults))
     then = f"was elected {'again' if led else 'leader'}"
     if takeover.leads_on:
         then = "led on, without an election"
@@ -65,12 +75,13 @@ def storage_loss(
             *seen,
             *([last] if last else []),
             *([waited] if condition else []),
+            *put_out.told,
             *(sentence for _, sentence in away),
             *_cuts_after(evidence, history, loss, takeover),
         ),
         fault.started_ns,
         leader,
-        tuple(dict.fromkeys(numbers)),
+        tuple(dict.fromkeys(number for number in numbers if number)),
         _why_it_could_lead(evidence, loss, history, takeover, isr),
     )
 
@@ -101,12 +112,64 @@ def _that_took(lossy: Sequence[Fault], samples: Sequence[Sample], offset: int) -
     return before[-1] if had_ns and before else lossy[-1]
 
 
+class _Left(NamedTuple):
+    """When samples show that brokers had left the ISR, after a fault that took records and before the election."""
+
+    by_ns: Mapping[int, int]
+    isr: tuple[int, ...]
+    """What was left of it."""
+
+
+class _PutOut(NamedTuple):
+    """What is told of these, and the faults that put them out."""
+
+    told: tuple[str, ...]
+    faults: tuple[Fault, ...]
+
+
+def _left_before_election(history: PartitionHistory, takeover: Takeover, fault: Fault, isr: Sequence[int]) -> _Left:
+    """Find who left the ISR in between, by samples of any replica of a later leader epoch: nobody need have led."""
+    led_ns = max((one.at_ns for one in history.leading if one.at_ns < fault.started_ns), default=0)
+    epoch = max((one.leader_epoch for one in history.leading if one.at_ns <= led_ns), default=-1)
+    telling = [
+        one
+        for one in history.samples
+        if fault.started_ns <= one.at_ns < takeover.seen_ns and one.isr and epoch < one.leader_epoch < takeover.epoch
+    ]
+    by_ns = {
+        member: next((one.at_ns for one in telling if member not in one.isr), takeover.seen_ns)
+        for member in isr
+        if telling and member not in telling[-1].isr
+    }
+    return _Left(by_ns, telling[-1].isr if telling else ())
+
+
+def _put_out(evidence: Evidence, name: str, left: _Left) -> _PutOut:
+    """Say who had left the ISR before the election, and after which faults on them, or on the controllers."""
+    if not left.by_ns:
+        return _PutOut((), ())
+    last_ns = max(left.by_ns.values())
+    hit = [
+        fault
+        for fault in evidence.faults
+        if fault.kind in KEEPING_APART
+        and fault.detail != DOWN_ALREADY
+        and fault.touches(min(left.by_ns.values()) - _EXPIRES_NS, last_ns)
+        and (fault.targets & left.by_ns.keys() or any(FIRST_CONTROLLER <= one < FIRST_SERVER for one in fault.targets))
+    ]
+    why = f": {'; '.join(fault.story for fault in hit)}" if hit else ""
+    who = capital(nodes(sorted(left.by_ns)))
+    sentence = f"{who} {HAD_LEFT_THE_ISR} {name} by {moment(last_ns)}, which was {set_of(left.isr)} then{why}."
+    return _PutOut((sentence,), tuple(hit))
+
+
 def _kept_away(
-    evidence: Evidence, loss: Loss, takeover: Takeover, fault: Fault, before: Sequence[Sample]
+    evidence: Evidence, loss: Loss, takeover: Takeover, fault: Fault, before: Sequence[Sample], gone: _Left
 ) -> list[tuple[Fault, str]]:
     """The faults that kept the other replicas from being elected, each with a sentence that says so.
 
-    `before`: the samples of leaders from before the fault that took the records.
+    `before`: the samples of leaders from before the fault that took the records. `gone`: who had left the ISR by when,
+    so that a later fault on it kept it from nothing.
     """
     history = evidence.history_of(loss.topic, loss.partition)
     isr = before[-1].isr if before else ()
@@ -123,13 +186,15 @@ def _kept_away(
         outside = ", had left the ISR"
         if other in isr:
             outside = "" if other in still else ", had left the ISR by the election"
-        for excuse in evidence.faults_on(other, fault.started_ns, fault.started_ns):
+        then = evidence.faults_on(other, fault.started_ns, fault.started_ns)
+        for excuse in [one for one in then if one.kind not in DELAYING] or then:
             if excuse != fault and (excuse.ended_ns is None or excuse.ended_ns >= elected_after_ns):
                 sentence = f"Broker {other} {excuse.deed}{outside} and could not be elected."
                 found.setdefault(other, []).append((excuse, sentence))
     for other in sorted(electable - found.keys()):
         for excuse in evidence.faults_on(other, elected_after_ns, takeover.seen_ns):
-            if excuse != fault and excuse.kind in ENDING_A_PROCESS:
+            is_late = excuse.started_ns > gone.by_ns.get(other, takeover.seen_ns)
+            if excuse != fault and excuse.kind in ENDING_A_PROCESS and not is_late:
                 found.setdefault(other, []).append((excuse, f"Broker {other} {excuse.deed}, before that election."))
     return [one for of_broker in found.values() for one in of_broker]
 

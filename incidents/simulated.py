@@ -18,11 +18,11 @@ from incidents.transitions import (
     asked_to_add,
     controller_of,
     deleted_unseen,
-    epoch_held,
     fenced_by,
     fenced_members,
     high_watermark_moved,
     numbers,
+    record_held,
     told_to_cut,
     unanswered_since,
 )
@@ -41,6 +41,9 @@ _NAMED: Final = re.compile(
 )
 """What P-1 says in the designs on ZooKeeper: of a leader that opens without what had been acknowledged."""
 _SETS: Final = re.compile(rf"ISR {_SET}, ELR {_SET}(?:, last known ELR {_SET})?")
+
+_ONE_SAMPLE_NS: Final = 1_000_000_000
+"""How far apart two samples of a broker may be while it runs."""
 
 _BY_PROPERTY: Final[Mapping[str, str]] = {
     "P-3": "diverged-log-kept",
@@ -205,15 +208,21 @@ def _candidate_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause
         )
         spoken = "No leader has had a fetch of it since: what is known of its log is older than that."
         return (_cause(evidence, finding, "emptied-replica", sentence, spoken),)
-    had = [s for s in history.samples if s.broker == broker and s.at_ns <= until_ns and (s.log_end or 0) > offset]
+    had = [
+        (s.at_ns, s.log_end)
+        for s in history.samples
+        if s.broker == broker and s.at_ns <= until_ns and s.log_end is not None and s.log_end > offset
+    ]
     committed = _EPOCH_THERE.search(finding.what)
     epoch = -1 if committed is None else int(committed[1])
-    held = epoch_held(evidence.story, broker, name, offset, until_ns)
-    others = epoch >= 0 and held is not None and held != epoch
+    held = record_held(evidence.story, broker, name, offset, until_ns)
+    others = epoch >= 0 and held is not None and held.epoch != epoch
+    if held is not None and held.epoch == epoch:  # samples are rarer than transitions
+        had.append((held.at_ns, held.log_end))
     if had and not others:
-        since = had[-1].at_ns
+        since, log_end = max(had)
         lost = [fault for fault in evidence.faults_on(broker, since, until_ns) if fault.lossy]
-        spoken = f"At {moment(since)} its log still ended at {count(had[-1].log_end or 0)}."
+        spoken = f"At {moment(since)} its log still ended at {count(log_end)}."
         took = _that_took(evidence, lost, 0)  # no sample shows the record after the first
         if took is not None and _was_outside(history, broker, took, until_ns):
             sentence = (
@@ -259,8 +268,11 @@ def _candidate_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause
     who = f"broker {broker} joined" if asked is None else f"broker {asked.leader} had broker {broker} join"
     which = next((f"offsets {count(first)} to {count(last)}" for _, first, last in finding.ranges if last > first), "")
     joined = f"{who} the ISR of {name}{at} without the committed {which or f'offset {count(offset)}'}"
-    other = f"What broker {broker} had there was of leader epoch {held}; the committed record is of {epoch}."
-    differed = [other] if others else []
+    differed = (
+        [f"What broker {broker} had there was of leader epoch {held.epoch}; the committed record is of {epoch}."]
+        if others and held is not None
+        else []
+    )
     counted = f"offset {count(offset)} of {name} was committed although broker {broker}, in the ISR, did not have it"
     if joined_ns is not None and written_ns is not None and joined_ns > written_ns:
         spoken = f"The record was on a leader at {moment(written_ns)}, before broker {broker} joined."
@@ -268,7 +280,13 @@ def _candidate_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause
     if joined_ns is None:
         spoken = f"Every sample before shows broker {broker} in the ISR."
         return (_cause(evidence, finding, "committed-without-member", counted, spoken),)
-    spoken = f"Broker {broker} joined at {moment(joined_ns)}, about when the record was written."
+    spoken = f"Broker {broker} joined at {moment(joined_ns)}; no sample shows when the record was written."
+    if written_ns is not None:
+        spoken = (
+            f"Broker {broker} had joined at {moment(joined_ns)}; the record was on a leader by {moment(written_ns)}."
+        )
+        if joined_ns < written_ns - _ONE_SAMPLE_NS:
+            return (_cause(evidence, finding, "committed-without-member", counted, spoken),)
     return (
         _cause(evidence, finding, "committed-without-member", counted, spoken),
         _cause(evidence, finding, "joined-too-early", joined, spoken),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from common.wording import count, in_leader_epoch, moment, partition_name
+from common.wording import count, moment, partition_name
 from incidents.evidence import Evidence
 from incidents.model import SPANS_NAMED_MAX
 from incidents.partition_history import LogCut, PartitionHistory, Sample
@@ -76,10 +76,11 @@ def elsewhere(losses: Sequence[Loss], evidence: Sequence[str]) -> tuple[str, ...
         if taken is None or any(re.search(rf"{re.escape(name)}(?!\d)", line) for line in evidence):
             continue
         log = "" if taken.log_end is None else f", with a log that ended at {count(taken.log_end)}"
-        seen = "still led it" if taken.leads_on else "was first seen as its leader"
+        epoch = f" in leader epoch {taken.epoch}" if taken.epoch >= 0 else ""
+        seen = "still led it" if taken.leads_on else "was first seen to lead it"
         lines.append(
-            f"Likewise {name}: broker {taken.leader} {seen}{in_leader_epoch(taken.epoch)}, at"
-            f" {moment(taken.seen_ns)}{log}; offset {count(loss.offsets[0])} is among the lost ones."
+            f"Likewise {name}: broker {taken.leader} {seen}{epoch} at {moment(taken.seen_ns)}{log}; offset"
+            f" {count(loss.offsets[0])} is among the lost ones."
         )
     return tuple(lines[:SPANS_NAMED_MAX])
 
@@ -181,18 +182,19 @@ def _brought(history: PartitionHistory, leads: Sample, after_ns: int) -> int | N
 
 
 def cuts_to_follow(evidence: Evidence, loss: Loss, takeover: Takeover) -> list[LogCut]:
-    """Return how other replicas then cut the records off their logs, to follow that leader or the next.
+    """Return how other replicas then cut the records, as many as they had, off their logs to follow it, or the next.
 
     One whose log had been without them before has other records at their offsets; one that lost its own storage
     meanwhile cut nothing.
     """
-    history, last = evidence.history_of(loss.topic, loss.partition), loss.offsets[1]
+    history, (first, last) = evidence.history_of(loss.topic, loss.partition), loss.offsets
     return [
         cut
         for cut in history.cuts
         if cut.broker != takeover.leader
         and cut.at_ns >= takeover.seen_ns
-        and cut.log_end <= last < cut.log_end_before
+        and cut.log_end <= last
+        and cut.log_end_before > first
         and not any(
             one.broker == cut.broker and one.leader_epoch >= takeover.epoch and (one.log_end or 0) <= last
             for one in history.samples

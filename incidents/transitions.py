@@ -45,6 +45,14 @@ class AskedToAdd(NamedTuple):
     was_answered: bool
 
 
+class HeldRecord(NamedTuple):
+    """A record that a broker had, of a leader epoch, when its log ended at `log_end`."""
+
+    at_ns: int
+    epoch: int
+    log_end: int
+
+
 class BeganToFollow(NamedTuple):
     """A replica that became the follower of a leader."""
 
@@ -59,10 +67,10 @@ def isr_changes(story: Sequence[StoryLine], name: str, until_ns: int) -> list[Is
 
     So what a node applies later, or again after a restart, is left out.
     """
-    changed = re.compile(rf"{re.escape(name)}: ISR \[([\d, ]*)\] → \[([\d, ]*)\]")
+    changed = re.compile(rf"(?:^|; ){re.escape(name)}: (?:[^;]*, )?ISR \[([\d, ]*)\] → \[([\d, ]*)\]")
     found: list[IsrChange] = []
     for line in _until(story, until_ns):
-        match = changed.match(line.text)
+        match = changed.search(line.text)
         if match is not None and (not found or found[-1].now == numbers(match[1])):
             found.append(IsrChange(line.at_ns, numbers(match[1]), numbers(match[2])))
     return found
@@ -121,12 +129,6 @@ def began_to_follow(story: Sequence[StoryLine], broker: int, name: str, until_ns
     return None
 
 
-def asked_for_elections(story: Sequence[StoryLine], since_ns: int, until_ns: int) -> int | None:
-    """Return when a client last asked for elections, within some time; None if the file shows no such request."""
-    asked = (line.at_ns for line in _since(story, since_ns, until_ns) if line.text == "elect leaders")
-    return max(asked, default=None)
-
-
 def told_to_cut(story: Sequence[StoryLine], broker: int, name: str, at_ns: int) -> int | None:
     """Return the leader whose answer made a replica cut its log at a moment; None if it cut without being told."""
     cut = re.compile(rf"{re.escape(name)}: diverges from leader (\d+); cut from \d+ to \d+")
@@ -134,11 +136,14 @@ def told_to_cut(story: Sequence[StoryLine], broker: int, name: str, at_ns: int) 
     return next((int(match[1]) for match in found if match is not None), None)
 
 
-def epoch_held(story: Sequence[StoryLine], broker: int, name: str, offset: int, until_ns: int) -> int | None:
-    """Return the leader epoch of the record that a broker last had at an offset; None if no line shows one there."""
-    logs = (line.logs.get(name, ()) for line in reversed(_until(story, until_ns)) if line.node == broker)
-    held = (epoch for log in logs for epoch, first, end in log if first <= offset < end)
-    return next(held, None)
+def record_held(story: Sequence[StoryLine], broker: int, name: str, offset: int, until_ns: int) -> HeldRecord | None:
+    """Return the record that a broker last had at an offset; None if no line shows one there."""
+    for line in reversed(_until(story, until_ns)):
+        log = line.logs.get(name, ()) if line.node == broker else ()
+        epoch = next((epoch for epoch, first, end in log if first <= offset < end), None)
+        if epoch is not None:
+            return HeldRecord(line.at_ns, epoch, max(end for _, _, end in log))
+    return None
 
 
 def high_watermark_moved(story: Sequence[StoryLine], name: str, at_ns: int | None) -> tuple[int, int, int] | None:

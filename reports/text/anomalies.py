@@ -214,6 +214,10 @@ def _faults_of_its_incident(run: Run, row: dict[str, Any]) -> set[int]:
     return {number for incident in incidents for cause in incident.causes for number in cause.faults}
 
 
+_DATED_BY = {"lost-acked-write": "acknowledged ", "lost-read": "read "}
+"""Anomaly → what happened at the time that it has, where that is not the anomaly itself."""
+
+
 def _title(row: dict[str, Any]) -> str:
     words = [partition_name(row["topic"], row["partition"])]
     is_read = row["anomaly"] == "stale-read"  # of which the offset is where it ended, before the record
@@ -222,7 +226,7 @@ def _title(row: dict[str, Any]) -> str:
     if row["value"] is not None:
         words.append(f"{'without ' if is_read else ''}value {number_name(row['value'])}")
     if row["at_ns"] is not None:
-        words.append(f"at {moment(row['at_ns'])}")
+        words.append(f"{_DATED_BY.get(row['anomaly'], '')}at {moment(row['at_ns'])}")
     return ", ".join(words)
 
 

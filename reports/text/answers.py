@@ -62,7 +62,7 @@ def answers(run: Run) -> tuple[Answer, ...]:
         *_harm(run, incident),
         *about_faults(run, incident, evidence),
         Answer("Whose mistake", _whose_mistake(run, incident, evidence.needed)),
-        _with_notation(_records(run, incident)),
+        _with_notation(_with_first(_records(run, incident), incident, evidence)),
     )
 
 
@@ -185,15 +185,24 @@ def _records(run: Run, incident: Incident) -> Answer:
         many = f"at least {count(total)} of the run's {count(of_run)}, which the table does not list one by one"
     elif not least:
         many += _in_partitions(run, incident, name, table, total)
-    is_part = least or (name in CATALOGUE and table.num_rows < total)
-    which = "among them" if is_part else "the first"
-    first = f"{many}; {which}: " if total > len(named) or least else ""
+    first = f"{many}; among them: " if total > len(named) or least else ""
     if name not in CATALOGUE and any(span.length > 1 for span in incident.spans):  # one finding about several
         first = f"The records of {where(incident.spans)}; the first: "
     listed = name in CATALOGUE or rows
     text = f"{first}{'; '.join(named)}."
     more = "more of them" if first and (total > len(named) or least) else "more"
     return Answer("Records", capital(text), section if listed else "", more)
+
+
+def _with_first(answer: Answer, incident: Incident, evidence: Evidence) -> Answer:
+    """Say which record the first violation is about, where the harm came later, to others."""
+    first = evidence.findings[0] if incident.findings and evidence.findings else None
+    if first is None or incident.found_first == gravest(incident.anomalies) or first.offset is None:
+        return answer
+    place = f"{partition_name(first.topic, first.partition)} offset {count(first.offset)}"
+    if place in answer.text:
+        return answer
+    return replace(answer, text=f"{answer.text} The first violation is about {place}.")
 
 
 def _own(run: Run, incident: Incident, name: str) -> pa.Table:

@@ -10,6 +10,7 @@ from incidents.deeds import ANOTHER_HAD_TO_LEAD
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.losses import CUT_AS_IT_WENT_ON, MAY_NOT_HAVE_GOT, NOT_FETCHED_AGAIN
+from incidents.lost_storage import HAD_LEFT_THE_ISR
 from incidents.out_of_isr import HAS_BEEN
 from incidents.reads import MAY_NOT_COMMIT
 from incidents.uncommitted import MAY_LACK_IT
@@ -35,6 +36,7 @@ _AWAY = (
         MAY_NOT_COMMIT,
         NOT_FETCHED_AGAIN,
         HAS_BEEN,
+        HAD_LEFT_THE_ISR,
     ),
 )
 """How evidence says that a fault kept a node from being elected or from a write, let another lead, cut its log, or put

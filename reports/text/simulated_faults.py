@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 from urllib.parse import quote
 
 from common.wording import capital, count, moment, nodes, plural
@@ -16,6 +17,7 @@ from incidents.deeds import ANOTHER_HAD_TO_LEAD
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.headlines import gravest
+from incidents.later_losses import IN_THE_END
 from incidents.needed import Needed, smallest
 from incidents.partition_history import NO_LEADER
 from reports.data.stored_run import Run
@@ -32,24 +34,50 @@ _NEAR_NS = 5_000_000_000
 _SAME_CHOICES = "the same random choices (delays and the like)"
 
 
-def did_it(incident: Incident, evidence: Evidence) -> list[int]:
-    """The faults that the headline of what the simulator found names, or by which others had left the ISR or led."""
+class Did(NamedTuple):
+    """The numbers of the faults that did it in this run, as far as its cause tells."""
+
+    first: tuple[int, ...] = ()
+    """Those that the headline names, or by which others had left the ISR or led no more, before the first violation."""
+    later: tuple[int, ...] = ()
+    """Those by which records were lost in the end, in what came after it."""
+
+
+def did_it(incident: Incident, evidence: Evidence) -> Did:
+    """Return the faults that the cause of what the simulator found tells of."""
     if not incident.findings:
-        return []
-    cause = incident.cause
-    lines = cause.evidence if cause is not None else ()
-    chain = [line for line in lines if LEFT_THE_ISR in line or ANOTHER_HAD_TO_LEAD in line]
-    named = [fault for fault in evidence.faults if any(f"fault #{fault.number})" in line for line in chain)]
-    named += [fault for fault in evidence.faults if fault not in named and _is_named(incident, fault)]
-    return [fault.number for fault in sorted(named, key=lambda fault: fault.started_ns)]
+        return Did()
+    lines = incident.cause.evidence if incident.cause is not None else ()
+    at_first = [line for line in lines if not line.startswith(IN_THE_END)]
+    chain = [line for line in at_first if LEFT_THE_ISR in line or ANOTHER_HAD_TO_LEAD in line]
+    first = {*_named_in(evidence, chain), *(fault for fault in evidence.faults if _is_named(incident, fault))}
+    later = {*_named_in(evidence, _in_the_end(incident))} - first
+    return Did(_by_start(first), _by_start(later))
 
 
-def in_this_run(evidence: Evidence, did: Sequence[int]) -> list[Answer]:
+def _in_the_end(incident: Incident) -> list[str]:
+    lines = incident.cause.evidence if incident.cause is not None else ()
+    return [line for line in lines if line.startswith(IN_THE_END)]
+
+
+def _named_in(evidence: Evidence, lines: Sequence[str]) -> list[Fault]:
+    return [fault for fault in evidence.faults if any(f"fault #{fault.number})" in line for line in lines)]
+
+
+def _by_start(faults: Iterable[Fault]) -> tuple[int, ...]:
+    return tuple(fault.number for fault in sorted(faults, key=lambda fault: fault.started_ns))
+
+
+def in_this_run(evidence: Evidence, did: Did) -> list[Answer]:
     """Say which faults did it, where its cause tells: others may do without these."""
-    return [Answer("In this run", f"{capital('; '.join(evidence.stories(did)))}.")] if did else []
+    stories = {fault.number: fault.story for fault in evidence.faults}  # each by itself, also what a series consists of
+    first, later = ([stories[number] for number in numbers] for numbers in (did.first, did.later))
+    said = [f"{capital('; '.join(first))}."] if first else []
+    said += [f"Before the loss in the end: {'; '.join(later)}."] if later else []
+    return [Answer("In this run", " ".join(said))] if said else []
 
 
-def faults_needed(incident: Incident, evidence: Evidence, tried: Needed, did: Sequence[int]) -> Answer:
+def faults_needed(incident: Incident, evidence: Evidence, tried: Needed, did: Did) -> Answer:
     """Say what simulations without some of the faults have shown; `did`: the faults that did it in this run."""
     is_later = incident.found_first != gravest(incident.anomalies)
     what_for = ""
@@ -62,7 +90,10 @@ def faults_needed(incident: Incident, evidence: Evidence, tried: Needed, did: Se
         answer = _by_chance(incident, evidence, tried, what_for)
     else:
         answer = _needed(incident, evidence, tried, did, what_for)
-    return replace(answer, rest=f"{answer.rest} {_then_elected(evidence)}".strip()) if is_later else answer
+    if not is_later:
+        return answer
+    lost = " ".join(line.partition(". ")[0] + "." for line in _in_the_end(incident))
+    return replace(answer, rest=f"{answer.rest} {lost or _then_elected(evidence)}".strip())
 
 
 def shrunk(run: Run, tried: Needed | None) -> list[Answer]:
@@ -101,23 +132,23 @@ def shrunk(run: Run, tried: Needed | None) -> list[Answer]:
 # --- what leaving faults out has shown -------------------------------------------------------------------------------
 
 
-def _needed(incident: Incident, evidence: Evidence, tried: Needed, did: Sequence[int], what_for: str) -> Answer:
+def _needed(incident: Incident, evidence: Evidence, tried: Needed, did: Did, what_for: str) -> Answer:
     own, others = tried.own, tried.not_needed
-    spared = [number for number in did if number in others]
+    spared = [number for number in did.first if number in others]
     sentences = [_that_they_suffice(tried, len(own))]
     if len(others) == 1 and not spared:
         sentences.append(f"Not needed: {evidence.stories(others)[0]}; without it it occurs, too.")
     elif len(others) > len(spared):
         many = f"{count(len(others))} other faults" if tried.untested else f"the other {count(len(others))} faults"
         sentences.append(f"Not needed: {many} before the violation; without them it occurs, too.")
-        if not did and (near := _nearest(incident, evidence, others)):
+        if not did.first and (near := _nearest(incident, evidence, others)):
             sentences.append(f"In this run there were also, in effect then or shortly before: {'; '.join(near)}.")
     standing = _in_effect(incident, evidence, None) if len(own) > _FAULTS_NAMED else []
     if standing:
         sentences.append(f"In effect at the violation: {'; '.join(fault.story for fault in standing)}.")
     if tried.untested:
         sentences += _not_tried(incident, evidence, tried, standing)
-    if own == tuple(did):
+    if own == did.first:
         return _answer(" ".join([f"The same{what_for}.", *sentences]))
     introduction = f"Needed{what_for}:"
     if spared:

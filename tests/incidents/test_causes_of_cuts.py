@@ -50,7 +50,7 @@ def test_what_a_broker_cuts_off_several_logs_at_one_moment_is_one_incident(tmp_p
     assert incident.headline.startswith("2 acknowledged writes to 2 partitions (offsets of t-0 15, t-1 17) were lost:")
     assert incident.cause is not None
     assert (
-        "Likewise t-1: broker 3 was first seen as its leader, leader epoch 2, at 15.000 s, with a log that ended at 16;"
+        "Likewise t-1: broker 3 was first seen to lead it in leader epoch 2 at 15.000 s, with a log that ended at 16;"
         " offset 17 is among the lost ones." in incident.cause.evidence
     )
 

@@ -293,7 +293,10 @@ def test_how_the_others_left_the_isr_of_a_replica_that_lost_its_log_is_told_with
         lacks,
         story=story,
         cluster=[{**row, "topic": "log"} for row in (leads(2, 1, 0, 1, (1, 2, 3)), follows(7, 2, 1, 0, 1))],
-        faults=[fault(6, "kill", [1], 6, 12), fault(9, "kill", [3], 2, 2.5), fault(10, "page-cache-loss", [2], 9, 11)],
+        faults=[
+            *(fault(6, "kill", [1], 6, 12), fault(7, "stalled-link", [1, 2], 7.9, 7.95), fault(9, "kill", [3], 2, 2.5)),
+            fault(10, "page-cache-loss", [2], 9, 11),
+        ],
     )
     assert (cause.kind, cause.faults[:2]) == ("storage-loss", (10, 6))
     assert cause.evidence[:2] == (
@@ -312,39 +315,75 @@ LED = [
 ]
 
 
+MOVED = fault(4, "moved-leader", [], 18.8, 18.801)
+
+
 @pytest.mark.parametrize(
-    ("faults", "asked_s", "why", "numbers"),
+    ("faults", "why", "numbers"),
     [
+        ([fault(4, "kill", [2], 11, 12)], ", the leader before that, was killed at 11.000 s (fault #4): another", [4]),
         (
-            [fault(4, "kill", [2], 11, 12)],
-            18,
-            "the leader before that, was killed at 11.000 s (fault #4): another",
+            [MOVED],
+            " had led before that; leaders were elected in quick succession at 18.800 s (fault #4): another",
             [4],
         ),
-        ([fault(4, "late-connection", [2], 11, 12)], 18, "had led before that; a client had asked the cluster to", []),
-        (
-            [fault(4, "kill", [1], 11, 12)],
-            18,
-            "had led before that; a client had asked the cluster to elect leaders",
-            [],
-        ),
-        ([fault(4, "kill", [2], 3, 4)], 5, "had led before that.", []),
+        ([fault(4, "late-connection", [2], 11, 12)], " had led before that.", []),
+        ([fault(4, "kill", [1], 11, 12)], " had led before that.", []),
+        ([fault(4, "kill", [2], 3, 4)], " had led before that.", []),
+        ([{**MOVED, "started_ns": 3, "ended_ns": 4}], " had led before that.", []),
     ],
-    ids=["the leader was killed", "the leader was only slowed", "another was killed", "long before"],
+    ids=["the leader was killed", "an operator moved it", "it was only slowed", "another", "long before", "moved then"],
 )
-def test_why_a_replica_that_cut_its_log_had_got_another_leader(tmp_path, faults, asked_s, why, numbers):
+def test_why_a_replica_that_cut_its_log_had_got_another_leader(tmp_path, faults, why, numbers):
     needed.write(tmp_path, Needed((), (4,), (), 3, 4))
-    story = [line(asked_s, 1, "elect leaders", 9999), FOLLOWS]
-    cause = cause_of(tmp_path, "P-6", CUT, story=story, cluster=LED, faults=faults)
+    cause = cause_of(tmp_path, "P-6", CUT, story=[FOLLOWS], cluster=LED, faults=faults)
     assert (cause.kind, list(cause.faults)) == ("wrong-cut", numbers)
-    assert cause.evidence[0] == "Broker 3 had begun to follow broker 1 at 19.000 s, in leader epoch 1."
-    assert cause.evidence[1].startswith("Broker 2")
-    assert why in cause.evidence[1]
+    assert cause.evidence[0] == "Broker 3 had begun to follow broker 1 by 19.000 s, in leader epoch 1."
+    assert cause.evidence[1].startswith(f"Broker 2{why}")
 
 
 def test_of_a_replica_that_nobody_saw_begin_to_follow_nothing_is_told(tmp_path):
     cause = cause_of(tmp_path, "P-6", CUT, cluster=LED, faults=[fault(4, "kill", [2], 11, 12)])
     assert not any("begun to follow" in line for line in cause.evidence)
+
+
+def test_a_change_of_the_isr_is_found_beside_others_in_a_line_and_of_no_fault_that_was_over_nothing_is_said(tmp_path):
+    lacks = (
+        "log-0: broker 2 of broker epoch 9 is in the ISR (ISR [2], ELR []) and has nothing at 0, where 0…0 is committed"
+    )
+    several = "log-1: ISR [2] → [1, 2]; log-0: high watermark 0 → 1, ISR [1, 2] → [2]"
+    faults = [fault(7, "stalled-link", [1, 2], 7, 7.5), fault(10, "page-cache-loss", [2], 9, 11)]
+    cluster = [leads(2, 1, 0, 1, (1, 2)), follows(7, 2, 1, 0, 1)]
+    cause = cause_of(tmp_path, "P-2", lacks, story=[line(8, 101, several)], cluster=cluster, faults=faults)
+    assert cause.evidence[0] == "Broker 1 left the ISR of log-0 at 8.000 s."
+
+
+@pytest.mark.parametrize(
+    ("epoch", "kind"), [(3, "storage-loss"), (2, "committed-without-member")], ids=["that record", "another one there"]
+)
+def test_that_a_member_had_the_record_is_seen_in_transitions_where_no_sample_shows_it(tmp_path, epoch, kind):
+    lacks = (
+        "log-0: broker 2 of broker epoch 9 is in the ISR (ISR [2], ELR []) and has nothing at 5, where 5…6 of epoch 3"
+        " is committed"
+    )
+    appended = line(8, 2, "Produce: p0 at 5", 1000, state={"log-0": {"log": [[epoch, 0, 7]]}})
+    faults = [fault(10, "page-cache-loss", [2], 9, 11)]
+    cause = cause_of(tmp_path, "P-2", lacks, story=[appended], cluster=[leads(7, 2, 3, 5, (2,))], faults=faults)
+    assert cause.kind == kind
+
+
+@pytest.mark.parametrize(("written_s", "kinds"), [(15, "committed-without-member"), (10.5, None)])
+def test_a_broker_that_joined_long_before_the_record_was_written_was_to_have_it(tmp_path, written_s, kinds):
+    cluster = [
+        *(leads(2, 1, 0, 5, (1, 2, 3)), leads(8, 1, 0, 5, (1, 2)), leads(10, 1, 0, 5, (1, 2, 3))),
+        leads(written_s, 1, 0, 6, (1, 2, 3)),
+    ]
+    found = cause_of(tmp_path, "P-2", LACKS, cluster=cluster)
+    if kinds is None:
+        assert found == ["committed-without-member", "joined-too-early"]
+    else:
+        assert found.kind == kinds
+        assert "Broker 3 had joined at 10.000 s; the record was on a leader by 15.000 s." in found.evidence
 
 
 def test_a_high_watermark_that_an_answer_about_divergence_raised_is_told_from_an_answer_of_another_state(tmp_path):

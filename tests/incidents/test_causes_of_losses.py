@@ -79,6 +79,38 @@ def test_a_replica_that_came_back_outside_of_the_isr_is_said_to_have_left_it(tmp
     assert left in cause.evidence
 
 
+LEADERLESS = {**follows(16, 3, -1, 1, 20), "isr": [1]}
+"""Nobody leads, and the ISR is the one that has lost its pages."""
+
+
+@pytest.mark.parametrize(
+    ("faults", "put_out", "later"),
+    [
+        ([fault(1, "isolate", [100], 11, 15.5)], ": controller 100 was cut off at 11.000 s (fault #1).", (1,)),
+        ([fault(1, "isolate", [3], 11, 11.5)], ": broker 3 was cut off at 11.000 s (fault #1).", (1,)),
+        ([fault(1, "kill", [2], 18, 30)], ".", ()),  # it was out of the ISR by then
+        ([fault(1, "isolate", [100], 3, 5)], ".", ()),
+        ([fault(1, "slow-network", [3], 11, 11.5)], ".", ()),
+    ],
+    ids=["no session was renewed", "the leader was cut off", "killed when it was out", "long before", "only slowed"],
+)
+def test_who_had_left_the_isr_before_the_one_without_its_log_was_elected_is_told(tmp_path, faults, put_out, later):
+    cluster = [leads(9, 3, 0, 20, (1, 2, 3)), LEADERLESS, leads(25, 1, 2, 0, (1,))]
+    lossy = fault(3, "page-cache-loss", [1], 12, 24)
+    cause = only(run_in(tmp_path, cluster=cluster, faults=[*faults, lossy], anomalies=[lost(15, 9)])).cause
+    told = f"Brokers 2 and 3 had left the ISR of t-0 by 16.000 s, which was [1] then{put_out}"
+    assert told in cause.evidence
+    assert cause.faults == (3, *later)
+
+
+def test_of_an_isr_that_nobody_is_seen_to_have_left_nothing_is_told(tmp_path):
+    cluster = [leads(9, 3, 0, 20, (1, 2, 3)), leads(25, 1, 2, 0, (1,))]
+    faults = [fault(1, "isolate", [100], 11, 15.5), fault(3, "page-cache-loss", [1], 12, 24)]
+    cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 9)])).cause
+    assert not any("had left the ISR of" in line for line in cause.evidence)
+    assert cause.faults == (3,)
+
+
 @pytest.mark.parametrize(("resumed_s", "named"), [(12.9, True), (14, True), (10, False)])
 def test_a_pause_that_ends_when_the_log_is_cut_is_behind_the_cut(tmp_path, resumed_s, named):
     cluster = [
@@ -138,6 +170,20 @@ def test_replicas_that_cut_the_records_off_to_follow_are_told_but_not_those_that
     cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
     assert [sentence for sentence in cause.evidence if " cut its log " in sentence] == [
         "Broker 1 cut its log of t-0 from 20 to 0 between 21.000 s and 38.000 s, to follow broker 3."
+    ]
+
+
+def test_a_replica_that_had_only_some_of_the_records_cut_these_off(tmp_path):
+    """Broker 2 had none of them: what it cuts off was not lost."""
+    cluster = [
+        *(leads(21, 3, 0, 20, (1, 2, 3)), follows(21, 1, 3, 0, 17), follows(21, 2, 3, 0, 15)),
+        *(leads(34, 3, 2, 0, (3,)), follows(38, 1, 3, 2, 0), follows(38, 2, 3, 2, 0)),
+    ]
+    faults = [fault(1, "page-cache-loss", [3], 22, 26), fault(3, "kill", [1, 2], 22, 36)]
+    rows = [lost(offset, 10) for offset in (15, 19)]
+    cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=rows)).cause
+    assert [sentence for sentence in cause.evidence if " cut its log " in sentence] == [
+        "Broker 1 cut its log of t-0 from 17 to 0 between 21.000 s and 38.000 s, to follow broker 3."
     ]
 
 
@@ -521,7 +567,8 @@ def test_a_fault_that_waited_for_a_small_isr_says_how_small_it_was(tmp_path, num
     cluster = [leads(9, 3, 0, 20, (1, 3)), leads(15, 3, 1, 10, (3,))]
     faults = [fault(3, "page-cache-loss", [3], 12, 14, schedule_entry=number)]
     incident = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)]))
-    waited = "Fault #3 was to begin once the ISR of partition 0 had at most 1 member; samples may be late to show that."
+    waited = "Fault #3 waited until the ISR of partition 0 had at most 1 member, by the cluster's metadata;"
+    waited += " samples come later."
     assert (waited in incident.cause.evidence) == told
     (tmp_path / "schedule.json").write_text(json.dumps({"entries": entries}))
     assert only(tmp_path).cause.kind == "storage-loss"  # what cannot be read is not there

@@ -160,7 +160,7 @@ def test_records_that_were_shown_too_early_and_lost_are_of_the_mistake_of_who_sh
     assert set(incident.anomalies) == {"lost-read", "dirty-read"}
     evidence = " ".join(incident.cause.evidence)
     for told in (
-        "Broker 2 was first seen as leader of t-0 at 11.500 s",
+        "Broker 2 was first seen to lead t-0 in leader epoch 5 at 11.500 s",
         "Broker 2 showed a reader offset 30 of t-1 by 30.000 s, and at 31.000 s its high watermark was still 26,",
         "Broker 3, in the ISR [2, 3] last seen before, was cut off at 29.000 s (fault #5): it may not have had",
     ):

@@ -216,7 +216,7 @@ def test_a_recipe_is_one_fault_with_its_parts(tmp_path):
     run = checked(tmp_path, **{**SIMULATED, "faults": faults})
     assert told(run)["Faults needed"].startswith(
         "Needed: broker 1 was killed at 3.000 s (fault #1); a series of faults meant to lose all replicas of a"
-        " partition, and hold their answers about their logs back (fault #2), in which by then broker 2 was killed at"
+        " partition, and hold their answers about their logs back (fault #2), of which by then: broker 2 was killed at"
         " 4.000 s (fault #3) and broker 3 was paused 2 times from 6.000 s to 9.000 s (faults #4, #5). With these alone"
         " the failure occurs again. Without any one of them (what belongs together counts as one) it did not, in"
     )
@@ -225,7 +225,7 @@ def test_a_recipe_is_one_fault_with_its_parts(tmp_path):
     assert incident.cause.evidence[-1].endswith(told_last)
     parts[0] |= {"parameters": json.dumps({"what": "down already"})}
     run = checked(tmp_path, **{**SIMULATED, "faults": [*faults[:2], *parts]})
-    assert "(fault #2), in which by then broker 3 was paused 2 times" in told(run)["Faults needed"]
+    assert "(fault #2), of which by then: broker 3 was paused 2 times" in told(run)["Faults needed"]
     assert incident.cause.faults == (1, 2, 3, 4, 5)
 
 
@@ -382,7 +382,7 @@ def test_a_known_gap_may_be_enough_without_the_planted_flaw(tmp_path):
 def test_the_first_records_are_named_with_value_and_offset_and_lead_to_all(tmp_path):
     *_, records = answers(load_run(checked(tmp_path, **LOST_PAGE_CACHE)))
     assert records.text == (
-        "10 in all; the first: the write of value 1010 to t-0 offset 10; "
+        "10 in all; among them: the write of value 1010 to t-0 offset 10; "
         "the write of value 1011 to t-0 offset 11; the write of value 1012 to t-0 offset 12."
     )
     assert (records.link, records.link_text) == ("violations-lost-acked-write", "more of them")
@@ -391,7 +391,7 @@ def test_the_first_records_are_named_with_value_and_offset_and_lead_to_all(tmp_p
 def test_what_is_within_the_contract_is_not_counted_with_what_is_not(tmp_path):
     rows = [{**row, "within_contract": number < 6} for number, row in enumerate(LOST_PAGE_CACHE["anomalies"])]
     *_, records = answers(load_run(checked(tmp_path, **{**LOST_PAGE_CACHE, "anomalies": rows})))
-    assert records.text.startswith("4 violations; the first: the write of value 1016 to t-0 offset 16; ")
+    assert records.text.startswith("4 violations; among them: the write of value 1016 to t-0 offset 16; ")
 
 
 def test_commands_are_set_as_code_and_no_line_ends_within_a_time_or_number():
@@ -598,7 +598,8 @@ def test_a_graver_harm_that_came_later_is_told_from_the_first_violation(tmp_path
     rule = failure_sentences()["P-15"]
     said = f"No fault was needed for the first violation, P-15 ({rule}): it occurs without"
     assert found["Faults needed"].startswith(said)
-    assert found["Records"] == "The write of value 102 to log-0 offset 101."
+    first = "The first violation is about log-0 offset 7."
+    assert found["Records"] == f"The write of value 102 to log-0 offset 101. {first}"
     assert "Harm" not in found  # the headline tells it
     (incident,) = diagnose(tmp_path)
     assert incident.headline.endswith(". In the end 1 acknowledged write to log-0 (offset 101) was lost.")
