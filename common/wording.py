@@ -100,3 +100,8 @@ def partition_name(topic: object, partition: object) -> str:
     if topic is None:
         return "the run as a whole"
     return f"{topic}" if partition is None else f"{topic}-{partition}"
+
+
+def set_of(brokers: Sequence[int]) -> str:
+    """Return the brokers as a list in brackets: "[1, 3]"."""
+    return f"[{', '.join(str(broker) for broker in brokers)}]"

@@ -43,10 +43,10 @@ def left_alone(evidence: Evidence, name: str, broker: int, until_ns: int) -> lis
 
 
 def _that_put_out(evidence: Evidence, member: int, at_ns: int) -> list[Fault]:
-    """Return the last fault that kept a member apart by then, or else the last one that still lasted; or none."""
+    """Return the faults that kept a member apart by then, or else the last one that still lasted; or none."""
     hit = _hit(evidence, member, at_ns - _EXPIRES_NS, at_ns)
     apart = [fault for fault in hit if fault.kind in KEEPING_APART or fault.lossy]
-    return (apart or [fault for fault in hit if fault.touches(at_ns, at_ns)])[-1:]
+    return apart or [fault for fault in hit if fault.touches(at_ns, at_ns)][-1:]
 
 
 def new_leader(evidence: Evidence, history: PartitionHistory, broker: int, at_ns: int) -> NewLeader:

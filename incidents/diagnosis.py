@@ -35,7 +35,7 @@ from incidents.model import Cause, Election, Incident, Span
 from incidents.reads import COMMITS, OF_ANSWERS, STALE, causes_of_row
 from incidents.rows import Row, details_of
 from incidents.simulated import OWN_LAYERS, causes_of_finding
-from incidents.takeovers import LOST, cuts_to_follow, elsewhere, losses_in
+from incidents.takeovers import LOST, cuts_to_follow, elsewhere, losses_in, still_held_in_part
 from incidents.uncommitted import EARLY
 
 SYMPTOMS: Final = frozenset({
@@ -274,7 +274,7 @@ def _incident(evidence: Evidence, group: Group) -> Incident:
         within_contract=all(violations == 0 for violations, _ in anomalies.values()),
         anomalies=dict(sorted(anomalies.items(), key=lambda pair: _rank(pair[0]))),
         spans=spans,
-        causes=with_known_gaps(evidence, _with_more(group, _of_the_election(evidence, group, election))),
+        causes=with_known_gaps(evidence, _with_more(evidence, group, _of_the_election(evidence, group, election))),
         at_ns=min(times, default=None),
         findings=tuple(str(finding) for finding in group.findings),
         election=election,
@@ -287,11 +287,12 @@ def _incident(evidence: Evidence, group: Group) -> Incident:
     return _worded(incident, first=known if known < sum(anomalies[name]) else 0)
 
 
-def _with_more(group: Group, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+def _with_more(evidence: Evidence, group: Group, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
     """Return causes with what else they did: a single one with what it did to the other partitions."""
     also = tuple(group.also)
     if len(causes) == 1:
         also += elsewhere(group.losses, causes[0].evidence)
+        also += still_held_in_part(evidence, group.losses)
     return tuple(replace(cause, evidence=(*cause.evidence, *also)) for cause in causes) if also else causes
 
 
@@ -305,7 +306,9 @@ def _of_the_election(evidence: Evidence, group: Group, election: Election | None
             own = causes_of(evidence, loss)
             if [(one.kind, one.node) for one in own] == [(cause.kind, cause.node)]:
                 faults = tuple(dict.fromkeys((*cause.faults, *own[0].faults)))
-                return (replace(cause, evidence=own[0].evidence, faults=faults),)
+                # of lost storage the sentence speaks of all partitions
+                sentence = cause.sentence if cause.kind == "storage-loss" else own[0].sentence
+                return (replace(cause, sentence=sentence, evidence=own[0].evidence, faults=faults),)
     return group.causes
 
 

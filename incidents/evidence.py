@@ -24,7 +24,7 @@ from incidents import needed, node_logs
 from incidents.conditions import isr_conditions
 from incidents.deeds import A_RECIPE, OF_CLOCKS, RECIPES, meaning
 from incidents.faults import Fault, read_fault
-from incidents.logged_states import ENVIRONMENTS, LoggedState, logged_states
+from incidents.logged_states import ENVIRONMENTS, LoggedState, fencings, logged_states
 from incidents.needed import Needed
 from incidents.node_logs import Complaint, LogLine
 from incidents.partition_history import PartitionHistory, partition_history
@@ -277,15 +277,25 @@ class Evidence:
     @cached_property
     def _logged(self) -> Mapping[tuple[str, int], Sequence[LoggedState]]:
         """What brokers' own logs tell of partitions."""
+        return logged_states(self._timed_lines)
+
+    @cached_property
+    def _timed_lines(self) -> Sequence[LogLine]:
+        """The lines of nodes on this machine, whose clock no fault has set."""
         if self.settings.get("environment") not in ENVIRONMENTS:
-            return {}
+            return ()
         wrong = {node for fault in self.faults if fault.kind in OF_CLOCKS for node in fault.targets}
-        return logged_states(self.log_lines, wrong)
+        return [line for line in self.log_lines if line.node not in wrong]
 
     @cached_property
     def log_lines(self) -> Sequence[LogLine]:
         """The lines with a time of all nodes' logs, on the run's clock."""
         return node_logs.by_run_clock(self._directory, self.settings.get("started_unix_ms"))
+
+    @cached_property
+    def fenced(self) -> Sequence[tuple[int, int]]:
+        """When controllers have fenced which brokers, by their own logs, in the order of time."""
+        return fencings(self._timed_lines)
 
     @cached_property
     def last_sampled_ns(self) -> Mapping[int, int]:
@@ -332,16 +342,30 @@ class Evidence:
     def _records_of_logs(self) -> pa.Table:
         return load_table(self._directory, "logs", ("broker", "topic", "partition", "offset", "value")).table
 
-    def write_of(self, value: int) -> Mapping[str, Any] | None:
+    def acknowledged(self, value: int) -> Mapping[str, Any] | None:
         """Return the acknowledged write of a record: topic, partition, offset, value, broker, `at_ns`; None if none."""
-        sends = load_table(self._directory, "sends").table
-        for send in sends.filter(pc.equal(sends.column("value"), value)).to_pylist():
-            operations = load_table(self._directory, "operations").table
-            for one in operations.filter(pc.equal(operations.column("op"), send["op"])).to_pylist():
-                if one["status"] == "ok":
-                    place = {name: send[name] for name in ("topic", "partition", "offset", "value")}
-                    return {**place, "broker": one["node"], "at_ns": one["completed_ns"]}
-        return None
+        return next(iter(self._acknowledged(pc.field("value") == value)), None)
+
+    def gone(self, topic: str, partition: int, first: int, last: int) -> list[Mapping[str, Any]]:
+        """Return the acknowledged writes at some offsets of a partition that no broker's log holds after the run."""
+        place = (pc.field("topic") == topic) & (pc.field("partition") == partition)
+        writes = self._acknowledged(place & (pc.field("offset") >= first) & (pc.field("offset") <= last))
+        return [one for one in writes if not self.holders_of(topic, partition, {one["offset"]: one["value"]})]
+
+    def _acknowledged(self, which: pc.Expression) -> list[Mapping[str, Any]]:
+        sends = load_table(self._directory, "sends").table.filter(which).to_pylist()
+        operations = load_table(self._directory, "operations").table
+        mine = pc.is_in(operations.column("op"), value_set=pa.array([send["op"] for send in sends], pa.int64()))
+        ended = {one["op"]: one for one in operations.filter(mine).to_pylist() if one["status"] == "ok"}
+        return [
+            {
+                **{name: send[name] for name in ("topic", "partition", "offset", "value")},
+                "broker": ended[send["op"]]["node"],
+                "at_ns": ended[send["op"]]["completed_ns"],
+            }
+            for send in sends
+            if send["op"] in ended and send["offset"] is not None
+        ]
 
     def complaint(self, node: int, topic: str, partition: int) -> Complaint | None:
         """What a node's log says against a partition when it ends; None if nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from common.wording import as_sentence, count, partition_name
+from common.wording import as_sentence, partition_name
 from incidents.evidence import Evidence, Finding
 from incidents.longer_logs import longer_logs, not_cut
 from incidents.losses import elected_without
@@ -290,8 +290,8 @@ def _cut_then(evidence: Evidence, cause: Cause, row: Row) -> str | None:
 
 def _shortened(topic: str, partition: int, cut: LogCut, *, kept: str) -> str:
     return (
-        f"Broker {cut.broker} cut its log of {partition_name(topic, partition)} from {count(cut.log_end_before)} to"
-        f" {count(cut.log_end)} {cut.when}, {kept} what it cut off."
+        f"Broker {cut.broker} cut its log of {partition_name(topic, partition)} {cut.ends}"
+        f" {cut.when}, {kept} what it cut off."
     )
 
 

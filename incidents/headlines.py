@@ -113,7 +113,7 @@ def _which(election: Election | None, since: str) -> str:
         return ""
     epoch = f"leader epoch {election.epoch} of "
     place = _ORDINALS[election.number - 1] if election.number <= len(_ORDINALS) else f"{election.number}th"
-    of_how_many = f"the {place} of {election.elections} elections after the {since}"
+    of_how_many = f"the {place} of {election.elections} leaderships seen after the {since}"
     return f" ({epoch}{partition_name(election.topic, election.partition)}, {of_how_many})"
 
 

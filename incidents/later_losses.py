@@ -6,62 +6,73 @@ have gone in another partition, and in another way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
-from common.wording import as_sentence, partition_name
+from common.wording import as_sentence, moment, partition_name, plural
 from incidents.chains import NewLeader, new_leader
 from incidents.evidence import Evidence, Finding
 from incidents.losses import causes_of
 from incidents.model import Cause
 from incidents.rows import Row
-from incidents.takeovers import LOST, losses_in
+from incidents.takeovers import LOST, Loss, losses_in
 
 IN_THE_END: Final = "In the end "
 """How evidence of a simulated failure begins that tells of the harm, and not of the first violation."""
+_TOLD_MAX: Final = 4
+
+
+class _Told(NamedTuple):
+    text: str
+    faults: tuple[int, ...]
 
 
 def with_later_losses(evidence: Evidence, findings: Sequence[Finding], causes: Sequence[Cause]) -> tuple[Cause, ...]:
     """Return the causes of the first finding with how the records that later ones miss were lost, where that is known.
 
-    Findings of the clients' history name the first lost record of each kind.
+    Records of one partition that different leaders lacked are told apart.
     """
-    found = [_of_one(evidence, finding) for finding in findings[1:] if finding.layer == "history"]
-    told = {cause.sentence: sentence for cause, sentence in filter(None, found)}
-    further = tuple(number for cause, _ in filter(None, found) for number in cause.faults)
+    later = [finding for finding in findings[1:] if finding.layer == "history" and finding.property_id in LOST]
+    told = [one for finding in later for one in _of_finding(evidence, finding)][:_TOLD_MAX]
+    further = [number for one in told for number in one.faults]
     return tuple(
         replace(
             cause,
-            evidence=(*cause.evidence, *told.values()),
+            evidence=(*cause.evidence, *dict.fromkeys(one.text for one in told)),
             faults=tuple(dict.fromkeys((*cause.faults, *further))),
         )
         for cause in causes
     )
 
 
-def _of_one(evidence: Evidence, finding: Finding) -> tuple[Cause, str] | None:
-    row = _row(evidence, finding)
-    losses = losses_in(evidence, [row]) if row is not None else []
-    causes = causes_of(evidence, losses[0]) if losses and losses[0].takeover is not None else ()
-    if len(causes) != 1:
-        return None
-    cause, name = causes[0], partition_name(losses[0].topic, losses[0].partition)
+def _of_finding(evidence: Evidence, finding: Finding) -> Iterator[_Told]:
+    for loss in losses_in(evidence, _rows(evidence, finding)):
+        causes = causes_of(evidence, loss) if loss.takeover is not None else ()
+        if len(causes) == 1:
+            yield _told(evidence, loss, causes[0])
+
+
+def _told(evidence: Evidence, loss: Loss, cause: Cause) -> _Told:
+    """Say how records of one loss went: what was done, whom its replica had begun to follow, and under which faults."""
     led = NewLeader()
     if cause.kind == "wrong-cut" and cause.node is not None and cause.at_ns is not None:
-        history = evidence.history_of(losses[0].topic, losses[0].partition)
-        led = new_leader(evidence, history, cause.node, cause.at_ns)
+        led = new_leader(evidence, evidence.history_of(loss.topic, loss.partition), cause.node, cause.at_ns)
+    name = partition_name(loss.topic, loss.partition)
+    lost = f"{name} lost {plural(len(loss.rows), 'record')}, acknowledged by {moment(loss.last_ns)}"
     by_faults = [line for line in cause.evidence if "(fault #" in line]
-    sentence = as_sentence(f"{IN_THE_END}{name} lost records: {cause.sentence}")
-    faults = tuple(dict.fromkeys((*led.faults, *cause.faults)))
-    return replace(cause, faults=faults), " ".join([sentence, *led.told, *by_faults])
+    text = " ".join([as_sentence(f"{IN_THE_END}{lost}: {cause.sentence}"), *led.told, *by_faults])
+    numbers = (*led.faults, *cause.faults)
+    return _Told(text, tuple(number for number in numbers if re.search(rf"#{number}\b", text)))
 
 
-def _row(evidence: Evidence, finding: Finding) -> Row | None:
-    """Return the record that a finding misses as the checkers would tell it; None if the history has no such write."""
-    if finding.property_id not in LOST or finding.value is None:
-        return None
-    sent = evidence.write_of(finding.value)
-    if sent is None or sent["offset"] is None:
-        return None
-    return {**sent, "anomaly": finding.property_id, "within_contract": False, "evidence": None}
+def _rows(evidence: Evidence, finding: Finding) -> list[Row]:
+    """Return the records that a finding misses as the checkers would tell them: it names the first one, and offsets."""
+    first = evidence.acknowledged(finding.value) if finding.value is not None else None
+    if first is None:
+        return []
+    topic, partition, offset = first["topic"], first["partition"], first["offset"]
+    mine = [(start, end) for number, start, end in finding.ranges if number == partition] or [(offset, offset)]
+    gone = [one for start, end in mine for one in evidence.gone(topic, partition, start, end)]
+    return [{**one, "anomaly": finding.property_id, "within_contract": False, "evidence": None} for one in gone]

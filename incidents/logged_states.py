@@ -1,4 +1,4 @@
-"""Reads from brokers' own logs when a replica began to lead or to follow, and when it cut its log.
+"""Reads from nodes' own logs when a replica began to lead or to follow or cut its log, and when brokers were fenced.
 
 Samples are half a second apart: a whole leadership may lie between two of them. A log has its moment, if its broker's
 clock is the one of the run: so only logs of nodes on this machine are read, and none of a node whose clock a fault set.
@@ -46,6 +46,13 @@ _KAFKAS: Final = (
 )
 
 
+_FENCED: Final = (
+    re.compile(r"sessions of brokers \[(?P<brokers>[\d, ]{1,99})\] expired; fenced"),
+    re.compile(r"modifying the registration for broker (?P<brokers>\d{1,10}): .{0,200}\bfenced=1\b"),
+)
+"""What controllers say of brokers that they fence: Harrow's own, and Kafka's."""
+
+
 class LoggedState(NamedTuple):
     """What a line of a broker's log says of its replica. None: the line does not say it.
 
@@ -71,20 +78,16 @@ class LoggedState(NamedTuple):
         return "leader" if self.leader == self.broker else "follower"
 
 
-def logged_states(
-    lines: Iterable[LogLine], unreliable: Iterable[int] = ()
-) -> Mapping[tuple[str, int], tuple[LoggedState, ...]]:
-    """Topic and partition → what the lines say of it, in the order of time; nothing of nodes with unreliable clocks."""
+def logged_states(lines: Iterable[LogLine]) -> Mapping[tuple[str, int], tuple[LoggedState, ...]]:
+    """Topic and partition → what the lines say of it, in the order of time."""
     found: dict[tuple[str, int], list[LoggedState]] = {}
-    left_out = frozenset(unreliable)
     for line in lines:
-        if line.node not in left_out:
-            for pattern in (*_OURS, *_KAFKAS):
-                match = pattern.search(line.text)
-                if match is not None:
-                    where = (match["topic"], int(match["partition"]))
-                    found.setdefault(where, []).append(_state(line, match.groupdict()))
-                    break
+        for pattern in (*_OURS, *_KAFKAS):
+            match = pattern.search(line.text)
+            if match is not None:
+                where = (match["topic"], int(match["partition"]))
+                found.setdefault(where, []).append(_state(line, match.groupdict()))
+                break
     return {where: tuple(sorted(states, key=lambda one: one.at_ns)) for where, states in found.items()}
 
 
@@ -108,3 +111,14 @@ def _state(line: LogLine, found: Mapping[str, str | None]) -> LoggedState:
 
 def _number(text: str | None) -> int | None:
     return None if text is None else int(text)
+
+
+def fencings(lines: Iterable[LogLine]) -> list[tuple[int, int]]:
+    """Return when which broker was fenced, by lines of controllers, in the order of time."""
+    found: dict[tuple[int, int], None] = {}
+    for line in lines:
+        for pattern in _FENCED:
+            match = pattern.search(line.text)
+            for broker in match["brokers"].split(",") if match is not None else ():
+                found[line.at_ms * 1_000_000, int(broker)] = None
+    return sorted(found)

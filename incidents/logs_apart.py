@@ -15,12 +15,13 @@ from common.wording import (
     node,
     nodes,
     partition_name,
+    set_of,
 )
 from incidents.deeds import CUTTING_OFF, ENDING_A_PROCESS
 from incidents.evidence import Evidence
 from incidents.faults import FROM_BROKERS, Fault
 from incidents.longer_logs import longer_logs, not_cut
-from incidents.lost_storage import SLACK_NS, set_of
+from incidents.lost_storage import SLACK_NS
 from incidents.model import Cause
 from incidents.partition_history import PartitionHistory, Sample
 from incidents.takeovers import Loss, held
@@ -168,7 +169,7 @@ def _after_a_cut(evidence: Evidence, loss: Loss, leader: int) -> Cause | None:
         for fault in evidence.faults_on(by, cut.before_ns, cut.at_ns)
         if fault.takes_records(loss.topic, loss.partition)
     ]
-    shorter = f"had cut its log from {count(cut.log_end_before)} to {count(cut.log_end)} {cut.when}, and led"
+    shorter = f"had cut its log {cut.ends} {cut.when}, and led"
     if took:
         left = f"with {count(cut.log_end)} of {count(cut.log_end_before)} records left"
         shorter = f"acknowledged them after it {took[-1].deed} and led on {left}"

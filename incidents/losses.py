@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from common.wording import (
-    count,
-    moment,
-    nodes,
-    partition_name,
-)
+from common.wording import count, moment, nodes, partition_name, set_of
 from history.contract import ACKS_ALL, ACKS_LEADER, ACKS_NONE
-from incidents.deeds import ANOTHER_HAD_TO_LEAD, CHANGING_MIN_ISR, CUTTING_OFF, ENDING_A_PROCESS, KEEPING_APART
+from incidents.deeds import (
+    ANOTHER_HAD_TO_LEAD,
+    CHANGING_MIN_ISR,
+    CUTTING_OFF,
+    DELAYING,
+    ENDING_A_PROCESS,
+    KEEPING_APART,
+)
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.logs_apart import UNCONDITIONAL, by_one_replaced, still_held
-from incidents.lost_storage import SLACK_NS, set_of, storage_loss, was_eligible
+from incidents.lost_storage import SLACK_NS, storage_loss, was_eligible
 from incidents.model import Cause
 from incidents.partition_history import NO_LEADER, PartitionHistory, Sample
 from incidents.takeovers import Loss, Takeover, holders_of_all
@@ -61,7 +63,11 @@ def _by_takeover(evidence: Evidence, loss: Loss, takeover: Takeover) -> list[Cau
     epoch = f" in leader epoch {takeover.epoch}" if takeover.epoch >= 0 else ""
     first = "first seen" if takeover.epoch >= 0 else "seen"  # without leader epochs it may have led before
     first_seen = f"Broker {leader} was {first} to lead {name}{epoch} at {moment(takeover.seen_ns)}"
-    began = [one for one in history.took_over if one.broker == leader and takeover.not_before_ns <= one.at_ns]
+    began = [
+        one
+        for one in history.took_over
+        if one.broker == leader and takeover.not_before_ns <= one.at_ns and one.leader_epoch in (None, takeover.epoch)
+    ]
     if began and began[0].at_ns <= takeover.seen_ns:
         first_seen = f"By its own log broker {leader} began to lead {name}{epoch} at {moment(began[0].at_ns)}"
     if takeover.leads_on:
@@ -210,9 +216,27 @@ def _holders_kept_away(
     last = {sample.broker: sample for sample in history.samples if sample.at_ns <= until_ns}
     had = (broker for broker, one in sorted(last.items()) if (one.log_end or 0) > loss.offsets[0])
     hit = [
-        (broker, evidence.faults_on(broker, cut_ns, takeover.seen_ns)) for broker in had if broker != takeover.leader
+        (broker, [one for one in evidence.faults_on(broker, cut_ns, takeover.seen_ns) if one.kind not in DELAYING])
+        for broker in had
+        if broker != takeover.leader
     ]
-    return [(broker, faults[-1]) for broker, faults in hit if faults], [broker for broker, faults in hit if not faults]
+    return (
+        [(broker, _that_kept_away(history, loss, broker, faults)) for broker, faults in hit if faults],
+        [broker for broker, faults in hit if not faults],
+    )
+
+
+def _that_kept_away(history: PartitionHistory, loss: Loss, broker: int, faults: Sequence[Fault]) -> Fault:
+    """Return the last of some faults: one that kept the broker apart, or took these records, if there is such a one."""
+
+    def took_none(fault: Fault) -> bool:
+        after = (one for one in history.samples if one.broker == broker and one.at_ns > fault.started_ns)
+        first = next(after, None)
+        return fault.lossy and first is not None and (first.log_end or 0) > loss.offsets[0]
+
+    kept = [fault for fault in faults if not took_none(fault)]
+    apart = [fault for fault in kept if fault.kind in KEEPING_APART or fault.lossy]
+    return (apart or kept or list(faults))[-1]
 
 
 def _never_had(
@@ -242,8 +266,9 @@ def _never_had(
             lacked = f"Samples of broker {leader} after the {since} show a log that ends at {count(end)}."
     elif back:
         lacked = f"{lacked} It {back[0].deed}, and may have cut its log when it came back."
+    seen_at = f", at {moment(last.at_ns)}," if last is not None else ""
     elr = "" if evidence.is_leader_race else f", the ELR {set_of(eligible)}"
-    spoken = (*seen, lacked, f"The ISR last seen before that election was {set_of(isr)}{elr}.")
+    spoken = (*seen, lacked, f"The ISR last seen before that election{seen_at} was {set_of(isr)}{elr}.")
 
     def cause(kind: str, sentence: str) -> Cause:
         return Cause(kind, sentence, spoken, takeover.seen_ns, leader, numbers)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
-from common.wording import FIRST_CONTROLLER, FIRST_SERVER, capital, count, moment, nodes, partition_name
-from history.contract import DOWN_ALREADY, shutdowns_survived
-from incidents.deeds import DELAYING, ENDING_A_PROCESS, KEEPING_APART
+from common.wording import count, moment, partition_name, set_of
+from history.contract import shutdowns_survived
+from incidents.deeds import DELAYING, ENDING_A_PROCESS
 from incidents.evidence import Evidence
 from incidents.faults import Fault
+from incidents.left_isr import Left, left_before_election, told_of
 from incidents.model import Cause
 from incidents.partition_history import LogCut, PartitionHistory, Sample
 from incidents.takeovers import Loss, Takeover, cuts_to_follow
@@ -17,16 +17,13 @@ from incidents.takeovers import Loss, Takeover, cuts_to_follow
 SLACK_NS = 2_000_000_000
 """A fault that ended this long before a write was acknowledged may still explain why it was lost: samples are late."""
 
-_EXPIRES_NS = 5_000_000_000
-"""How long before a member has left an ISR a fault that put it out may have ended."""
-
-HAD_LEFT_THE_ISR = "had left the ISR of"
-"""What evidence says of replicas that were out of the ISR when one without its storage was elected from it."""
-
 _ELR_FEATURE = "eligible.leader.replicas.version"
 
 KNOWN_GAP = "a known gap of the protocol"
 """What a cause says, in `allowed_by`, of a loss that the protocol does not prevent."""
+
+SWITCHED_OFF = f"The cluster runs without eligible leader replicas ({_ELR_FEATURE}=0)"
+"""What is said of a loss that ELR prevents, in a cluster that has recorded that they are not in force."""
 
 UNLESS_ELR = (
     f"Without eligible leader replicas (ELR, KIP-966) this is {KNOWN_GAP}, which switching them on closes; with them it"
@@ -59,10 +56,10 @@ def storage_loss(
     last = f"The ISR of {name} last seen {until} was {set_of(isr)}, at {moment(before[-1].at_ns)}." if isr else ""
     condition = evidence.waited_for(fault)
     waited = f"Fault #{fault.number} waited until {condition}, by the cluster's metadata; samples come later."
-    left = _left_before_election(history, takeover, fault, isr)
+    left = left_before_election(history, takeover, fault, isr)
     away = _kept_away(evidence, loss, takeover, fault, before, left)
     told = {broker for excuse, _ in away for broker in excuse.targets}
-    put_out = _put_out(evidence, name, _Left({one: at for one, at in left.by_ns.items() if one not in told}, left.isr))
+    put_out = told_of(evidence, name, Left({one: at for one, at in left.by_ns.items() if one not in told}, left.isr))
     acknowledged = "acknowledged them alone, " if alone else ""
     numbers = (fault.number, *(one.number for one, _ in away), *(one.number for one in put_out.faults))
     then = f"was elected {'again' if led else 'leader'}"
@@ -89,9 +86,8 @@ def storage_loss(
 def _cuts_after(evidence: Evidence, history: PartitionHistory, loss: Loss, takeover: Takeover) -> list[str]:
     """Say which other replicas then cut the records off their logs, to follow that leader or the next."""
     return [
-        f"Broker {cut.broker} cut its log of {partition_name(history.topic, history.partition)} from"
-        f" {count(cut.log_end_before)} to {count(cut.log_end)} {cut.when}, to follow broker"
-        f" {_followed_at(history, cut, takeover)}."
+        f"Broker {cut.broker} cut its log of {partition_name(history.topic, history.partition)} {cut.ends} {cut.when},"
+        f" to follow broker {_followed_at(history, cut, takeover)}."
         for cut in cuts_to_follow(evidence, loss, takeover)
     ]
 
@@ -112,59 +108,8 @@ def _that_took(lossy: Sequence[Fault], samples: Sequence[Sample], offset: int) -
     return before[-1] if had_ns and before else lossy[-1]
 
 
-class _Left(NamedTuple):
-    """When samples show that brokers had left the ISR, after a fault that took records and before the election."""
-
-    by_ns: Mapping[int, int]
-    isr: tuple[int, ...]
-    """What was left of it."""
-
-
-class _PutOut(NamedTuple):
-    """What is told of these, and the faults that put them out."""
-
-    told: tuple[str, ...]
-    faults: tuple[Fault, ...]
-
-
-def _left_before_election(history: PartitionHistory, takeover: Takeover, fault: Fault, isr: Sequence[int]) -> _Left:
-    """Find who left the ISR in between, by samples of any replica of a later leader epoch: nobody need have led."""
-    led_ns = max((one.at_ns for one in history.leading if one.at_ns < fault.started_ns), default=0)
-    epoch = max((one.leader_epoch for one in history.leading if one.at_ns <= led_ns), default=-1)
-    telling = [
-        one
-        for one in history.samples
-        if fault.started_ns <= one.at_ns < takeover.seen_ns and one.isr and epoch < one.leader_epoch < takeover.epoch
-    ]
-    by_ns = {
-        member: next((one.at_ns for one in telling if member not in one.isr), takeover.seen_ns)
-        for member in isr
-        if telling and member not in telling[-1].isr
-    }
-    return _Left(by_ns, telling[-1].isr if telling else ())
-
-
-def _put_out(evidence: Evidence, name: str, left: _Left) -> _PutOut:
-    """Say who had left the ISR before the election, and after which faults on them, or on the controllers."""
-    if not left.by_ns:
-        return _PutOut((), ())
-    last_ns = max(left.by_ns.values())
-    hit = [
-        fault
-        for fault in evidence.faults
-        if fault.kind in KEEPING_APART
-        and fault.detail != DOWN_ALREADY
-        and fault.touches(min(left.by_ns.values()) - _EXPIRES_NS, last_ns)
-        and (fault.targets & left.by_ns.keys() or any(FIRST_CONTROLLER <= one < FIRST_SERVER for one in fault.targets))
-    ]
-    why = f": {'; '.join(fault.story for fault in hit)}" if hit else ""
-    who = capital(nodes(sorted(left.by_ns)))
-    sentence = f"{who} {HAD_LEFT_THE_ISR} {name} by {moment(last_ns)}, which was {set_of(left.isr)} then{why}."
-    return _PutOut((sentence,), tuple(hit))
-
-
 def _kept_away(
-    evidence: Evidence, loss: Loss, takeover: Takeover, fault: Fault, before: Sequence[Sample], gone: _Left
+    evidence: Evidence, loss: Loss, takeover: Takeover, fault: Fault, before: Sequence[Sample], gone: Left
 ) -> list[tuple[Fault, str]]:
     """The faults that kept the other replicas from being elected, each with a sentence that says so.
 
@@ -231,7 +176,7 @@ def _why_it_could_lead(
             return f"{elected}. Version {version} has no ELR, which would forbid that: it is {KNOWN_GAP} (KIP-966)."
         level = evidence.feature(_ELR_FEATURE)
         if level == 0:
-            without = f"The cluster runs without eligible leader replicas ({_ELR_FEATURE}=0), which would forbid that"
+            without = f"{SWITCHED_OFF}, which would forbid that"
             return f"{elected}. {without}: it is {KNOWN_GAP} (KIP-966)."
         if level is not None:
             with_them = f"although the cluster runs with eligible leader replicas ({_ELR_FEATURE}={level})"
@@ -246,8 +191,3 @@ def was_eligible(history: PartitionHistory, takeover: Takeover) -> bool:
     member_of = [one for one in earlier if takeover.leader in (*one.isr, *one.elr)]
     last = max(member_of, key=lambda one: (one.leader_epoch, one.at_ns), default=None)
     return last is not None and takeover.leader in last.elr and takeover.leader not in last.isr
-
-
-def set_of(brokers: Sequence[int]) -> str:
-    """The brokers as a list in brackets: "[1, 3]"."""
-    return f"[{', '.join(str(broker) for broker in brokers)}]"

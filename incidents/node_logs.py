@@ -27,6 +27,10 @@ _LAST_MS: Final = 30_000
 """A complaint that is older than this when a log ends was about something that is over."""
 
 
+_BESIDE_OUTPUT = ("*/logs/state-change.log", "*/logs/controller.log")
+"""What Apache Kafka writes to files of its own and not to its output: elections, ISRs, who is fenced."""
+
+
 class LogLine(NamedTuple):
     """A line of a node's log. `at_ms` is on the run's clock, or on one that `stamped_lines` tells."""
 
@@ -79,7 +83,7 @@ def complaints_of(directory: Path, node: int) -> Complaints:
     """Read the logs of a node in a run's directory. No content of a log raises."""
     day = datetime.fromtimestamp(0, UTC)
     paths = sorted((directory / "nodes" / str(node)).glob("*.log"))
-    lines = [line for path in paths for line in stamped_lines(path, day)]
+    lines = [line for path in paths for line in stamped_lines(path, day, node)]
     complaining = tuple(line for line in lines if _COMPLAINT.match(line.text))
     return Complaints(complaining, max((line.at_ms for line in lines), default=0))
 
@@ -95,15 +99,17 @@ def by_run_clock(directory: Path, started_unix_ms: object) -> list[LogLine]:
         day = datetime.fromtimestamp(started_unix_ms / 1000, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     except (OverflowError, OSError, ValueError):
         return []
-    paths = sorted((directory / "nodes").glob("*/*.log"))[:FILES_MAX]
-    logs = [list(stamped_lines(path, day)) for path in paths if path.parent.name.isdecimal()]
+    found = (path for pattern in ("*/*.log", *_BESIDE_OUTPUT) for path in (directory / "nodes").glob(pattern))
+    paths = sorted(found)[:FILES_MAX]
+    read = ((path, path.relative_to(directory / "nodes").parts[0]) for path in paths)
+    logs = [list(stamped_lines(path, day, int(node))) for path, node in read if node.isdecimal()]
     earliest_ms = min((log[0].at_ms for log in logs if log), default=0)
     zone_ms = round((earliest_ms - started_unix_ms) / _QUARTER_MS) * _QUARTER_MS
     return [line._replace(at_ms=line.at_ms - zone_ms - started_unix_ms) for log in logs for line in log]
 
 
-def stamped_lines(path: Path, day: datetime) -> Iterator[LogLine]:
-    """The lines of `nodes/<number>/<name>.log` that have a time, by the clock of UTC; of a long log those at its end.
+def stamped_lines(path: Path, day: datetime, node: int) -> Iterator[LogLine]:
+    """The lines of a node's log that have a time, by the clock of UTC; of a long log those at its end.
 
     A time without a date is of `day`, and one that goes back is of the day after. No content of a log raises.
     """
@@ -127,7 +133,7 @@ def stamped_lines(path: Path, day: datetime) -> Iterator[LogLine]:
         before_ms = at_ms
         text = printable(" ".join(f"{line[: found.start()]}{line[found.end() :]}".split()))
         cut = text if len(text) <= TEXT_CHARACTERS else f"{text[:TEXT_CHARACTERS]}…"
-        yield LogLine(at_ms, int(path.parent.name), cut)
+        yield LogLine(at_ms, node, cut)
 
 
 def _without_numbers(text: str) -> str:

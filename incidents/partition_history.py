@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from common.wording import moment, nodes, partition_name
+from common.wording import count, moment, nodes, partition_name
 from incidents.logged_states import LoggedState
 
 NO_LEADER = -1
@@ -66,7 +66,16 @@ class LogCut(NamedTuple):
     """The same if the broker's log has the moment."""
     broker: int
     log_end_before: int
+    """Where it was last seen to end; the log may have grown since, unless the broker's log tells the end."""
     log_end: int
+    is_exact: bool = False
+    """Whether the broker's log tells where it ended before."""
+
+    @property
+    def ends(self) -> str:
+        """From where to where it was cut, as a sentence says it."""
+        before = count(self.log_end_before) + ("" if self.is_exact else " or more")
+        return f"from {before} to {count(self.log_end)}"
 
     @property
     def when(self) -> str:
@@ -279,7 +288,8 @@ def _cuts(rows: Iterable[dict[str, Any]]) -> Iterator[LogCut]:
         if row.get("is_cut"):
             before_ns, log_end_before = row["at_ns"], max(log_end_before, row["cut_from"] or 0)
         if log_end < log_end_before:
-            yield LogCut(row["at_ns"], before_ns, broker, log_end_before, log_end)
+            is_exact = bool(row.get("is_cut")) and log_end_before == row["cut_from"]
+            yield LogCut(row["at_ns"], before_ns, broker, log_end_before, log_end, is_exact)
         last[broker] = (row["at_ns"], log_end)
 
 

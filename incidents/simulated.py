@@ -136,7 +136,7 @@ def _cause(evidence: Evidence, finding: Finding, kind: str, sentence: str, *spok
     known = evidence.needed is not None and bool(evidence.needed.needed or not evidence.needed.untested)
     what = "Faults that it needs" if known else "Faults before it"
     if known and evidence.needed is not None and evidence.needed.parts:
-        what += ", what belongs together as one"
+        what += " (what belongs together counts as one)"
     is_chance = known and evidence.needed is not None and evidence.needed.is_chance
     if is_chance:
         what = "Faults without any one of which, and with the same random choices, it does not occur"
@@ -222,7 +222,7 @@ def _candidate_completeness(evidence: Evidence, finding: Finding) -> tuple[Cause
     if had and not others:
         since, log_end = max(had)
         lost = [fault for fault in evidence.faults_on(broker, since, until_ns) if fault.lossy]
-        spoken = f"At {moment(since)} its log still ended at {count(log_end)}."
+        spoken = f"At {moment(since)} the log of broker {broker} still ended at {count(log_end)}."
         took = _that_took(evidence, lost, 0)  # no sample shows the record after the first
         if took is not None and _was_outside(history, broker, took, until_ns):
             sentence = (

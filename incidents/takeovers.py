@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -214,3 +215,18 @@ def holders_of_all(evidence: Evidence, loss: Loss) -> list[int]:
     """The brokers that hold all of the records at their places after the run."""
     offsets = {row["offset"] for row in loss.rows if row["offset"] is not None}
     return sorted(broker for broker, held in held(evidence, loss).items() if held == len(offsets))
+
+
+def still_held_in_part(evidence: Evidence, losses: Sequence[Loss]) -> tuple[str, ...]:
+    """Say which brokers hold some of the lost records at their places after the run, of losses that are not apart."""
+    total, found = 0, Counter[int]()
+    for loss in losses:
+        if loss.takeover is not None:
+            total += len({row["offset"] for row in loss.rows})
+            found.update(held(evidence, loss))
+    return tuple(
+        f"After the run broker {broker} still holds {count(number)} of the {count(total)} lost records that the table"
+        " of anomalies has."
+        for broker, number in sorted(found.items())
+        if 0 < number < total
+    )

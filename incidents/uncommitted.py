@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from common.wording import count, moment, nodes, partition_name
+from common.wording import count, moment, nodes, partition_name, set_of
 from incidents.evidence import Evidence
 from incidents.faults import Fault
-from incidents.lost_storage import set_of
 from incidents.model import Cause
 from incidents.partition_history import NO_LEADER, PartitionHistory, Sample
 from incidents.rows import Row, details_of

@@ -22,7 +22,7 @@ from incidents.doubled import NOT_IDEMPOTENT
 from incidents.evidence import Evidence
 from incidents.headlines import gravest
 from incidents.logs_apart import UNCONDITIONAL
-from incidents.lost_storage import KNOWN_GAP, UNLESS_ELR
+from incidents.lost_storage import KNOWN_GAP, SWITCHED_OFF, UNLESS_ELR
 from incidents.model import SPANS_NAMED_MAX, where
 from incidents.needed import Needed
 from incidents.rows import details_of
@@ -76,6 +76,9 @@ def _harm(run: Run, incident: Incident) -> list[Answer]:
         " cluster, after every step, and finds a broken rule whether or not it has cost that. Writes that failed"
         " meanwhile are no harm in this sense."
     )
+    acks = run.number("acks")
+    if acks in (ACKS_NONE, ACKS_LEADER):
+        text += f" What writes with acks={acks} may lose is not counted either."
     return [Answer("Harm", text)]
 
 
@@ -102,6 +105,9 @@ def _whose_mistake(run: Run, incident: Incident, needed: Needed | None) -> str:
     if allowed_by.endswith(UNLESS_ELR):
         return f"The protocol's, or else the broker software's; not the clients'. {allowed_by}"
     if KNOWN_GAP in allowed_by:
+        if SWITCHED_OFF in allowed_by:
+            whose = "The protocol's, whose gap this cluster's configuration leaves open; not this implementation's."
+            return f"{whose} {allowed_by}"
         may = any(UNCONDITIONAL in cause.evidence for cause in incident.causes)
         return f"{'Most likely the' if may else 'The'} protocol's, not this implementation's. {allowed_by}"
     if kinds == {"node-crash"} and all((cause.node or 0) >= FIRST_SERVER for cause in incident.causes):
@@ -271,6 +277,8 @@ def _record(run: Run, row: Mapping[str, Any]) -> str:
     place = partition_name(row["topic"], row["partition"])
     offset = "" if row["offset"] is None else f" offset {count(row['offset'])}"
     values = [row["value"]] if row["value"] is not None else _values_at(run, row)
+    if row["anomaly"] not in CATALOGUE:
+        values = values[-1:]  # the simulator speaks of the record that is there by then
     if not values and not offset:
         return f"No single one; it is about {place}"
     if not values:

@@ -9,8 +9,8 @@ from incidents import Cause, Incident
 from incidents.deeds import ANOTHER_HAD_TO_LEAD
 from incidents.evidence import Evidence
 from incidents.faults import Fault
+from incidents.left_isr import HAD_LEFT_THE_ISR
 from incidents.losses import CUT_AS_IT_WENT_ON, MAY_NOT_HAVE_GOT, NOT_FETCHED_AGAIN
-from incidents.lost_storage import HAD_LEFT_THE_ISR
 from incidents.out_of_isr import HAS_BEEN
 from incidents.reads import MAY_NOT_COMMIT
 from incidents.uncommitted import MAY_LACK_IT

@@ -85,7 +85,7 @@ def record_timeline(
 def _shorter(cut: LogCut) -> str:
     log = f"the log of {node(cut.broker)}"
     if cut.at_ns == cut.before_ns:
-        return f"{log} was cut from {count(cut.log_end_before)} to {count(cut.log_end)}"
+        return f"{log} was cut {cut.ends}"
     before = f"at {moment(cut.before_ns)} it had ended at {count(cut.log_end_before)}"
     return f"{log} was seen to end at {count(cut.log_end)}; {before}"
 

@@ -149,7 +149,8 @@ def _needed(incident: Incident, evidence: Evidence, tried: Needed, did: Did, wha
     if tried.untested:
         sentences += _not_tried(incident, evidence, tried, standing)
     if own == did.first:
-        return _answer(" ".join([f"The same{what_for}.", *sentences]))
+        named = "the one named" if len(own) == 1 else "those named"
+        return _answer(" ".join([f"Needed{what_for}: {named} for this run.", *sentences]))
     introduction = f"Needed{what_for}:"
     if spared:
         introduction = f"The failure occurs without {numbered(spared)}, too, in another way. {introduction}"
@@ -167,7 +168,7 @@ def _that_they_suffice(tried: Needed, number: int) -> str:
     these, without = ("it", "Without it") if number == 1 else ("these", "Without any one of them")
     if tried.parts and number > 1:
         without += " (what belongs together counts as one)"
-    alone = f"{these} and those not tried" if tried.untested else f"{these} alone"
+    alone = f"{these} and those that were not tried" if tried.untested else f"{these} alone"
     if tried.again == 0:
         return (
             f"With {alone} and {_SAME_CHOICES} the failure occurs again. {without} it does not. Chance plays a part,"

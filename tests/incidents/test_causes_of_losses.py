@@ -146,7 +146,7 @@ def test_what_was_cut_off_another_log_at_the_same_moment_is_of_the_same_incident
     apart = lost(19, 60, 1, anomaly="divergent-replicas", evidence=json.dumps(details))
     found = diagnose(run_in(tmp_path, cluster=cluster, anomalies=[lost(15, 8.9), apart]))
     assert len(found) == incidents
-    told = "Broker 3 cut its log of t-1 from 20 to 18 between 12.000 s and 13.000 s, too, and another replica kept what"
+    told = "Broker 3 cut its log of t-1 from 20 or more to 18 between 12.000 s and 13.000 s, too, and another replica"
     assert any(sentence.startswith(told) for sentence in found[0].causes[0].evidence) is (incidents == 1)
 
 
@@ -169,8 +169,19 @@ def test_replicas_that_cut_the_records_off_to_follow_are_told_but_not_those_that
     ]
     cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
     assert [sentence for sentence in cause.evidence if " cut its log " in sentence] == [
-        "Broker 1 cut its log of t-0 from 20 to 0 between 21.000 s and 38.000 s, to follow broker 3."
+        "Broker 1 cut its log of t-0 from 20 or more to 0 between 21.000 s and 38.000 s, to follow broker 3."
     ]
+
+
+def test_how_many_of_the_lost_records_a_broker_holds_still_is_told(tmp_path):
+    cluster = [leads(9, 3, 0, 20, (1, 2, 3)), leads(25, 1, 2, 0, (1,))]
+    faults = [fault(3, "page-cache-loss", [1], 12, 24)]
+    holds = {"topic": "t", "partition": 0, "leader_epoch": 0}
+    logs = [{**holds, "broker": 2, "offset": 14, "value": 1014}, {**holds, "broker": 2, "offset": 15, "value": 7}]
+    rows = [lost(offset, 9) for offset in (14, 15)]
+    cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=rows, logs=logs)).cause
+    still = "After the run broker 2 still holds 1 of the 2 lost records that the table of anomalies has."
+    assert cause.evidence[-1] == still
 
 
 def test_a_replica_that_had_only_some_of_the_records_cut_these_off(tmp_path):
@@ -183,7 +194,7 @@ def test_a_replica_that_had_only_some_of_the_records_cut_these_off(tmp_path):
     rows = [lost(offset, 10) for offset in (15, 19)]
     cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=rows)).cause
     assert [sentence for sentence in cause.evidence if " cut its log " in sentence] == [
-        "Broker 1 cut its log of t-0 from 17 to 0 between 21.000 s and 38.000 s, to follow broker 3."
+        "Broker 1 cut its log of t-0 from 17 or more to 0 between 21.000 s and 38.000 s, to follow broker 3."
     ]
 
 
@@ -391,7 +402,7 @@ def test_epochs_that_only_followers_knew_count_as_elections(tmp_path):
     cluster = [leads(9, 3, 0, 20, (1, 3)), unseen, leads(30, 3, 2, 5, (3,)), leads(35, 1, 3, 5, (1, 3))]
     faults = [fault(4, "page-cache-loss", [3], 15, 17)]
     headline = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).headline
-    assert headline.endswith("(leader epoch 2 of t-0, the second of 3 elections after the write).")
+    assert headline.endswith("(leader epoch 2 of t-0, the second of 3 leaderships seen after the write).")
 
 
 @pytest.mark.parametrize("later", [[], [{**follows(27, 3, 1, 1, 5), "isr": [1], "elr": []}]])
@@ -861,7 +872,7 @@ def test_of_several_elections_the_headline_names_the_one_whose_leader_lacked_the
     assert incident.election == Election("t", 0, 3, 2, 15 * S, 2, 3)
     assert incident.headline == (
         "1 acknowledged write to t-0 (offset 15) was lost: broker 3 lost its page cache at 11.000 s (fault #1) and was "
-        "elected leader (leader epoch 2 of t-0, the second of 3 elections after the write)."
+        "elected leader (leader epoch 2 of t-0, the second of 3 leaderships seen after the write)."
     )
 
 
@@ -882,7 +893,7 @@ def test_exact_numbers_leave_the_decisive_election_in_the_headline(tmp_path):
     run = run_in(tmp_path, cluster=ELECTED_AGAIN, anomalies=[lost(15, 10)])
     (incident,) = diagnose(run, {"lost-acked-write": (7, 0)})
     assert incident.headline.startswith("7 acknowledged writes")
-    assert incident.headline.endswith("(leader epoch 2 of t-0, the second of 3 elections after the writes).")
+    assert incident.headline.endswith("(leader epoch 2 of t-0, the second of 3 leaderships seen after the writes).")
 
 
 def stale(directory, *, epochs=(4, 4, 4), answered_by=1, acknowledged_by=1, within_contract=False, changes=()):

@@ -6,7 +6,7 @@ import pytest
 
 from incidents import diagnose
 from incidents.evidence import Evidence
-from incidents.logged_states import LoggedState, logged_states
+from incidents.logged_states import LoggedState, fencings, logged_states
 from incidents.node_logs import LogLine
 from reports.pictures.decisive_events import of_samples
 from tests.incidents.stored import HERE, S, fault, follows, leads, logged, lost, run_in, settings
@@ -14,8 +14,8 @@ from tests.incidents.stored import HERE, S, fault, follows, leads, logged, lost,
 OF_ZK = {**HERE, "system": "harrow", "generation": "zk-v1"}
 
 
-def states(text, node=1, partition=("t", 0), **more):
-    return logged_states([LogLine(1_500, node, text)], **more).get(partition)
+def states(text, node=1, partition=("t", 0)):
+    return logged_states([LogLine(1_500, node, text)]).get(partition)
 
 
 @pytest.mark.parametrize(
@@ -72,10 +72,73 @@ def test_other_lines_say_nothing(text):
     assert states(text) is None
 
 
-def test_a_node_whose_clock_was_set_tells_no_moment():
-    text = "INFO t-0: cut from 9 to 5"
-    assert states(text, node=2, unreliable=[2]) is None
-    assert states(text, node=2, unreliable=[1]) is not None
+CHANGED = "INFO [QuorumController id=100] Replayed BrokerRegistrationChangeRecord modifying the registration"
+
+
+@pytest.mark.parametrize(
+    ("text", "brokers"),
+    [
+        ("INFO sessions of brokers [1, 3] expired; fenced", [1, 3]),
+        (
+            f"{CHANGED} for broker 3: BrokerRegistrationChangeRecord(brokerId=3, fenced=1, logDirs=[])",
+            [3],
+        ),
+        (
+            f"{CHANGED} for broker 3: BrokerRegistrationChangeRecord(brokerId=3, fenced=-1, logDirs=[])",
+            [],
+        ),
+        ("INFO broker 1 unfenced", []),
+    ],
+)
+def test_whom_a_controller_has_fenced(text, brokers):
+    assert fencings([LogLine(1_500, 100, text)] * 2) == [(1_500 * 1_000_000, broker) for broker in brokers]
+
+
+@pytest.mark.parametrize(("faults", "known"), [([], True), ([fault(9, "clock-jump", [100], 5, 6)], False)])
+def test_what_kafka_does_not_print_is_read_from_its_files_unless_their_clock_was_set(tmp_path, faults, known):
+    logged(tmp_path, 100, (40, "starts"))
+    fenced = "20:30:42.318 INFO sessions of brokers [3] expired; fenced\n"
+    (tmp_path / "nodes" / "100" / "logs").mkdir()
+    (tmp_path / "nodes" / "100" / "logs" / "controller.log").write_text(fenced)
+    (tmp_path / "nodes" / "100" / "logs" / "other.log").write_text(fenced.replace("[3]", "[4]"))
+    evidence = Evidence(run_in(tmp_path, runs=[HERE], faults=faults))
+    assert list(evidence.fenced) == ([(42_318_000_000, 3)] if known else [])
+
+
+def test_an_election_of_an_earlier_epoch_in_the_log_of_the_new_leader_is_not_that_election(tmp_path):
+    """Broker 3 was elected before the fault, too."""
+    logged(tmp_path, 3, (13, "t-0: leads in epoch 1, log end 20, high watermark 20, ISR [3]"))
+    cluster = [leads(12, 2, 0, 20, (2, 3)), leads(25, 3, 2, 0, (3,))]
+    faults = [fault(3, "page-cache-loss", [3], 14, 20)]
+    (incident,) = diagnose(run_in(tmp_path, runs=[HERE], cluster=cluster, faults=faults, anomalies=[lost(15, 10)]))
+    assert incident.cause.evidence[0].startswith("Broker 3 was first seen to lead t-0 in leader epoch 2 at 25.000 s")
+
+
+FENCED = [(12.3, "sessions of brokers [3] expired; fenced"), (12.4, "sessions of brokers [2] expired; fenced")]
+
+
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        (
+            [(12.5, "sessions of brokers [1] expired; fenced")],
+            "broker 2 at 12.400 s and broker 1 at 12.500 s; broker 1, fenced last, stayed in the ISR.",
+        ),
+        ([], "broker 3 at 12.300 s and broker 2 at 12.400 s."),
+        (None, ""),
+    ],
+    ids=["the last one stays", "it was not fenced", "no log tells"],
+)
+def test_who_was_fenced_last_and_stayed_in_the_isr_is_told(tmp_path, last, told):
+    if last is not None:
+        logged(tmp_path, 100, *FENCED, *last)
+    leaderless = {**follows(16, 3, -1, 1, 20), "isr": [1]}
+    cluster = [leads(9, 3, 0, 20, (1, 2, 3)), leaderless, leads(25, 1, 2, 0, (1,))]
+    faults = [fault(3, "page-cache-loss", [1], 12, 24)]
+    (incident,) = diagnose(run_in(tmp_path, runs=[HERE], cluster=cluster, faults=faults, anomalies=[lost(15, 9)]))
+    fenced = [line for line in incident.cause.evidence if line.startswith("By the controllers' logs")]
+    assert bool(fenced) is bool(told)
+    assert not fenced or fenced[0].endswith(told)
 
 
 def records_at_15(*held):

@@ -145,7 +145,7 @@ def test_the_chart_marks_the_election_that_the_headline_names(copy_of):
     ]
     assert [step for step in chain(chart.story) if step in taken] == taken[1:]
     assert (
-        f"(leader epoch {LOSSY_EPOCH + 1} of {chart.partition}, the second of 2 elections after the writes)"
+        f"(leader epoch {LOSSY_EPOCH + 1} of {chart.partition}, the second of 2 leaderships seen after the writes)"
         in chart.headline
     )
 

@@ -133,7 +133,7 @@ def test_without_faults_none_was_needed(tmp_path):
         (Needed((), (), (), 3, 4), "No fault was needed: none had begun by then."),
         (
             Needed((2,), (), (1,), 3, 9),
-            "With it and those not tried the failure occurs again. Without it it did not, in 4 ",
+            "With it and those that were not tried the failure occurs again. Without it it did not, in 4 ",
         ),
         (
             Needed((2,), (), (1,), 3, 9),
@@ -190,7 +190,9 @@ def test_a_fault_that_the_headline_names_and_the_failure_does_not_need_is_told_a
     assert "Not needed" not in told(run)["Faults needed"]  # it is the same one
     needed.write(tmp_path, Needed((1,), (2,), (), 3, 9))
     same = told(checked(tmp_path, **rows))["Faults needed"]
-    assert same.startswith("The same. With it alone the failure occurs again. Without it it did not, in 4 simulations")
+    assert same.startswith(
+        "Needed: the one named for this run. With it alone the failure occurs again. Without it it did not, in 4 sim"
+    )
     assert same.endswith("Not needed: broker 2 was paused at 9.000 s (fault #2); without it it occurs, too.")
     needed.write(tmp_path, Needed((2,), (), (1,), 3, 9))
     assert told(checked(tmp_path, **rows))["Faults needed"].endswith(
