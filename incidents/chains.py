@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from common.wording import capital, enumeration, moment, nodes, partition_name
@@ -14,6 +15,8 @@ from incidents.transitions import BeganToFollow, began_to_follow, isr_changes
 
 LEFT_THE_ISR: Final = "left the ISR"
 """What evidence says of members of an ISR that left it, before its last one lost something."""
+ASKED_TO_DROP: Final = "had asked to drop"
+"""What evidence says of a leader that wanted members of its ISR out of it."""
 _EXPIRES_NS: Final = 2_000_000_000
 """How long before a member left an ISR, or another led, a fault that did it may have ended."""
 _ELECTED_NS: Final = 500_000_000
@@ -47,6 +50,14 @@ def _that_put_out(evidence: Evidence, member: int, at_ns: int) -> list[Fault]:
     hit = _hit(evidence, member, at_ns - _EXPIRES_NS, at_ns)
     apart = [fault for fault in hit if fault.kind in KEEPING_APART or fault.lossy]
     return apart or [fault for fault in hit if fault.touches(at_ns, at_ns)][-1:]
+
+
+def asked_to_drop(evidence: Evidence, leader: int, dropped: Sequence[int], name: str, at_ns: int) -> list[str]:
+    """Say whom a leader wanted out of its ISR, and which faults kept these, or the leader, from the others."""
+    hit = [fault for node in (leader, *dropped) for fault in _that_put_out(evidence, node, at_ns)]
+    apart = dict.fromkeys(fault.story for fault in hit if fault.kind in KEEPING_APART)
+    why = f": {enumeration(list(apart))}" if apart else ""
+    return [f"Broker {leader} {ASKED_TO_DROP} {nodes(dropped)} from the ISR of {name}{why}."]
 
 
 def new_leader(evidence: Evidence, history: PartitionHistory, broker: int, at_ns: int) -> NewLeader:

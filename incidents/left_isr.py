@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from common.wording import FIRST_CONTROLLER, FIRST_SERVER, capital, enumeration, moment, nodes, set_of
@@ -21,7 +21,7 @@ HAD_LEFT_THE_ISR = "had left the ISR of"
 
 
 class Left(NamedTuple):
-    """When samples show that brokers had left the ISR, after a fault that took records and before the election."""
+    """When brokers had left the ISR, after a record was acknowledged and before the election that cost it."""
 
     by_ns: Mapping[int, int]
     isr: tuple[int, ...]
@@ -35,25 +35,28 @@ class PutOut(NamedTuple):
     faults: tuple[Fault, ...]
 
 
-def left_before_election(history: PartitionHistory, takeover: Takeover, fault: Fault, isr: Sequence[int]) -> Left:
-    """Find who left the ISR in between, by samples of any replica of a later leader epoch: nobody need have led."""
-    led_ns = max((one.at_ns for one in history.leading if one.at_ns < fault.started_ns), default=0)
-    epoch = max((one.leader_epoch for one in history.leading if one.at_ns <= led_ns), default=-1)
-    telling = [
-        one
-        for one in history.samples
-        if fault.started_ns <= one.at_ns < takeover.seen_ns and one.isr and epoch < one.leader_epoch < takeover.epoch
-    ]
-    by_ns = {
-        member: next((one.at_ns for one in telling if member not in one.isr), takeover.seen_ns)
-        for member in isr
-        if telling and member not in telling[-1].isr
-    }
-    return Left(by_ns, telling[-1].isr if telling else ())
+def left_before_election(history: PartitionHistory, since_ns: int, takeover: Takeover) -> Left:
+    """Find who left the ISR in between, by samples of any replica of the newest leader epoch: nobody need have led."""
+    led = [one for one in history.leading if one.at_ns < takeover.seen_ns and one.isr]
+    first = next((one for one in reversed(led) if one.at_ns <= since_ns), led[0] if led else None)
+    if first is None:
+        return Left({}, ())
+    newest, isr, by_ns = first.leader_epoch, first.isr, dict[int, int]()
+    for one in history.samples:
+        if not first.at_ns <= one.at_ns < takeover.seen_ns or not one.isr or one.leader_epoch < newest:
+            continue
+        newest, isr = one.leader_epoch, one.isr
+        by_ns = {member: by_ns.get(member, one.at_ns) for member in first.isr if member not in isr}
+    return Left(by_ns, isr)
 
 
-def told_of(evidence: Evidence, name: str, left: Left) -> PutOut:
-    """Say who had left the ISR before the election, and after which faults on them, or on the controllers."""
+def told_of(evidence: Evidence, name: str, left: Left, took: Fault, already: Collection[int]) -> PutOut:
+    """Say who had left the ISR before the election, and after which faults on them, or on the controllers.
+
+    A fault on them that was over before the one that `took` the records kept nobody from coming back. `already`:
+    brokers of which it is told which fault kept them away; they are told with the others where a fault on
+    the controllers is behind it.
+    """
     if not left.by_ns:
         return PutOut((), ())
     last_ns = max(left.by_ns.values())
@@ -63,26 +66,34 @@ def told_of(evidence: Evidence, name: str, left: Left) -> PutOut:
         if fault.kind in KEEPING_APART
         and fault.detail != DOWN_ALREADY
         and fault.touches(min(left.by_ns.values()) - _EXPIRES_NS, last_ns)
-        and (fault.targets & left.by_ns.keys() or any(FIRST_CONTROLLER <= one < FIRST_SERVER for one in fault.targets))
+        and (_hits(fault, left, took) or any(FIRST_CONTROLLER <= one < FIRST_SERVER for one in fault.targets))
     ]
+    fenced = _fenced(evidence, left)
     of_controllers = [fault.started_ns for fault in hit if not fault.targets & left.by_ns.keys()]
+    if not of_controllers and left.by_ns.keys() <= {*already}:
+        return PutOut(fenced, ())
     if of_controllers:  # what came after it came too late: nobody could renew its session by then
         hit = [fault for fault in hit if fault.started_ns <= min(of_controllers)]
     why = f": {'; '.join(fault.story for fault in hit)}" if hit else ""
     who = capital(nodes(sorted(left.by_ns)))
     sentence = f"{who} {HAD_LEFT_THE_ISR} {name} by {moment(last_ns)}, which was {set_of(left.isr)} then{why}."
-    return PutOut((sentence, *_fenced(evidence, left, last_ns)), tuple(hit))
+    return PutOut((sentence, *fenced), tuple(hit))
 
 
-def _fenced(evidence: Evidence, left: Left, until_ns: int) -> list[str]:
+def _hits(fault: Fault, left: Left, took: Fault) -> bool:
+    return bool(fault.targets & left.by_ns.keys()) and (fault.ended_ns is None or fault.ended_ns >= took.started_ns)
+
+
+def _fenced(evidence: Evidence, left: Left) -> tuple[str, ...]:
     """Say whom controllers have fenced by their own logs, in order: who is fenced last stays in the ISR."""
+    since_ns, until_ns = min(left.by_ns.values()) - _EXPIRES_NS, max(left.by_ns.values()) + _EXPIRES_NS
     found: dict[int, int] = {}
     for at_ns, broker in evidence.fenced:
-        if until_ns - _EXPIRES_NS <= at_ns <= until_ns + _EXPIRES_NS and broker in (*left.by_ns, *left.isr):
+        if since_ns <= at_ns <= until_ns and broker in (*left.by_ns, *left.isr):
             found.setdefault(broker, at_ns)
     if not left.by_ns.keys() <= found.keys():
-        return []
+        return ()
     stays = found.keys() & {*left.isr}
     kept = f"; {nodes(sorted(stays))}, fenced last, stayed in the ISR" if stays and [*found][-1] in stays else ""
     in_order = enumeration([f"broker {broker} at {moment(at_ns)}" for broker, at_ns in found.items()])
-    return [f"By the controllers' logs these brokers were fenced: {in_order}{kept}."]
+    return (f"By the controllers' logs these brokers were fenced: {in_order}{kept}.",)

@@ -56,10 +56,9 @@ def storage_loss(
     last = f"The ISR of {name} last seen {until} was {set_of(isr)}, at {moment(before[-1].at_ns)}." if isr else ""
     condition = evidence.waited_for(fault)
     waited = f"Fault #{fault.number} waited until {condition}, by the cluster's metadata; samples come later."
-    left = left_before_election(history, takeover, fault, isr)
+    left = left_before_election(history, loss.first_ns, takeover)
     away = _kept_away(evidence, loss, takeover, fault, before, left)
-    told = {broker for excuse, _ in away for broker in excuse.targets}
-    put_out = told_of(evidence, name, Left({one: at for one, at in left.by_ns.items() if one not in told}, left.isr))
+    put_out = told_of(evidence, name, left, fault, {broker for excuse, _ in away for broker in excuse.targets})
     acknowledged = "acknowledged them alone, " if alone else ""
     numbers = (fault.number, *(one.number for one, _ in away), *(one.number for one in put_out.faults))
     then = f"was elected {'again' if led else 'leader'}"

@@ -12,7 +12,7 @@ from common.wording import capital, count, moment, nodes, plural
 from history.contract import DOWN_ALREADY
 from history.protocol import failure_sentences
 from incidents import Incident
-from incidents.chains import LEFT_THE_ISR
+from incidents.chains import ASKED_TO_DROP, LEFT_THE_ISR
 from incidents.deeds import ANOTHER_HAD_TO_LEAD
 from incidents.evidence import Evidence
 from incidents.faults import Fault
@@ -34,11 +34,15 @@ _NEAR_NS = 5_000_000_000
 _SAME_CHOICES = "the same random choices (delays and the like)"
 
 
+_OF_A_CHAIN = (LEFT_THE_ISR, ANOTHER_HAD_TO_LEAD, ASKED_TO_DROP)
+"""How evidence says what led to the first violation."""
+
+
 class Did(NamedTuple):
     """The numbers of the faults that did it in this run, as far as its cause tells."""
 
     first: tuple[int, ...] = ()
-    """Those that the headline names, or by which others had left the ISR or led no more, before the first violation."""
+    """Those that the headline names, or what led to the first violation, as the evidence tells it."""
     later: tuple[int, ...] = ()
     """Those by which records were lost in the end, in what came after it."""
 
@@ -49,7 +53,7 @@ def did_it(incident: Incident, evidence: Evidence) -> Did:
         return Did()
     lines = incident.cause.evidence if incident.cause is not None else ()
     at_first = [line for line in lines if not line.startswith(IN_THE_END)]
-    chain = [line for line in at_first if LEFT_THE_ISR in line or ANOTHER_HAD_TO_LEAD in line]
+    chain = [line for line in at_first if any(words in line for words in _OF_A_CHAIN)]
     first = {*_named_in(evidence, chain), *(fault for fault in evidence.faults if _is_named(incident, fault))}
     later = {*_named_in(evidence, _in_the_end(incident))} - first
     return Did(_by_start(first), _by_start(later))

@@ -347,6 +347,30 @@ def test_of_a_replica_that_nobody_saw_begin_to_follow_nothing_is_told(tmp_path):
     assert not any("begun to follow" in line for line in cause.evidence)
 
 
+@pytest.mark.parametrize(
+    ("proposed", "faults", "told"),
+    [
+        (
+            "[2]",
+            [fault(4, "isolate", [2], 18, 25)],
+            "brokers 1 and 3 from the ISR of log-0: broker 2 was cut off at 18",
+        ),
+        ("[2, 3]", [fault(4, "kill", [1], 18, 25)], "broker 1 from the ISR of log-0: broker 1 was killed at 18"),
+        ("[2, 3]", [fault(4, "kill", [3], 18, 25)], "broker 1 from the ISR of log-0."),
+        ("[1, 2, 3, 4]", [fault(4, "kill", [1], 18, 25)], ""),
+    ],
+    ids=["the leader was cut off", "who is dropped was killed", "another was killed", "nobody is dropped"],
+)
+def test_why_a_leader_wanted_members_out_of_its_isr(tmp_path, proposed, faults, told):
+    needed.write(tmp_path, Needed((), (4,), (), 3, 4))
+    what = f"log-0: broker 2 has ISR [1, 3, 2], {proposed} proposed, and the maximal ISR [2]"
+    cause = cause_of(tmp_path, "P-22", what, faults=faults)
+    asked = [line for line in cause.evidence if line.startswith("Broker 2 had asked to drop ")]
+    assert bool(asked) is bool(told)
+    assert not asked or told in asked[0]
+    assert (cause.kind, bool(cause.faults)) == ("isr-disagreement", "fault" in "".join(asked))
+
+
 def test_a_change_of_the_isr_is_found_beside_others_in_a_line_and_of_no_fault_that_was_over_nothing_is_said(tmp_path):
     lacks = (
         "log-0: broker 2 of broker epoch 9 is in the ISR (ISR [2], ELR []) and has nothing at 0, where 0…0 is committed"
