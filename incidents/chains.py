@@ -60,6 +60,17 @@ def asked_to_drop(evidence: Evidence, leader: int, dropped: Sequence[int], name:
     return [f"Broker {leader} {ASKED_TO_DROP} {nodes(dropped)} from the ISR of {name}{why}."]
 
 
+def led_by_another(history: PartitionHistory, broker: int, at_ns: int) -> list[str]:
+    """Say that another broker led by then, in a later epoch, if so: a leader that was cut off does not know it."""
+    by_then = [one for one in history.samples if one.at_ns <= at_ns]
+    newest = max(by_then, key=lambda one: one.leader_epoch, default=None)
+    if newest is None or newest.leader in (broker, NO_LEADER):
+        return []
+    since_ns = min(one.at_ns for one in by_then if one.leader_epoch == newest.leader_epoch)
+    elected = f"Broker {newest.leader} had been elected by {moment(since_ns)}, in leader epoch {newest.leader_epoch}"
+    return [f"{elected}: broker {broker} did not know that."]
+
+
 def new_leader(evidence: Evidence, history: PartitionHistory, broker: int, at_ns: int) -> NewLeader:
     """Say whom a replica had begun to follow when it cut its log, and why: which fault had the leader replaced.
 

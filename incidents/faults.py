@@ -100,7 +100,11 @@ class Fault(NamedTuple):
             return "was to lose power in the middle of its next changes to its files, from then on,"
         if self.kind == "brokers-from-controllers" and self.targets and min(self.targets) >= FIRST_CONTROLLER:
             return "was cut off from all brokers"
-        return f"{did} {_FROM[self.detail]}" if self.kind == "isolate" and self.detail in _FROM else did
+        if self.kind != "isolate" or self.detail not in _FROM:
+            return did
+        is_controller = bool(self.targets) and min(self.targets) >= FIRST_CONTROLLER
+        whom = "from the brokers" if is_controller and self.detail == FROM_BROKERS else _FROM[self.detail]
+        return f"{did} {whom}"
 
     @property
     def _when(self) -> str:

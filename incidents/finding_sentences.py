@@ -312,8 +312,8 @@ KNOWN: Final[Mapping[str, Iterable[tuple[str, Template]]]] = {
         (
             r"broker (\d+) has ISR (\[.*\]), (\[.*\]) proposed, and the maximal ISR (\[.*\])",
             (
-                r"broker \1, leader of {name}, goes by the replicas \4 for what is committed, while its ISR is \2 and"
-                r" the controller may accept its proposal \3: it must wait for the members of both"
+                r"broker \1 leads {name} by what it knows, and goes by the replicas \4 for what is committed, while its"
+                r" ISR is \2: until its proposal \3 is answered it must wait for the members of both"
             ),
         ),
     ),

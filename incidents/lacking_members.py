@@ -62,7 +62,7 @@ def causes_of_lack(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
     if had and not others:
         since, log_end = max(had)
         lost = [fault for fault in evidence.faults_on(broker, since, until_ns) if fault.lossy]
-        spoken = f"At {moment(since)} the log of broker {broker} still ended at {count(log_end)}."
+        spoken = f"At {moment(since)} the log of broker {broker} had ended at {count(log_end)}."
         took = that_took(evidence, lost, 0)  # no sample shows the record after the first
         if took is not None and _was_outside(history, broker, took, until_ns):
             sentence = (

@@ -18,7 +18,7 @@ from incidents.deeds import (
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.logs_apart import UNCONDITIONAL, by_one_replaced, still_held
-from incidents.lost_storage import SLACK_NS, storage_loss, was_eligible
+from incidents.lost_storage import SLACK_NS, cuts_after, storage_loss, was_eligible
 from incidents.model import Cause
 from incidents.partition_history import NO_LEADER, PartitionHistory, Sample
 from incidents.takeovers import Loss, Takeover, holders_of_all
@@ -87,7 +87,9 @@ def _by_takeover(evidence: Evidence, loss: Loss, takeover: Takeover) -> list[Cau
         still = [f"After the run {nodes(kept)} {'holds' if len(kept) == 1 else 'hold'} them still."] if kept else []
         since_ns = had[-1].at_ns if had_all else loss.last_ns
         return _cut(evidence, loss, takeover, history, (cut_off or had)[-1], [*seen, *still], since_ns)
-    return _never_had(evidence, loss, takeover, history, seen)
+    causes = _never_had(evidence, loss, takeover, history, seen)
+    then = cuts_after(evidence, history, loss, takeover)
+    return [replace(cause, evidence=(*cause.evidence, *then)) for cause in causes]
 
 
 def _before_its_cut(history: PartitionHistory, loss: Loss, takeover: Takeover) -> list[Sample]:
@@ -345,7 +347,7 @@ def _outsider(
     still = _eligible_beside_enough(evidence, loss, history, takeover)
     if still is not None:
         sets = f"At {moment(still.at_ns)} the ISR was {set_of(still.isr)} and the ELR {set_of(still.elr)}."
-        enough = f"the ISR had min.insync.replicas ({count(evidence.settings['min_insync_replicas'])}) members again"
+        enough = f"the ISR had min.insync.replicas ({count(evidence.settings['min_insync_replicas'])}) members"
         sentence = f"broker {leader}, which had been left in the ELR although {enough}, was elected {when}"
         return _elected(known, "eligibility", sentence, [sets, *told], missed)
     if leader in last.elr:

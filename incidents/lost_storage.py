@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from common.wording import count, moment, partition_name, set_of
+from common.wording import capital, count, moment, partition_name, set_of
 from history.contract import shutdowns_survived
 from incidents.deeds import DELAYING, ENDING_A_PROCESS
 from incidents.evidence import Evidence
@@ -53,9 +53,11 @@ def storage_loss(
     led = any(sample.broker == leader for sample in before)
     until = f"before fault #{fault.number}" if fault.number else "before that"
     name = partition_name(history.topic, history.partition)
-    last = f"The ISR of {name} last seen {until} was {set_of(isr)}, at {moment(before[-1].at_ns)}." if isr else ""
+    last = f"The ISR of {name} last seen {until} was {set_of(isr)}, at {moment(before[-1].at_ns)}" if isr else ""
     condition = evidence.waited_for(fault)
-    waited = f"Fault #{fault.number} waited until {condition}, by the cluster's metadata; samples come later."
+    if condition:
+        small = f"fault #{fault.number} waited until {condition}, by the cluster's metadata"
+        last = f"{last}; {small}" if last else capital(small)
     left = left_before_election(history, loss.first_ns, takeover)
     away = _kept_away(evidence, loss, takeover, fault, before, left)
     put_out = told_of(evidence, name, left, fault, {broker for excuse, _ in away for broker in excuse.targets})
@@ -69,11 +71,10 @@ def storage_loss(
         f"broker {leader} {acknowledged}{fault.deed} and {then}",
         (
             *seen,
-            *([last] if last else []),
-            *([waited] if condition else []),
+            *([f"{last}."] if last else []),
             *put_out.told,
             *(sentence for _, sentence in away),
-            *_cuts_after(evidence, history, loss, takeover),
+            *cuts_after(evidence, history, loss, takeover),
         ),
         fault.started_ns,
         leader,
@@ -82,7 +83,7 @@ def storage_loss(
     )
 
 
-def _cuts_after(evidence: Evidence, history: PartitionHistory, loss: Loss, takeover: Takeover) -> list[str]:
+def cuts_after(evidence: Evidence, history: PartitionHistory, loss: Loss, takeover: Takeover) -> list[str]:
     """Say which other replicas then cut the records off their logs, to follow that leader or the next."""
     return [
         f"Broker {cut.broker} cut its log of {partition_name(history.topic, history.partition)} {cut.ends} {cut.when},"
@@ -127,13 +128,13 @@ def _kept_away(
     still = {*last.isr, *last.elr} if last is not None else set()
     found: dict[int, list[tuple[Fault, str]]] = {}
     for other in [*members, *sorted(left)]:
-        outside = ", had left the ISR"
+        outside = ", and was out of the ISR, so that it"
         if other in isr:
-            outside = "" if other in still else ", had left the ISR by the election"
+            outside = " and" if other in still else ", and was out of the ISR by the election, so that it"
         then = evidence.faults_on(other, fault.started_ns, fault.started_ns)
         for excuse in [one for one in then if one.kind not in DELAYING] or then:
             if excuse != fault and (excuse.ended_ns is None or excuse.ended_ns >= elected_after_ns):
-                sentence = f"Broker {other} {excuse.deed}{outside} and could not be elected."
+                sentence = f"Broker {other} {excuse.deed}{outside} could not be elected."
                 found.setdefault(other, []).append((excuse, sentence))
     for other in sorted(electable - found.keys()):
         for excuse in evidence.faults_on(other, elected_after_ns, takeover.seen_ns):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from common.wording import as_sentence, count, moment, node, nodes, partition_name
-from incidents.chains import asked_to_drop, new_leader
+from incidents.chains import asked_to_drop, led_by_another, new_leader
 from incidents.evidence import Evidence, Finding
 from incidents.findings_in_words import in_words
 from incidents.found_causes import SET, SETS, as_found, cause_of, named, that_took
@@ -194,6 +194,7 @@ def _isr_disagreement(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]
         return (found,)
     name = partition_name(finding.topic, finding.partition)
     why = asked_to_drop(evidence, int(sets[1]), dropped, name, finding.at_ns)
+    why += led_by_another(evidence.history_of(str(finding.topic), finding.partition or 0), int(sets[1]), finding.at_ns)
     faults = tuple(dict.fromkeys((*named(evidence, *why), *found.faults)))
     return (replace(found, evidence=(*why, *found.evidence), faults=faults),)
 

@@ -71,14 +71,14 @@ def _harm(run: Run, incident: Incident) -> list[Answer]:
     broken = {name for one in run.incidents for name, (violations, _) in one.anomalies.items() if violations}
     if incident.within_contract or not incident.findings or broken & CATALOGUE.keys():
         return []
+    acks = run.number("acks")
+    weak = acks in (ACKS_NONE, ACKS_LEADER)
+    promised = f"against what acks={acks} promises" if weak else "that it was promised"
     text = (
-        "No client lost a record that it was promised, or got a wrong answer, in this run: the check looks inside the"
+        f"No client lost a record {promised}, or got a wrong answer, in this run: the check looks inside the"
         " cluster, after every step, and finds a broken rule whether or not it has cost that. Writes that failed"
         " meanwhile are no harm in this sense."
     )
-    acks = run.number("acks")
-    if acks in (ACKS_NONE, ACKS_LEADER):
-        text += f" What writes with acks={acks} may lose is not counted either."
     return [Answer("Harm", text)]
 
 
@@ -133,8 +133,8 @@ def _of_flaws(flaws: Sequence[str], needed: Needed | None, allowed_by: str) -> s
     without = None if needed is None else needed.without_flaws
     if without is None and KNOWN_GAP in allowed_by:
         return (
-            f"The protocol's, which is enough to explain it, or that of {named}: the run was not repeated without"
-            f" {'it' if one else 'them'}. {allowed_by}"
+            f"The protocol's, which is enough to explain it. {allowed_by} Whether {named} had a part in it, too, was"
+            " not tried."
         )
     if without is None:
         return (

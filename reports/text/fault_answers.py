@@ -86,11 +86,9 @@ def _by_evidence(incident: Incident, evidence: Evidence, before: Sequence[Fault]
         also = [number for number in (cause.faults if cause is not None else ()) if number not in guilty]
         rest = [fault.number for fault in before if fault.number and fault.number not in (*guilty, *also)]
         near_it = f" Near it, too: {'; '.join(evidence.stories(sorted(also)))}." if also else ""
-        others = (
-            f" What else came before it ({numbered(rest)}) may have played a part; no evidence shows it."
-            if rest
-            else ""
-        )
+        another = "Another" if len(rest) == 1 else "Others"
+        may = f" {another} came before the harm ({numbered(rest)}) and may have played a part; no evidence shows it."
+        others = may if rest else ""
         those = "this one" if len(guilty) == 1 else "these"
         story = capital("; ".join(evidence.stories(guilty)))
         return (

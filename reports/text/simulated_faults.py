@@ -151,7 +151,7 @@ def _needed(incident: Incident, evidence: Evidence, tried: Needed, did: Did, wha
     if standing:
         sentences.append(f"In effect at the violation: {'; '.join(fault.story for fault in standing)}.")
     if tried.untested:
-        sentences += _not_tried(incident, evidence, tried, standing)
+        sentences += _not_tried(incident, evidence, tried, standing, did)
     if own == did.first:
         named = "the one named" if len(own) == 1 else "those named"
         return _answer(" ".join([f"Needed{what_for}: {named} for this run.", *sentences]))
@@ -172,15 +172,17 @@ def _that_they_suffice(tried: Needed, number: int) -> str:
     these, without = ("it", "Without it") if number == 1 else ("these", "Without any one of them")
     if tried.parts and number > 1:
         without += " (what belongs together counts as one)"
+    apart = " The parts of a series were not tried apart." if tried.parts else ""
     alone = f"{these} and those that were not tried" if tried.untested else f"{these} alone"
     if tried.again == 0:
         return (
             f"With {alone} and {_SAME_CHOICES} the failure occurs again. {without} it does not. Chance plays a part,"
-            f" too: with other random choices it occurred with {alone} in none of {count(tried.redraws)} simulations."
+            f" too: with other random choices it occurred with {alone} in none of {count(tried.redraws)}"
+            f" simulations.{apart}"
         )
     return (
         f"With {alone} the failure occurs again. {without} it did not, in {count(tried.redraws + 1)} simulations: one"
-        f" with {_SAME_CHOICES}, the rest with others."
+        f" with {_SAME_CHOICES}, the rest with others.{apart}"
     )
 
 
@@ -194,13 +196,14 @@ def _none_known(incident: Incident, evidence: Evidence, tried: Needed, what_for:
     if standing:
         told = "; ".join(fault.story for fault in standing)
         sentences.append(f"In effect at the violation, and not tried: {told}.")
-    return _answer(" ".join([*sentences, *_not_tried(incident, evidence, tried, standing)]))
+    return _answer(" ".join([*sentences, *_not_tried(incident, evidence, tried, standing, Did())]))
 
 
-def _not_tried(incident: Incident, evidence: Evidence, tried: Needed, standing: Sequence[Fault]) -> list[str]:
-    """Say for which faults there was no time; `standing`: those of which something is said already."""
+def _not_tried(incident: Incident, evidence: Evidence, tried: Needed, standing: Sequence[Fault], did: Did) -> list[str]:
+    """Say for which faults there was no time, first those that did it; `standing`: those that are named already."""
     said = {fault.number for fault in standing}
     apart = [number for number in tried.untested if number not in said]
+    apart.sort(key=lambda number: number not in did.first)
     also = "Not tried either, for" if len(apart) < len(tried.untested) else "Not tried, for"
     which = f"{also} want of time: {numbered(apart)}" if apart else "There was no time to try them"
     sentences = [f"{which}; `harrow explain RUN --time-limit 5m` goes on, with the directory of this page for RUN."]

@@ -371,6 +371,16 @@ def test_why_a_leader_wanted_members_out_of_its_isr(tmp_path, proposed, faults, 
     assert (cause.kind, bool(cause.faults)) == ("isr-disagreement", "fault" in "".join(asked))
 
 
+@pytest.mark.parametrize(("leader", "told"), [(3, True), (2, False), (-1, False)])
+def test_a_leader_that_is_replaced_already_and_does_not_know_it_is_told_from_the_others(tmp_path, leader, told):
+    cluster = [leads(10, 2, 6, 8, (1, 2, 3)), follows(19, 1, leader, 7, 8)]
+    cause = cause_of(
+        tmp_path, "P-22", "log-0: broker 2 has ISR [1, 2], [2] proposed, and the maximal ISR [2]", cluster=cluster
+    )
+    said = "Broker 3 had been elected by 19.000 s, in leader epoch 7: broker 2 did not know that."
+    assert (said in cause.evidence) is told
+
+
 def test_a_change_of_the_isr_is_found_beside_others_in_a_line_and_of_no_fault_that_was_over_nothing_is_said(tmp_path):
     lacks = (
         "log-0: broker 2 of broker epoch 9 is in the ISR (ISR [2], ELR []) and has nothing at 0, where 0…0 is committed"

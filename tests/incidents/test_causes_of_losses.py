@@ -75,7 +75,8 @@ def test_a_replica_that_came_back_outside_of_the_isr_is_said_to_have_left_it(tmp
     cluster = [leads(21, 3, 0, 20, (1, 3)), leads(25, 2, 1, 20, (2,)), leads(34, 3, 2, 0, (3,))]
     faults = [fault(1, "kill", [1], 20, 30), fault(3, "page-cache-loss", [3], 22, 26)]
     cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
-    left = "Broker 1 was killed at 20.000 s (fault #1), had left the ISR by the election and could not be elected."
+    left = "Broker 1 was killed at 20.000 s (fault #1), and was out of the ISR by the election, so that it could not be"
+    left += " elected."
     assert left in cause.evidence
 
 
@@ -202,7 +203,7 @@ def test_a_fault_that_put_a_replica_out_of_the_isr_is_one_of_those_that_made_the
     cause = lost_by_a_last_replica(tmp_path, pauses=(11, 30))
     assert cause.faults == (3, 1)
     assert cause.evidence[-1] == (
-        "Broker 1 was paused at 11.000 s (fault #1), had left the ISR and could not be elected."
+        "Broker 1 was paused at 11.000 s (fault #1), and was out of the ISR, so that it could not be elected."
     )
 
 
@@ -437,7 +438,7 @@ def test_a_replica_that_stays_eligible_beside_an_isr_that_is_large_enough_is_the
     faults = [*faults, fault(8, "kill", [1, 3], 14, 30)]
     cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
     assert (cause.kind, cause.node, cause.faults) == (kind, 2, (8,))
-    said = "broker 2, which had been left in the ELR although the ISR had min.insync.replicas (2) members again, was"
+    said = "broker 2, which had been left in the ELR although the ISR had min.insync.replicas (2) members, was"
     assert (said in cause.sentence) is (kind == "eligibility")
 
 
@@ -578,8 +579,10 @@ def test_a_fault_that_waited_for_a_small_isr_says_how_small_it_was(tmp_path, num
     cluster = [leads(9, 3, 0, 20, (1, 3)), leads(15, 3, 1, 10, (3,))]
     faults = [fault(3, "page-cache-loss", [3], 12, 14, schedule_entry=number)]
     incident = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)]))
-    waited = "Fault #3 waited until the ISR of partition 0 had at most 1 member, by the cluster's metadata;"
-    waited += " samples come later."
+    waited = (
+        "The ISR of t-0 last seen before fault #3 was [1, 3], at 9.000 s; fault #3 waited until the ISR of partition 0"
+        " had at most 1 member, by the cluster's metadata."
+    )
     assert (waited in incident.cause.evidence) == told
     (tmp_path / "schedule.json").write_text(json.dumps({"entries": entries}))
     assert only(tmp_path).cause.kind == "storage-loss"  # what cannot be read is not there

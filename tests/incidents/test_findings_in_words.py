@@ -278,8 +278,8 @@ def told(property_id, what, topic="log", partition=0):
             "P-22",
             "log-0: broker 1 has ISR [1, 2], [1, 2, 3] proposed, and the maximal ISR [1, 2]",
             (
-                "broker 1, leader of log-0, goes by the replicas [1, 2] for what is committed, while its ISR is [1, 2]"
-                " and the controller may accept its proposal [1, 2, 3]: it must wait for the members of both"
+                "broker 1 leads log-0 by what it knows, and goes by the replicas [1, 2] for what is committed, while"
+                " its ISR is [1, 2]: until its proposal [1, 2, 3] is answered it must wait for the members of both"
             ),
         ),
         ("crash", "node 100 crashed: KeyError: 1", "controller 100 ended by itself: KeyError: 1"),
