@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from common.wording import capital, enumeration, moment, nodes, partition_name
 from history.contract import DOWN_ALREADY
-from incidents.deeds import ANOTHER_HAD_TO_LEAD, ELECTING, KEEPING_APART
+from incidents.deeds import ANOTHER_HAD_TO_LEAD, ELECTING, ENDING_A_PROCESS, KEEPING_APART
 from incidents.evidence import Evidence
 from incidents.faults import Fault
 from incidents.partition_history import NO_LEADER, PartitionHistory
@@ -17,6 +17,10 @@ LEFT_THE_ISR: Final = "left the ISR"
 """What evidence says of members of an ISR that left it, before its last one lost something."""
 ASKED_TO_DROP: Final = "had asked to drop"
 """What evidence says of a leader that wanted members of its ISR out of it."""
+NOT_HEARD: Final = "had not heard of"
+"""What evidence says of a broker that goes by older metadata than another one."""
+CAME_BACK: Final = "had started again after"
+"""What evidence says of a broker that counts as complete after a stop that may have cost it records."""
 _EXPIRES_NS: Final = 2_000_000_000
 """How long before a member left an ISR, or another led, a fault that did it may have ended."""
 _ELECTED_NS: Final = 500_000_000
@@ -58,6 +62,20 @@ def asked_to_drop(evidence: Evidence, leader: int, dropped: Sequence[int], name:
     apart = dict.fromkeys(fault.story for fault in hit if fault.kind in KEEPING_APART)
     why = f": {enumeration(list(apart))}" if apart else ""
     return [f"Broker {leader} {ASKED_TO_DROP} {nodes(dropped)} from the ISR of {name}{why}."]
+
+
+def not_heard(evidence: Evidence, broker: int, epoch: int, at_ns: int) -> list[str]:
+    """Say that a broker did not know of a leader epoch, and which faults kept it from the metadata; or nothing."""
+    hit = _hit(evidence, broker, at_ns - _EXPIRES_NS, at_ns)
+    apart = dict.fromkeys(fault.story for fault in hit if fault.kind in (*KEEPING_APART, "late-metadata"))
+    why = f": {enumeration(list(apart))}" if apart else ""
+    return [f"Broker {broker} {NOT_HEARD} leader epoch {epoch} yet{why}."]
+
+
+def came_back(evidence: Evidence, broker: int, at_ns: int) -> list[str]:
+    """Say after which fault a broker had started again; nothing if none has ended it."""
+    ended = [fault for fault in _hit(evidence, broker, 0, at_ns) if fault.lossy or fault.kind in ENDING_A_PROCESS]
+    return [f"Broker {broker} {CAME_BACK} this: {ended[-1].story}."] if ended else []
 
 
 def led_by_another(history: PartitionHistory, broker: int, at_ns: int) -> list[str]:

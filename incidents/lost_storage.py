@@ -132,7 +132,7 @@ def _kept_away(
         if other in isr:
             outside = " and" if other in still else ", and was out of the ISR by the election, so that it"
         then = evidence.faults_on(other, fault.started_ns, fault.started_ns)
-        for excuse in [one for one in then if one.kind not in DELAYING] or then:
+        for excuse in (one for one in then if one.kind not in DELAYING):
             if excuse != fault and (excuse.ended_ns is None or excuse.ended_ns >= elected_after_ns):
                 sentence = f"Broker {other} {excuse.deed}{outside} could not be elected."
                 found.setdefault(other, []).append((excuse, sentence))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from common.wording import as_sentence, count, moment, node, nodes, partition_name
-from incidents.chains import asked_to_drop, led_by_another, new_leader
+from incidents.chains import asked_to_drop, came_back, led_by_another, left_alone, new_leader, not_heard
 from incidents.evidence import Evidence, Finding
 from incidents.findings_in_words import in_words
 from incidents.found_causes import SET, SETS, as_found, cause_of, named, that_took
@@ -21,6 +21,7 @@ from incidents.transitions import (
     numbers,
     told_to_cut,
 )
+from incidents.untrue_answers import PATTERN as UNTRUE
 
 OWN_LAYERS: Final = frozenset({"invariant", "liveness", "crash"})
 """Layers of findings that the checkers on Spark cannot make."""
@@ -40,7 +41,6 @@ _BY_PROPERTY: Final[Mapping[str, str]] = {
     "P-3": "diverged-log-kept",
     "P-4": "wrong-cut",
     "P-5": "isr-disagreement",
-    "P-7": "storage-loss",
     "P-8": "unclean-election",
     "P-9": "new-leader",
     "P-10": "log-bounds",
@@ -56,7 +56,6 @@ _BY_PROPERTY: Final[Mapping[str, str]] = {
     "P-27": "storage-loss",
     "P-28": "producer-state",
     "P-31": "wrong-refusal",
-    "P-35": "wrong-refusal",
     "P-36": "log-bounds",
     "P-39": "groups",
     "P-41": "wrong-refusal",
@@ -94,8 +93,6 @@ def causes_of_finding(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]
         kind = next((kind for start, kind in _BY_FAMILY if finding.property_id.startswith(start)), "")
     if finding.property_id == "P-3" and "no batch" in finding.what:
         kind = "damaged-log"
-    if finding.property_id == "P-35" and " answered NONE " in finding.what:
-        kind = "untrue-answer"
     if finding.property_id == "P-42" and "tells where its log differs" in finding.what:
         kind = "log-bounds"
     return (as_found(evidence, finding, kind),) if kind else ()
@@ -158,7 +155,7 @@ def _committed_truncation(evidence: Evidence, finding: Finding) -> tuple[Cause, 
         return (cut,)
     history = evidence.history_of(finding.topic, finding.partition)
     led = new_leader(evidence, history, finding.brokers[0], finding.at_ns)
-    cut = replace(cut, evidence=(*led.told, *cut.evidence), faults=tuple(dict.fromkeys((*led.faults, *cut.faults))))
+    cut = _led_up_by(evidence, cut, led.told)
     mine = [s for s in history.samples if s.broker == finding.brokers[0] and s.at_ns <= finding.at_ns]
     leading = [s for s in history.leading if s.at_ns <= finding.at_ns]
     if not mine or not leading or mine[-1].leader_epoch >= leading[-1].leader_epoch:
@@ -195,8 +192,36 @@ def _isr_disagreement(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]
     name = partition_name(finding.topic, finding.partition)
     why = asked_to_drop(evidence, int(sets[1]), dropped, name, finding.at_ns)
     why += led_by_another(evidence.history_of(str(finding.topic), finding.partition or 0), int(sets[1]), finding.at_ns)
-    faults = tuple(dict.fromkeys((*named(evidence, *why), *found.faults)))
-    return (replace(found, evidence=(*why, *found.evidence), faults=faults),)
+    return (_led_up_by(evidence, found, why),)
+
+
+def _unclean_member(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
+    """For P-7: a replica counts as complete after an unclean stop; say after which, and how it was left alone."""
+    found = as_found(evidence, finding, "storage-loss")
+    if not finding.brokers or finding.at_ns is None or finding.topic is None:
+        return (found,)
+    name = partition_name(finding.topic, finding.partition)
+    alone = left_alone(evidence, name, finding.brokers[0], finding.at_ns)
+    return (_led_up_by(evidence, found, [*alone, *came_back(evidence, finding.brokers[0], finding.at_ns)]),)
+
+
+def _untrue_answer(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
+    """For P-35: a broker served or refused against the metadata that it had; these may have been old."""
+    said = re.search(UNTRUE, finding.what)
+    kind = "untrue-answer" if said is not None and said["error"] == "NONE" else "wrong-refusal"
+    found = as_found(evidence, finding, kind)
+    if said is None or None in (said["stated"], said["epoch"], finding.at_ns):
+        return (found,)
+    stated, known = int(said["stated"]), int(said["epoch"])
+    if stated <= known or finding.at_ns is None:
+        return (found,)
+    return (_led_up_by(evidence, found, not_heard(evidence, int(said["broker"]), stated, finding.at_ns)),)
+
+
+def _led_up_by(evidence: Evidence, found: Cause, told: Sequence[str]) -> Cause:
+    """Return a cause with what led up to it before all else that speaks for it, and with the faults that this names."""
+    faults = tuple(dict.fromkeys((*named(evidence, *told), *found.faults)))
+    return replace(found, evidence=(*told, *found.evidence), faults=faults)
 
 
 def _fenced_member(evidence: Evidence, finding: Finding) -> tuple[Cause, ...]:
@@ -267,11 +292,13 @@ _DECIDED_BY_MORE: Final[Mapping[str, Callable[[Evidence, Finding], tuple[Cause, 
     "P-1": _leader_completeness,
     "P-2": causes_of_lack,
     "P-6": _committed_truncation,
+    "P-7": _unclean_member,
     "P-12": _acknowledged_durability,
     "P-16": _fenced_member,
     "P-19": _epoch_sanity,
     "P-22": _isr_disagreement,
     "P-23": _reassignment_safety,
+    "P-35": _untrue_answer,
 }
 
 

@@ -12,7 +12,7 @@ from common.wording import capital, count, moment, nodes, plural
 from history.contract import DOWN_ALREADY
 from history.protocol import failure_sentences
 from incidents import Incident
-from incidents.chains import ASKED_TO_DROP, LEFT_THE_ISR
+from incidents.chains import ASKED_TO_DROP, CAME_BACK, LEFT_THE_ISR, NOT_HEARD
 from incidents.deeds import ANOTHER_HAD_TO_LEAD
 from incidents.evidence import Evidence
 from incidents.faults import Fault
@@ -34,7 +34,7 @@ _NEAR_NS = 5_000_000_000
 _SAME_CHOICES = "the same random choices (delays and the like)"
 
 
-_OF_A_CHAIN = (LEFT_THE_ISR, ANOTHER_HAD_TO_LEAD, ASKED_TO_DROP)
+_OF_A_CHAIN = (LEFT_THE_ISR, ANOTHER_HAD_TO_LEAD, ASKED_TO_DROP, NOT_HEARD, CAME_BACK)
 """How evidence says what led to the first violation."""
 
 

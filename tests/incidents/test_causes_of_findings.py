@@ -381,6 +381,60 @@ def test_a_leader_that_is_replaced_already_and_does_not_know_it_is_told_from_the
     assert (said in cause.evidence) is told
 
 
+UNCLEAN = "log-0: broker 3 started uncleanly and was not admitted since; leader -1, ISR [3], ELR [], partition epoch 19"
+
+
+@pytest.mark.parametrize(
+    ("faults", "told"),
+    [
+        (
+            [fault(4, "page-cache-loss", [3], 9, 19)],
+            "Broker 3 had started again after this: broker 3 lost its page cache",
+        ),
+        (
+            [fault(4, "kill", [3], 9, 19)],
+            "Broker 3 had started again after this: broker 3 was killed at 9.000 s (fault #4).",
+        ),
+        ([fault(4, "kill", [1], 9, 19)], ""),
+        ([fault(4, "pause", [3], 9, 19)], ""),
+    ],
+    ids=["it lost its log", "it was killed", "another was", "it was only paused"],
+)
+def test_after_which_stop_a_replica_that_still_counts_had_started_again(tmp_path, faults, told):
+    needed.write(tmp_path, Needed((), (4,), (), 3, 4))
+    story = [line(12, 101, "log-0: ISR [1, 3] → [3]")]
+    cause = cause_of(tmp_path, "P-7", UNCLEAN, story=story, faults=faults)
+    assert cause.kind == "storage-loss"
+    why = ": broker 1 was killed at 9.000 s (fault #4)" if faults[0]["targets"] == [1] else ""
+    left = f"Broker 1 left the ISR of log-0 at 12.000 s{why}."
+    assert cause.evidence[0] == left
+    assert any(line.startswith("Broker 3 had started again") for line in cause.evidence) is bool(told)
+    assert not told or cause.evidence[1].startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("stated", "faults", "told"),
+    [
+        (
+            5,
+            [fault(4, "late-metadata", [3], 19, 22)],
+            ": broker 3 was told of changes of the metadata late at 19.000 s (fault #4).",
+        ),
+        (5, [fault(4, "late-metadata", [2], 19, 22)], "."),
+        (1, [fault(4, "late-metadata", [3], 19, 22)], None),
+    ],
+    ids=["its metadata were late", "another's were", "the request was old"],
+)
+def test_why_a_broker_answered_by_old_metadata(tmp_path, stated, faults, told):
+    needed.write(tmp_path, Needed((), (4,), (), 3, 4))
+    of_fetch = f"answered NONE to a FetchRequest of follower 2 in leader epoch {stated} from offset 4"
+    what = f"log-0: broker 3 {of_fetch}; by the metadata up to 17 its leader is 3 in epoch 3, its replicas are [3, 2]"
+    cause = cause_of(tmp_path, "P-35", what, faults=faults)
+    assert cause.kind == "untrue-answer"
+    heard = [line for line in cause.evidence if line.startswith("Broker 3 had not heard of leader epoch 5 yet")]
+    assert heard == ([] if told is None else [f"Broker 3 had not heard of leader epoch 5 yet{told}"])
+
+
 def test_a_change_of_the_isr_is_found_beside_others_in_a_line_and_of_no_fault_that_was_over_nothing_is_said(tmp_path):
     lacks = (
         "log-0: broker 2 of broker epoch 9 is in the ISR (ISR [2], ELR []) and has nothing at 0, where 0…0 is committed"
