@@ -87,17 +87,18 @@ def cuts_after(evidence: Evidence, history: PartitionHistory, loss: Loss, takeov
     """Say which other replicas then cut the records off their logs, to follow that leader or the next."""
     return [
         f"Broker {cut.broker} cut its log of {partition_name(history.topic, history.partition)} {cut.ends} {cut.when},"
-        f" to follow broker {_followed_at(history, cut, takeover)}."
+        f" to follow {_followed_at(history, cut, takeover)}."
         for cut in cuts_to_follow(evidence, loss, takeover)
     ]
 
 
-def _followed_at(history: PartitionHistory, cut: LogCut, takeover: Takeover) -> int:
-    """Return whom the broker that cut its log followed then: who led last before it, by logs and samples."""
-    led = [(one.at_ns, one.broker) for one in history.took_over]
-    led += [(one.at_ns, one.broker) for one in history.leading]
-    before = (one for one in led if one[0] <= cut.at_ns and one[1] != cut.broker)
-    return max(before, default=(0, takeover.leader))[1]
+def _followed_at(history: PartitionHistory, cut: LogCut, takeover: Takeover) -> str:
+    """Name the leader that the broker which cut its log followed then: who led last before it, by logs and samples."""
+    led = [(one.at_ns, one.broker, one.leader_epoch) for one in history.took_over]
+    led += [(one.at_ns, one.broker, one.leader_epoch) for one in history.leading]
+    before = [one for one in led if one[0] <= cut.at_ns and one[1] != cut.broker]
+    _, leader, epoch = max(before, key=lambda one: one[0], default=(0, takeover.leader, takeover.epoch))
+    return f"broker {leader}" if epoch is None or epoch < 0 else f"broker {leader} in leader epoch {epoch}"
 
 
 def _that_took(lossy: Sequence[Fault], samples: Sequence[Sample], offset: int) -> Fault:

@@ -106,7 +106,9 @@ def _whose_mistake(run: Run, incident: Incident, needed: Needed | None) -> str:
         return f"The protocol's, or else the broker software's; not the clients'. {allowed_by}"
     if KNOWN_GAP in allowed_by:
         if SWITCHED_OFF in allowed_by:
-            whose = "The protocol's, whose gap this cluster's configuration leaves open; not this implementation's."
+            whose = (
+                "No mistake of this implementation: it is a gap of the protocol, which the configuration leaves open."
+            )
             return f"{whose} {allowed_by}"
         may = any(UNCONDITIONAL in cause.evidence for cause in incident.causes)
         return f"{'Most likely the' if may else 'The'} protocol's, not this implementation's. {allowed_by}"

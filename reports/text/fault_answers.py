@@ -87,7 +87,7 @@ def _by_evidence(incident: Incident, evidence: Evidence, before: Sequence[Fault]
         rest = [fault.number for fault in before if fault.number and fault.number not in (*guilty, *also)]
         near_it = f" Near it, too: {'; '.join(evidence.stories(sorted(also)))}." if also else ""
         another = "Another" if len(rest) == 1 else "Others"
-        may = f" {another} came before the harm ({numbered(rest)}) and may have played a part; no evidence shows it."
+        may = f" {another} came before ({numbered(rest)}) and may have played a part; no evidence shows it."
         others = may if rest else ""
         those = "this one" if len(guilty) == 1 else "these"
         story = capital("; ".join(evidence.stories(guilty)))

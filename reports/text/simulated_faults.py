@@ -122,7 +122,8 @@ def shrunk(run: Run, tried: Needed | None) -> list[Answer]:
     if tried is not None and tried.needed and not tried.is_chance:
         enough = plural(len(stories), "fault") if stories else "no fault"
         series = " (a series of faults counts as one)" if known is not None and known.parts else ""
-        text = f"{beside} breaks the same rule with {enough}{series} and fewer steps, maybe in another way.{early}"
+        way = "maybe in another way" if stories else "so in another way"
+        text = f"{beside} breaks the same rule with {enough}{series} and fewer steps, {way}.{early}"
         return [Answer("Shrunk", text, page=page)]
     if not stories:
         enough = "In a smaller run the same rule breaks without a fault"
@@ -157,7 +158,8 @@ def _needed(incident: Incident, evidence: Evidence, tried: Needed, did: Did, wha
         return _answer(" ".join([f"Needed{what_for}: {named} for this run.", *sentences]))
     introduction = f"Needed{what_for}:"
     if spared:
-        introduction = f"The failure occurs without {numbered(spared)}, too, in another way. {introduction}"
+        which = "first violation" if what_for else "failure"
+        introduction = f"The {which} occurs without {numbered(spared)}, too, in another way. {introduction}"
     return _answer(introduction, tuple(_items(evidence, own)), " ".join(sentences))
 
 

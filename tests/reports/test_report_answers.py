@@ -72,15 +72,13 @@ def test_a_fault_that_the_cause_names_without_saying_what_it_did_was_near(tmp_pa
     text = told(checked(tmp_path, cluster=cluster, anomalies=[row], faults=faults))["Faults behind it"]
     assert text.startswith("Broker 1 was killed at 10.500 s (fault #2). The evidence points to this one;")
     assert "Near it, too: broker 3 had its disk slowed down at 14.000 s (fault #3)." in text
-    assert text.endswith("Another came before the harm (fault #1) and may have played a part; no evidence shows it.")
+    assert text.endswith("Another came before (fault #1) and may have played a part; no evidence shows it.")
 
 
 def test_the_fault_that_the_cause_rests_on_made_it_possible_and_the_others_only_came_before(tmp_path):
     text = told(checked(tmp_path, **LOST_PAGE_CACHE))["Faults behind it"]
     assert text.startswith("Broker 3 lost its page cache at 12.800 s (fault #6). The evidence points to this one;")
-    assert text.endswith(
-        "Others came before the harm (faults #1, #4) and may have played a part; no evidence shows it."
-    )
+    assert text.endswith("Others came before (faults #1, #4) and may have played a part; no evidence shows it.")
     assert "#7" not in text  # it came later
 
 
@@ -375,6 +373,19 @@ def test_a_loss_that_a_version_cannot_prevent_is_the_protocols(tmp_path, version
     assert told(checked(tmp_path, **{**LOST_PAGE_CACHE, "runs": runs}))["Whose mistake"].startswith(whose)
 
 
+@pytest.mark.parametrize(
+    ("level", "whose"),
+    [
+        (0, "No mistake of this implementation: it is a gap of the protocol, which the configuration leaves open. A"),
+        (1, "The broker software's: neither its configuration nor anything that the clients did excuses it."),
+    ],
+)
+def test_a_gap_that_a_feature_would_close_is_left_open_by_the_configuration(tmp_path, level, whose):
+    spec = json.dumps({"versions": {"eligible.leader.replicas.version": str(level)}})
+    runs = [settings(system="apache-kafka", spec=spec)]
+    assert told(checked(tmp_path, **{**LOST_PAGE_CACHE, "runs": runs}))["Whose mistake"].startswith(whose)
+
+
 def test_a_known_gap_may_be_enough_without_the_planted_flaw(tmp_path):
     runs = [settings(system="harrow", generation="K3", flaws=["min-isr-unchecked"])]
     assert told(checked(tmp_path, **{**LOST_PAGE_CACHE, "runs": runs}))["Whose mistake"].startswith(
@@ -536,7 +547,8 @@ def test_where_it_is_told_what_is_needed_the_story_of_the_shrunk_run_is_not_told
     checked(tmp_path / "small", **SIMULATED)
     needed.write(tmp_path / "small", small)
     needed.write_smallest(run, "small", was_cut_short=False)
-    said = f"The run small beside this one breaks the same rule with {enough}, maybe in another way."
+    way = "maybe in another way" if small.needed else "so in another way"
+    said = f"The run small beside this one breaks the same rule with {enough}, {way}."
     assert told(run)["Shrunk"] == said
     needed.write_smallest(run, "small", was_cut_short=True)
     assert told(run)["Shrunk"] == f"{said} Its shrinking was ended early: it may have more than the failure needs."
