@@ -171,8 +171,8 @@ def test_replicas_that_cut_the_records_off_to_follow_are_told_but_not_those_that
     cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=[lost(15, 10)])).cause
     assert [sentence for sentence in cause.evidence if " cut its log " in sentence] == [
         (
-            "Broker 1 cut its log of t-0 from 20 or more to 0 between 21.000 s and 38.000 s, to follow broker 3 in leader"
-            " epoch 2."
+            "Broker 1 cut its log of t-0 from 20 or more to 0 between 21.000 s and 38.000 s, to follow broker 3 in"
+            " leader epoch 2."
         )
     ]
 
@@ -199,8 +199,8 @@ def test_a_replica_that_had_only_some_of_the_records_cut_these_off(tmp_path):
     cause = only(run_in(tmp_path, cluster=cluster, faults=faults, anomalies=rows)).cause
     assert [sentence for sentence in cause.evidence if " cut its log " in sentence] == [
         (
-            "Broker 1 cut its log of t-0 from 17 or more to 0 between 21.000 s and 38.000 s, to follow broker 3 in leader"
-            " epoch 2."
+            "Broker 1 cut its log of t-0 from 17 or more to 0 between 21.000 s and 38.000 s, to follow broker 3 in"
+            " leader epoch 2."
         )
     ]
 
