@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from common.wording import capital, enumeration, moment, nodes, partition_name
@@ -43,8 +43,7 @@ def left_alone(evidence: Evidence, name: str, broker: int, until_ns: int) -> lis
         left = [member for member in change.before if member not in change.now]
         if not left or not set(change.now) < set(change.before):
             break
-        hit = [fault for member in left for fault in _that_put_out(evidence, member, change.at_ns)]
-        why = f": {enumeration([fault.story for fault in hit])}" if hit else ""
+        why = _because(fault for member in left for fault in _that_put_out(evidence, member, change.at_ns))
         told.append(f"{capital(nodes(left))} {LEFT_THE_ISR} of {name} at {moment(change.at_ns)}{why}.")
     return told[::-1]
 
@@ -56,19 +55,23 @@ def _that_put_out(evidence: Evidence, member: int, at_ns: int) -> list[Fault]:
     return apart or [fault for fault in hit if fault.touches(at_ns, at_ns)][-1:]
 
 
+def _because(faults: Iterable[Fault]) -> str:
+    """The end of a sentence that says which faults did it; empty without any."""
+    stories = list(dict.fromkeys(fault.story for fault in faults))
+    return f": {enumeration(stories)}" if stories else ""
+
+
 def asked_to_drop(evidence: Evidence, leader: int, dropped: Sequence[int], name: str, at_ns: int) -> list[str]:
     """Say whom a leader wanted out of its ISR, and which faults kept these, or the leader, from the others."""
     hit = [fault for node in (leader, *dropped) for fault in _that_put_out(evidence, node, at_ns)]
-    apart = dict.fromkeys(fault.story for fault in hit if fault.kind in KEEPING_APART)
-    why = f": {enumeration(list(apart))}" if apart else ""
+    why = _because(fault for fault in hit if fault.kind in KEEPING_APART)
     return [f"Broker {leader} {ASKED_TO_DROP} {nodes(dropped)} from the ISR of {name}{why}."]
 
 
 def not_heard(evidence: Evidence, broker: int, epoch: int, at_ns: int) -> list[str]:
-    """Say that a broker did not know of a leader epoch, and which faults kept it from the metadata; or nothing."""
+    """Say that a broker did not know of a leader epoch, and which faults kept it from the metadata."""
     hit = _hit(evidence, broker, at_ns - _EXPIRES_NS, at_ns)
-    apart = dict.fromkeys(fault.story for fault in hit if fault.kind in (*KEEPING_APART, "late-metadata"))
-    why = f": {enumeration(list(apart))}" if apart else ""
+    why = _because(fault for fault in hit if fault.kind in (*KEEPING_APART, "late-metadata"))
     return [f"Broker {broker} {NOT_HEARD} leader epoch {epoch} yet{why}."]
 
 

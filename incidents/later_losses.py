@@ -22,6 +22,7 @@ from incidents.takeovers import LOST, Loss, losses_in
 IN_THE_END: Final = "In the end "
 """How evidence of a simulated failure begins that tells of the harm, and not of the first violation."""
 _TOLD_MAX: Final = 4
+"""Losses that are told, of one finding or several."""
 
 
 class _Told(NamedTuple):

@@ -54,8 +54,8 @@ def told_of(evidence: Evidence, name: str, left: Left, took: Fault, already: Col
     """Say who had left the ISR before the election, and after which faults on them, or on the controllers.
 
     A fault on them that was over before the one that `took` the records kept nobody from coming back. `already`:
-    brokers of which it is told which fault kept them away; they are told with the others where a fault on
-    the controllers is behind it.
+    brokers of which it is told which fault kept them away; they are told with the others where a fault on the
+    controllers is behind it.
     """
     if not left.by_ns:
         return PutOut((), ())
@@ -66,10 +66,10 @@ def told_of(evidence: Evidence, name: str, left: Left, took: Fault, already: Col
         if fault.kind in KEEPING_APART
         and fault.detail != DOWN_ALREADY
         and fault.touches(min(left.by_ns.values()) - _EXPIRES_NS, last_ns)
-        and (_hits(fault, left, took) or any(FIRST_CONTROLLER <= one < FIRST_SERVER for one in fault.targets))
+        and (_hits(fault, left, took) or _stops_the_quorum(evidence, fault))
     ]
     fenced = _fenced(evidence, left)
-    of_controllers = [fault.started_ns for fault in hit if not fault.targets & left.by_ns.keys()]
+    of_controllers = [fault.started_ns for fault in hit if _stops_the_quorum(evidence, fault)]
     if not of_controllers and left.by_ns.keys() <= {*already}:
         return PutOut(fenced, ())
     if of_controllers:  # what came after it came too late: nobody could renew its session by then
@@ -82,6 +82,13 @@ def told_of(evidence: Evidence, name: str, left: Left, took: Fault, already: Col
 
 def _hits(fault: Fault, left: Left, took: Fault) -> bool:
     return bool(fault.targets & left.by_ns.keys()) and (fault.ended_ns is None or fault.ended_ns >= took.started_ns)
+
+
+def _stops_the_quorum(evidence: Evidence, fault: Fault) -> bool:
+    """Whether a fault hit a majority of the controllers: without one nobody's session is renewed."""
+    hit = sum(FIRST_CONTROLLER <= node < FIRST_SERVER for node in fault.targets)
+    controllers = evidence.settings.get("controllers")
+    return isinstance(controllers, int) and 2 * hit > controllers
 
 
 def _fenced(evidence: Evidence, left: Left) -> tuple[str, ...]:

@@ -97,11 +97,23 @@ LEADERLESS = {**follows(16, 3, -1, 1, 20), "isr": [1]}
 )
 def test_who_had_left_the_isr_before_the_one_without_its_log_was_elected_is_told(tmp_path, faults, put_out, later):
     cluster = [leads(9, 3, 0, 20, (1, 2, 3)), LEADERLESS, leads(25, 1, 2, 0, (1,))]
+    runs = [settings(controllers=1)]
     lossy = fault(3, "page-cache-loss", [1], 12, 24)
-    cause = only(run_in(tmp_path, cluster=cluster, faults=[*faults, lossy], anomalies=[lost(15, 9)])).cause
+    cause = only(run_in(tmp_path, runs=runs, cluster=cluster, faults=[*faults, lossy], anomalies=[lost(15, 9)])).cause
     told = f"Brokers 2 and 3 had left the ISR of t-0 by 16.000 s, which was [1] then{put_out}"
     assert told in cause.evidence
     assert cause.faults == (3, *later)
+
+
+@pytest.mark.parametrize(
+    ("hit", "controllers", "told"), [([100, 101], 3, True), ([101], 3, False), ([100], None, False)]
+)
+def test_a_fault_on_the_controllers_ends_sessions_if_it_hits_a_majority(tmp_path, hit, controllers, told):
+    cluster = [leads(9, 3, 0, 20, (1, 2, 3)), LEADERLESS, leads(25, 1, 2, 0, (1,))]
+    faults = [fault(1, "isolate", hit, 11, 15.5), fault(3, "page-cache-loss", [1], 12, 24)]
+    runs = [settings(controllers=controllers)]
+    cause = only(run_in(tmp_path, runs=runs, cluster=cluster, faults=faults, anomalies=[lost(15, 9)])).cause
+    assert (1 in cause.faults) is told
 
 
 def test_of_an_isr_that_nobody_is_seen_to_have_left_nothing_is_told(tmp_path):
