@@ -63,7 +63,8 @@ def test_the_report_gives_noida_dbs_authors_what_they_need(runs: dict[str, Path]
     run = runs["noida-db"]
     page = render(run).read_text()
     assert "noida-db 0." in page, "the version that was tested"
-    assert "of noida-db with 1 broker, in the environment local" in page
+    assert "of noida-db with 1 broker, acks=" in page
+    assert ", in the environment local" in page
     assert "harrow run --seed 1 --system noida-db" in page, "how to have it again"
     lost = [row for row in read_table(run, "anomalies").to_pylist() if row["anomaly"] == "lost-acked-write"]
     assert lost
