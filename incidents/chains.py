@@ -30,7 +30,7 @@ _ELECTED_NS: Final = 500_000_000
 class NewLeader(NamedTuple):
     """Who had begun to lead when a replica cut its log, in sentences, and the faults by which others led no more."""
 
-    told: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
     faults: tuple[int, ...] = ()
 
 

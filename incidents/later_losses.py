@@ -63,7 +63,7 @@ def _told(evidence: Evidence, loss: Loss, cause: Cause) -> _Told:
     name = partition_name(loss.topic, loss.partition)
     lost = f"{name} lost {plural(len(loss.rows), 'record')}, acknowledged by {moment(loss.last_ns)}"
     by_faults = [line for line in cause.evidence if "(fault #" in line]
-    text = " ".join([as_sentence(f"{IN_THE_END}{lost}: {cause.sentence}"), *led.told, *by_faults])
+    text = " ".join([as_sentence(f"{IN_THE_END}{lost}: {cause.sentence}"), *led.sentences, *by_faults])
     numbers = (*led.faults, *cause.faults)
     return _Told(text, tuple(number for number in numbers if re.search(rf"#{number}\b", text)))
 

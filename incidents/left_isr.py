@@ -29,9 +29,9 @@ class Left(NamedTuple):
 
 
 class PutOut(NamedTuple):
-    """What is told of these, and the faults that put them out."""
+    """Sentences about these, and the faults that put them out."""
 
-    told: tuple[str, ...]
+    sentences: tuple[str, ...]
     faults: tuple[Fault, ...]
 
 
@@ -50,7 +50,7 @@ def left_before_election(history: PartitionHistory, since_ns: int, takeover: Tak
     return Left(by_ns, isr)
 
 
-def told_of(evidence: Evidence, name: str, left: Left, took: Fault, already: Collection[int]) -> PutOut:
+def what_put_them_out(evidence: Evidence, name: str, left: Left, took: Fault, already: Collection[int]) -> PutOut:
     """Say who had left the ISR before the election, and after which faults on them, or on the controllers.
 
     A fault on them that was over before the one that `took` the records kept nobody from coming back. `already`:

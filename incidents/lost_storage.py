@@ -9,7 +9,7 @@ from history.contract import shutdowns_survived
 from incidents.deeds import DELAYING, ENDING_A_PROCESS
 from incidents.evidence import Evidence
 from incidents.faults import Fault
-from incidents.left_isr import Left, left_before_election, told_of
+from incidents.left_isr import Left, left_before_election, what_put_them_out
 from incidents.model import Cause
 from incidents.partition_history import LogCut, PartitionHistory, Sample
 from incidents.takeovers import Loss, Takeover, cuts_to_follow
@@ -60,7 +60,9 @@ def storage_loss(
         last = f"{last}; {small}" if last else capital(small)
     left = left_before_election(history, loss.first_ns, takeover)
     away = _kept_away(evidence, loss, takeover, fault, before, left)
-    put_out = told_of(evidence, name, left, fault, {broker for excuse, _ in away for broker in excuse.targets})
+    put_out = what_put_them_out(
+        evidence, name, left, fault, {broker for excuse, _ in away for broker in excuse.targets}
+    )
     acknowledged = "acknowledged them alone, " if alone else ""
     numbers = (fault.number, *(one.number for one, _ in away), *(one.number for one in put_out.faults))
     then = f"was elected {'again' if led else 'leader'}"
@@ -72,7 +74,7 @@ def storage_loss(
         (
             *seen,
             *([f"{last}."] if last else []),
-            *put_out.told,
+            *put_out.sentences,
             *(sentence for _, sentence in away),
             *cuts_after(evidence, history, loss, takeover),
         ),

@@ -155,7 +155,7 @@ def _committed_truncation(evidence: Evidence, finding: Finding) -> tuple[Cause, 
         return (cut,)
     history = evidence.history_of(finding.topic, finding.partition)
     led = new_leader(evidence, history, finding.brokers[0], finding.at_ns)
-    cut = _led_up_by(evidence, cut, led.told)
+    cut = _led_up_by(evidence, cut, led.sentences)
     mine = [s for s in history.samples if s.broker == finding.brokers[0] and s.at_ns <= finding.at_ns]
     leading = [s for s in history.leading if s.at_ns <= finding.at_ns]
     if not mine or not leading or mine[-1].leader_epoch >= leading[-1].leader_epoch:

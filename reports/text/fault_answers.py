@@ -16,7 +16,15 @@ from incidents.reads import MAY_NOT_COMMIT
 from incidents.uncommitted import MAY_LACK_IT
 from reports.data.stored_run import Run
 from reports.text.answer import Answer
-from reports.text.simulated_faults import did_it, faults_needed, in_this_run, numbered, shrunk
+from reports.text.simulated_faults import (
+    FAULTS_NEEDED,
+    answer_about_faults,
+    decisive_faults,
+    faults_needed,
+    in_this_run,
+    numbered,
+    shrunk,
+)
 
 _ONLY_NEAR = frozenset({"leader-change", "no-progress"})
 """Kinds of cause whose sentence names the fault before it, and no evidence says that it had to be."""
@@ -48,21 +56,17 @@ def about_faults(run: Run, incident: Incident, evidence: Evidence) -> list[Answe
     tried = evidence.needed
     if run.spec.get("story"):
         text = "Every fault of this run is a step of its schedule, which is played as it is written."
-        return [_answer("Faults needed", text), *shrunk(run, tried)]
+        return [answer_about_faults(FAULTS_NEEDED, text), *shrunk(run, tried)]
     if tried is not None and incident.findings:
-        did = did_it(incident, evidence)
-        needed = faults_needed(incident, evidence, tried, did)
-        return [*in_this_run(evidence, did), needed, *shrunk(run, tried)]
+        decisive = decisive_faults(incident, evidence)
+        needed = faults_needed(incident, evidence, tried, decisive)
+        return [*in_this_run(evidence, decisive), needed, *shrunk(run, tried)]
     before = [fault for fault in evidence.faults if incident.at_ns is None or fault.started_ns <= incident.at_ns]
     if evidence.is_simulated:
         began = f"{plural(len(before), 'fault')} began before it" if before else "no fault began before it"
         text = f"Not tried: {began}. `harrow explain` simulates the run again without each of them."
-        return [_answer(_BEFORE, text), *shrunk(run, tried)]
-    return [_answer(*_by_evidence(incident, evidence, before))]
-
-
-def _answer(question: str, text: str) -> Answer:
-    return Answer(question, text, "faults", "all faults")
+        return [answer_about_faults(_BEFORE, text), *shrunk(run, tried)]
+    return [answer_about_faults(*_by_evidence(incident, evidence, before))]
 
 
 def _by_evidence(incident: Incident, evidence: Evidence, before: Sequence[Fault]) -> tuple[str, str]:

@@ -23,6 +23,7 @@ from incidents.partition_history import NO_LEADER
 from reports.data.stored_run import Run
 from reports.text.answer import Answer
 
+FAULTS_NEEDED = "Faults needed"
 _FAULTS_NAMED = 6
 _NEAREST_NAMED = 3
 _LONG_STORY = 300
@@ -38,7 +39,7 @@ _OF_A_CHAIN = (LEFT_THE_ISR, ANOTHER_HAD_TO_LEAD, ASKED_TO_DROP, NOT_HEARD, CAME
 """How evidence says what led to the first violation."""
 
 
-class Did(NamedTuple):
+class Decisive(NamedTuple):
     """The numbers of the faults that did it in this run, as far as its cause tells."""
 
     first: tuple[int, ...] = ()
@@ -47,16 +48,16 @@ class Did(NamedTuple):
     """Those by which records were lost in the end, in what came after it."""
 
 
-def did_it(incident: Incident, evidence: Evidence) -> Did:
+def decisive_faults(incident: Incident, evidence: Evidence) -> Decisive:
     """Return the faults that the cause of what the simulator found tells of."""
     if not incident.findings:
-        return Did()
+        return Decisive()
     lines = incident.cause.evidence if incident.cause is not None else ()
     at_first = [line for line in lines if not line.startswith(IN_THE_END)]
     chain = [line for line in at_first if any(words in line for words in _OF_A_CHAIN)]
     first = {*_named_in(evidence, chain), *(fault for fault in evidence.faults if _is_named(incident, fault))}
     later = {*_named_in(evidence, _in_the_end(incident))} - first
-    return Did(_by_start(first), _by_start(later))
+    return Decisive(_by_start(first), _by_start(later))
 
 
 def _in_the_end(incident: Incident) -> list[str]:
@@ -69,20 +70,20 @@ def _named_in(evidence: Evidence, lines: Sequence[str]) -> list[Fault]:
 
 
 def _by_start(faults: Iterable[Fault]) -> tuple[int, ...]:
-    return tuple(fault.number for fault in sorted(faults, key=lambda fault: fault.started_ns))
+    return tuple(fault.number for fault in sorted(faults, key=lambda fault: (fault.started_ns, fault.number)))
 
 
-def in_this_run(evidence: Evidence, did: Did) -> list[Answer]:
+def in_this_run(evidence: Evidence, decisive: Decisive) -> list[Answer]:
     """Say which faults did it, where its cause tells: others may do without these."""
     stories = {fault.number: fault.story for fault in evidence.faults}  # each by itself, also what a series consists of
-    first, later = ([stories[number] for number in numbers] for numbers in (did.first, did.later))
+    first, later = ([stories[number] for number in numbers] for numbers in (decisive.first, decisive.later))
     said = [f"{capital('; '.join(first))}."] if first else []
     said += [f"Before the loss in the end: {'; '.join(later)}."] if later else []
     return [Answer("In this run", " ".join(said))] if said else []
 
 
-def faults_needed(incident: Incident, evidence: Evidence, tried: Needed, did: Did) -> Answer:
-    """Say what simulations without some of the faults have shown; `did`: the faults that did it in this run."""
+def faults_needed(incident: Incident, evidence: Evidence, tried: Needed, decisive: Decisive) -> Answer:
+    """Say what simulations without some of the faults have shown; `decisive`: the faults that did it in this run."""
     is_later = incident.found_first != gravest(incident.anomalies)
     what_for = ""
     if is_later:
@@ -93,7 +94,7 @@ def faults_needed(incident: Incident, evidence: Evidence, tried: Needed, did: Di
     elif tried.is_chance:
         answer = _by_chance(incident, evidence, tried, what_for)
     else:
-        answer = _needed(incident, evidence, tried, did, what_for)
+        answer = _needed(incident, evidence, tried, decisive, what_for)
     if not is_later:
         return answer
     lost = " ".join(line.partition(". ")[0] + "." for line in _in_the_end(incident))
@@ -137,30 +138,30 @@ def shrunk(run: Run, tried: Needed | None) -> list[Answer]:
 # --- what leaving faults out has shown -------------------------------------------------------------------------------
 
 
-def _needed(incident: Incident, evidence: Evidence, tried: Needed, did: Did, what_for: str) -> Answer:
+def _needed(incident: Incident, evidence: Evidence, tried: Needed, decisive: Decisive, what_for: str) -> Answer:
     own, others = tried.own, tried.not_needed
-    spared = [number for number in did.first if number in others]
+    spared = [number for number in decisive.first if number in others]
     sentences = [_that_they_suffice(tried, len(own))]
     if len(others) == 1 and not spared:
         sentences.append(f"Not needed: {evidence.stories(others)[0]}; without it it occurs, too.")
     elif len(others) > len(spared):
         many = f"{count(len(others))} other faults" if tried.untested else f"the other {count(len(others))} faults"
         sentences.append(f"Not needed: {many} before the violation; without them it occurs, too.")
-        if not did.first and (near := _nearest(incident, evidence, others)):
+        if not decisive.first and (near := _nearest(incident, evidence, others)):
             sentences.append(f"In this run there were also, in effect then or shortly before: {'; '.join(near)}.")
     standing = _in_effect(incident, evidence, None) if len(own) > _FAULTS_NAMED else []
     if standing:
         sentences.append(f"In effect at the violation: {'; '.join(fault.story for fault in standing)}.")
     if tried.untested:
-        sentences += _not_tried(incident, evidence, tried, standing, did)
-    if own == did.first:
+        sentences += _not_tried(incident, evidence, tried, standing, decisive)
+    if {*own} == {*decisive.first}:
         named = "the one named" if len(own) == 1 else "those named"
-        return _answer(" ".join([f"Needed{what_for}: {named} for this run.", *sentences]))
+        return answer_about_faults(FAULTS_NEEDED, " ".join([f"Needed{what_for}: {named} for this run.", *sentences]))
     introduction = f"Needed{what_for}:"
     if spared:
         which = "first violation" if what_for else "failure"
         introduction = f"The {which} occurs without {numbered(spared)}, too, in another way. {introduction}"
-    return _answer(introduction, tuple(_items(evidence, own)), " ".join(sentences))
+    return answer_about_faults(FAULTS_NEEDED, introduction, tuple(_items(evidence, own)), " ".join(sentences))
 
 
 def _items(evidence: Evidence, numbers: Sequence[int]) -> list[str]:
@@ -192,20 +193,24 @@ def _none_known(incident: Incident, evidence: Evidence, tried: Needed, what_for:
     others = tried.not_needed
     if not tried.untested:
         why = f"it occurs without {numbered(others)}, too" if others else "none had begun by then"
-        return _answer(f"No fault was needed{what_for}: {why}.")
+        return answer_about_faults(FAULTS_NEEDED, f"No fault was needed{what_for}: {why}.")
     sentences = [f"None is known to be needed yet. Not needed: {numbered(others)}."] if others else []
     standing = _in_effect(incident, evidence, tried.untested)
     if standing:
         told = "; ".join(fault.story for fault in standing)
         sentences.append(f"In effect at the violation, and not tried: {told}.")
-    return _answer(" ".join([*sentences, *_not_tried(incident, evidence, tried, standing, Did())]))
+    return answer_about_faults(
+        FAULTS_NEEDED, " ".join([*sentences, *_not_tried(incident, evidence, tried, standing, Decisive())])
+    )
 
 
-def _not_tried(incident: Incident, evidence: Evidence, tried: Needed, standing: Sequence[Fault], did: Did) -> list[str]:
+def _not_tried(
+    incident: Incident, evidence: Evidence, tried: Needed, standing: Sequence[Fault], decisive: Decisive
+) -> list[str]:
     """Say for which faults there was no time, first those that did it; `standing`: those that are named already."""
     said = {fault.number for fault in standing}
     apart = [number for number in tried.untested if number not in said]
-    apart.sort(key=lambda number: number not in did.first)
+    apart.sort(key=lambda number: number not in decisive.first)
     also = "Not tried either, for" if len(apart) < len(tried.untested) else "Not tried, for"
     which = f"{also} want of time: {numbered(apart)}" if apart else "There was no time to try them"
     sentences = [f"{which}; `harrow explain RUN --time-limit 5m` goes on, with the directory of this page for RUN."]
@@ -236,11 +241,12 @@ def _by_chance(incident: Incident, evidence: Evidence, tried: Needed, what_for: 
     )
     if tried.not_needed:
         sentences.append(f"Without {numbered(tried.not_needed)} it occurs, too.")
-    return _answer(" ".join(sentences))
+    return answer_about_faults(FAULTS_NEEDED, " ".join(sentences))
 
 
-def _answer(text: str, items: tuple[str, ...] = (), rest: str = "") -> Answer:
-    return Answer("Faults needed", text, "faults", "all faults", items, rest)
+def answer_about_faults(question: str, text: str, items: tuple[str, ...] = (), rest: str = "") -> Answer:
+    """Return an answer that leads to the table of all faults."""
+    return Answer(question, text, "faults", "all faults", items, rest)
 
 
 def _is_named(incident: Incident, fault: Fault) -> bool:

@@ -200,6 +200,24 @@ def test_a_fault_that_the_headline_names_and_the_failure_does_not_need_is_told_a
     )
 
 
+def test_faults_that_began_at_one_moment_are_told_by_their_numbers(tmp_path):
+    """Whatever the order of a set is in this process."""
+    what = (
+        "log-0: broker 2 of broker epoch 9 is in the ISR (ISR [2], ELR []) and has nothing at 0, where 0…0 is committed"
+    )
+    left = {"at_us": 8_000_000, "node_id": 101, "text": "log-0: ISR [1, 2, 3] → [2]", "source": None}
+    killed = [fault(number, "kill", [1 if number % 2 else 3], 7, 12) for number in range(1, 9)]
+    rows = {
+        "findings": [{"layer": "invariant", "property_id": "P-2", "what": what}],
+        "story": [left, {"at_us": 20_000_000, "node_id": 0, "text": f"VIOLATION of P-2: {what}", "source": None}],
+        "cluster": [{**row, "topic": "log"} for row in (leads(2, 1, 0, 1, (1, 2, 3)), follows(7, 2, 1, 0, 1))],
+        "faults": [*killed, fault(9, "page-cache-loss", [2], 9, 11)],
+    }
+    needed.write(tmp_path, Needed((9,), (), (), 3, 4))
+    said = told(checked(tmp_path, **rows))["In this run"]
+    assert re.findall(r"#(\d)", said) == [str(number) for number in range(1, 10)]
+
+
 def test_a_finding_about_several_records_names_them_all(tmp_path):
     what = (
         "log-0: broker 3 of broker epoch 4 is in the ISR (ISR [1, 3], ELR []) and has nothing at 5, "
